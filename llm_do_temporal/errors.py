@@ -1,0 +1,152 @@
+"""Every error a user can see, split by who must act on it.
+
+    LlmDoError
+    ├── UsageError             the person at the command line: a flag, a value, a port
+    ├── DefinitionError        the author: a worker or workshop file is missing or wrong
+    │   ├── WorkerNotFound
+    │   └── WorkshopNotFound
+    ├── ConnectionFailed       the operator: no Temporal server answers
+    ├── Refusal                nobody: policy said no, and the model is told why
+    │   ├── SandboxRefusal
+    │   │   └── SandboxEscalation
+    │   ├── AttachmentRefusal
+    │   ├── DelegationRefusal
+    │   │   └── DepthExceeded
+    │   ├── ApprovalRefusal
+    │   └── ModelRefusal
+    ├── EffectFailed           nobody: an effect did not work (no such file, not text); the model is told
+    ├── DecisionRefused        the person who decides: unknown approval, already decided, invalid change
+    └── RunFailed              the operator: the run ended without a result
+        ├── ModelFailed        the model or its provider
+        ├── RunAborted         a refusal, in a workshop that says `on_refusal: abort`
+        └── BudgetExceeded     a limit was reached
+
+Errors travel through Temporal by class name (`code`), so renaming a class is a change of the wire
+format. Messages say what happened, the name in quotes, what is allowed and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LlmDoError(Exception):
+    """Base of every error that is meant for a person or a model; `str()` of it is the message."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, next_step: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+
+    @property
+    def code(self) -> str:
+        """The name this error has on the wire."""
+        return type(self).__name__
+
+
+class UsageError(LlmDoError):
+    """A command line that cannot be carried out as given."""
+
+    exit_code = 2
+
+
+class DefinitionError(LlmDoError):
+    """A worker or workshop file that is wrong; the message starts with `file:line` where they are known."""
+
+    exit_code = 8
+
+    def __init__(
+        self, message: str, *, file: str | None = None, line: int | None = None, next_step: str | None = None
+    ) -> None:
+        where = "" if file is None else f"{file}:{line}: " if line is not None else f"{file}: "
+        super().__init__(where + message, next_step=next_step)
+        self.problem = message
+        self.file = file
+        self.line = line
+
+
+class WorkerNotFound(DefinitionError):
+    """No file defines the worker of this name."""
+
+
+class WorkshopNotFound(DefinitionError):
+    """No `workshop.yaml` where one is needed."""
+
+
+class ConnectionFailed(LlmDoError):
+    """No Temporal server answers at the address."""
+
+    exit_code = 4
+
+
+class Refusal(LlmDoError):
+    """Policy refused a call; the model is told the message."""
+
+
+class SandboxRefusal(Refusal):
+    """A path is outside the invocation's tree, or what was asked of it is not allowed there."""
+
+
+class SandboxEscalation(SandboxRefusal):
+    """A worker asked for more file access than its caller has."""
+
+
+class AttachmentRefusal(Refusal):
+    """An attachment breaks the policy of the caller, of the callee or of the tree."""
+
+
+class DelegationRefusal(Refusal):
+    """The caller may not call this worker."""
+
+
+class DepthExceeded(DelegationRefusal):
+    """A delegation past the deepest level allowed."""
+
+
+class ApprovalRefusal(Refusal):
+    """A call was blocked, rejected, or needed an approval that nobody can give in this mode."""
+
+
+class ModelRefusal(Refusal):
+    """No model is configured, or the one chosen is not among the worker's compatible models."""
+
+
+class EffectFailed(LlmDoError):
+    """An effect could not be carried out; the model is told the message."""
+
+
+class DecisionRefused(LlmDoError):
+    """A decision that cannot be taken: unknown approval, already decided, or an invalid change."""
+
+    exit_code = 2
+
+
+class RunFailed(LlmDoError):
+    """A run, or one invocation of it, ended without a result."""
+
+
+class ModelFailed(RunFailed):
+    """The model, its provider or its credentials made a turn impossible."""
+
+
+class RunAborted(RunFailed):
+    """A call was refused in a workshop whose `on_refusal` is `abort`."""
+
+
+class BudgetExceeded(RunFailed):
+    """A limit of the run was reached."""
+
+    exit_code = 7
+
+
+def error_classes() -> dict[str, type[LlmDoError]]:
+    """Every error class by the name it has on the wire."""
+    found: dict[str, type[LlmDoError]] = {}
+    pending: list[type[LlmDoError]] = [LlmDoError]
+    while pending:
+        cls = pending.pop()
+        found[cls.__name__] = cls
+        pending.extend(cls.__subclasses__())
+    return found

@@ -1,0 +1,292 @@
+"""The virtual file tree of an invocation: what a path means, and what may be done there.
+
+A tree is a set of mounts. The workshop's sandbox root is mounted at `/`; a worker's `restrict` keeps
+only a subtree and keeps its name; named `paths` are mounted at `/name`. A worker starts from its
+caller's tree and may only narrow it.
+
+Paths are judged here by their text alone. Where a path really leads (symlinks, races) is the
+business of the activity that opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from llm_do_temporal.errors import SandboxEscalation, SandboxRefusal
+from llm_do_temporal.policy.values import Value
+
+
+def _check_suffixes(suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    for suffix in suffixes:
+        if not suffix.startswith(".") or "/" in suffix:
+            raise ValueError(f"a suffix starts with a dot, like '.pdf'; got '{suffix}'")
+    return tuple(dict.fromkeys(suffix.lower() for suffix in suffixes))
+
+
+Suffixes = Annotated[tuple[str, ...], AfterValidator(_check_suffixes)]
+"""File name endings such as `.pdf`, compared without regard to case."""
+
+
+class FileRules(Value):
+    """What may be added to any level of sandbox configuration; a worker can only tighten them."""
+
+    suffixes: Suffixes | None = None
+    """Endings allowed; None allows all."""
+    max_file_bytes: int | None = Field(default=None, ge=0)
+    """The largest file, in bytes, that may be read, written or attached."""
+    read_approval: bool | None = None
+    """Whether reading, or sharing as an attachment, asks a person. None leaves it to the capability rules."""
+    write_approval: bool | None = None
+    """Whether writing asks a person. None leaves it to the capability rules."""
+
+
+class WorkshopSandbox(FileRules):
+    """`sandbox:` of `workshop.yaml`."""
+
+    root: str
+    """Folder, relative to the workshop, that becomes `/`."""
+    readonly: bool = False
+
+
+class NamedPath(FileRules):
+    """One entry of a worker's `sandbox: paths:`, mounted at `/<name>`."""
+
+    root: str
+    """Folder, relative to the workshop."""
+    mode: Literal["ro", "rw"] = "ro"
+
+
+class WorkerSandbox(FileRules):
+    """`sandbox:` of a worker file."""
+
+    restrict: str | None = None
+    """Keep only this subtree; starts with `/`."""
+    readonly: bool | None = None
+    paths: dict[str, NamedPath] | None = None
+    """The older form: named folders."""
+
+
+class Mount(FileRules):
+    """A real folder (`root`, relative to the workshop) seen at the virtual path `at`."""
+
+    at: str
+    root: str
+    readonly: bool = False
+
+
+class Tree(Value):
+    """All the files one invocation can name."""
+
+    mounts: tuple[Mount, ...] = ()
+
+
+class Place(Value):
+    """Where a virtual path lies: the mount, the path below it, and the whole virtual path."""
+
+    mount: Mount
+    relative: str
+    """Path below the mount's root; `.` for the mount itself."""
+    path: str
+    """The normalised virtual path, starting with `/`."""
+
+
+NO_FILES = Tree()
+_WRITE_ASKS_BY_DEFAULT = True
+_READ_ASKS_BY_DEFAULT = False
+
+
+def root_tree(sandbox: WorkshopSandbox | None) -> Tree:
+    """The tree a run starts from: the workshop's sandbox at `/`, or no files at all."""
+    if sandbox is None:
+        return NO_FILES
+    rules = sandbox.model_dump(exclude={"root", "readonly"})
+    return Tree(mounts=(Mount(at="/", root=_workshop_folder(sandbox.root), readonly=sandbox.readonly, **rules),))
+
+
+def narrow(tree: Tree, asked: WorkerSandbox | None, *, workshop_has_sandbox: bool) -> Tree:
+    """The tree of a worker that `asked`, called by somebody who has `tree`.
+
+    In a workshop without `sandbox:` the named paths of a worker whose caller has no files stand by themselves
+    (the older form); everywhere else they must lie inside the caller's tree. Raises SandboxEscalation.
+    """
+    if asked is None:
+        return tree
+    if asked.paths is not None:
+        if not workshop_has_sandbox and not tree.mounts:
+            tree = Tree(mounts=tuple(_named_mount(name, path) for name, path in asked.paths.items()))
+        else:
+            tree = Tree(mounts=tuple(_named_within(tree, name, path) for name, path in asked.paths.items()))
+    if asked.restrict is not None:
+        tree = _restricted(tree, asked.restrict)
+    return Tree(mounts=tuple(_tightened(mount, asked, asked.readonly) for mount in tree.mounts))
+
+
+def locate(tree: Tree, path: str) -> Place:
+    """Find `path` in the tree. Relative paths start at `/`; `name:rest` is the same as `/name/rest`.
+
+    Raises SandboxRefusal for `..`, for a path outside the tree and for one that no file can have.
+    """
+    virtual = normalise(path, names=frozenset(mount.at.strip("/") for mount in tree.mounts))
+    for mount in sorted(tree.mounts, key=lambda m: len(m.at), reverse=True):
+        relative = _below(virtual, mount.at)
+        if relative is not None:
+            return Place(mount=mount, relative=relative, path=virtual)
+    if not tree.mounts:
+        raise SandboxRefusal(
+            f"'{path}' cannot be reached: this worker has no file access",
+            next_step="Add `sandbox: {root: .}` to workshop.yaml to give its workers files.",
+        )
+    raise SandboxRefusal(f"'{path}' is outside this worker's files; it can reach {describe_roots(tree)}")
+
+
+def check_readable(place: Place) -> None:
+    """Raise SandboxRefusal unless a file with this name may be read here."""
+    _check_suffix(place)
+
+
+def check_writable(place: Place) -> None:
+    """Raise SandboxRefusal unless a file with this name may be written here."""
+    if place.mount.readonly:
+        raise SandboxRefusal(f"'{place.path}' is read-only; it cannot be written")
+    if place.relative == ".":
+        raise SandboxRefusal(f"'{place.path}' is a folder; a file name is needed")
+    _check_suffix(place)
+
+
+def check_size(place: Place, size: int) -> None:
+    """Raise SandboxRefusal when `size` bytes are more than a file may have here."""
+    limit = place.mount.max_file_bytes
+    if limit is not None and size > limit:
+        raise SandboxRefusal(f"'{place.path}' has {size} bytes; the limit here is {limit} (max_file_bytes)")
+
+
+def describe_roots(tree: Tree) -> str:
+    """The tree's mounts in words, for messages to a model."""
+    return ", ".join(f"{mount.at} ({'read-only' if mount.readonly else 'read-write'})" for mount in tree.mounts)
+
+
+def normalise(path: str, *, names: frozenset[str] = frozenset()) -> str:
+    """`path` as an absolute virtual path without `.` or doubled slashes. Raises SandboxRefusal for `..` and NUL."""
+    if "\0" in path:
+        raise SandboxRefusal("a path cannot contain a NUL character")
+    head, colon, rest = path.partition(":")
+    if colon and head in names and head:
+        path = f"{head}/{rest}"
+    parts = PurePosixPath(path).parts
+    if ".." in parts:
+        raise SandboxRefusal(f"'{path}' contains '..'; name the path from the top of the tree instead")
+    kept = [part for part in parts if part.strip("/")]
+    return "/" + "/".join(kept)
+
+
+def join(folder: str, relative: str) -> str:
+    """`relative` below the workshop-relative `folder`, as text; `.` adds nothing."""
+    return str(PurePosixPath(folder) / relative)
+
+
+def _workshop_folder(root: str) -> str:
+    """A configured root as a workshop-relative path. Raises SandboxRefusal where it leaves the workshop."""
+    path = PurePosixPath(root)
+    if path.is_absolute() or ".." in path.parts or "\0" in root:
+        raise SandboxRefusal(f"sandbox root '{root}' leaves the workshop; it is a folder relative to workshop.yaml")
+    return str(path)
+
+
+def _named_mount(name: str, path: NamedPath) -> Mount:
+    rules = path.model_dump(exclude={"root", "mode"})
+    return Mount(at=f"/{name}", root=_workshop_folder(path.root), readonly=path.mode == "ro", **rules)
+
+
+def _named_within(tree: Tree, name: str, path: NamedPath) -> Mount:
+    asked = _named_mount(name, path)
+    for mount in sorted(tree.mounts, key=lambda m: len(PurePosixPath(m.root).parts), reverse=True):
+        if _below(join("/", asked.root), join("/", mount.root)) is None:
+            continue
+        if mount.readonly and path.mode == "rw":
+            raise SandboxEscalation(
+                f"sandbox path '{name}' asks for mode rw where its caller can only read ('{mount.at}')"
+            )
+        narrowed = mount.model_copy(update={"at": asked.at, "root": asked.root})
+        return _tightened(narrowed, path, True if path.mode == "ro" else None)
+    raise SandboxEscalation(f"sandbox path '{name}' ('{path.root}') lies outside its caller's files")
+
+
+def _restricted(tree: Tree, restrict: str) -> Tree:
+    if not restrict.startswith("/"):
+        raise SandboxRefusal(f"sandbox restrict '{restrict}' must start with '/'")
+    subtree = normalise(restrict)
+    kept: list[Mount] = []
+    for mount in tree.mounts:
+        inner = _below(subtree, mount.at)
+        if inner is not None:
+            kept.append(mount.model_copy(update={"at": subtree, "root": join(mount.root, inner)}))
+        elif _below(mount.at, subtree) is not None:
+            kept.append(mount)
+    # The longest match wins at look-up; two mounts at one place would hide each other, so keep the innermost.
+    innermost: dict[str, Mount] = {}
+    for mount in sorted(kept, key=lambda m: len(m.root)):
+        innermost[mount.at] = mount
+    if not innermost:
+        raise SandboxEscalation(f"sandbox restrict '{restrict}' lies outside the caller's files")
+    return Tree(mounts=tuple(innermost.values()))
+
+
+def _tightened(mount: Mount, asked: FileRules, readonly: bool | None) -> Mount:
+    if mount.readonly and readonly is False:
+        raise SandboxEscalation(f"'{mount.at}' is read-only for the caller; a worker cannot make it writable")
+    return mount.model_copy(
+        update={
+            "readonly": mount.readonly or bool(readonly),
+            "suffixes": _both(mount.suffixes, asked.suffixes),
+            "max_file_bytes": min(
+                (n for n in (mount.max_file_bytes, asked.max_file_bytes) if n is not None), default=None
+            ),
+            "read_approval": _stricter(
+                mount, "read_approval", mount.read_approval, asked.read_approval, _READ_ASKS_BY_DEFAULT
+            ),
+            "write_approval": _stricter(
+                mount, "write_approval", mount.write_approval, asked.write_approval, _WRITE_ASKS_BY_DEFAULT
+            ),
+        }
+    )
+
+
+def _stricter(mount: Mount, name: str, has: bool | None, asked: bool | None, default: bool) -> bool | None:
+    if asked is None:
+        return has
+    if asked is False and (default if has is None else has):
+        raise SandboxEscalation(
+            f"'{mount.at}' has {name}: true; a worker cannot switch it off (set {name}: false in workshop.yaml)"
+        )
+    return asked
+
+
+def _both(has: tuple[str, ...] | None, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if has is None or asked is None:
+        return asked if has is None else has
+    return tuple(suffix for suffix in has if suffix in asked)
+
+
+def _below(path: str, folder: str) -> str | None:
+    """`path` relative to `folder` (`.` when they are the same), or None when it is not below it."""
+    inner, outer = PurePosixPath(path), PurePosixPath(folder)
+    return str(inner.relative_to(outer)) if inner.is_relative_to(outer) else None
+
+
+def _check_suffix(place: Place) -> None:
+    allowed = place.mount.suffixes
+    if allowed is not None and not has_suffix(place.path, allowed):
+        raise SandboxRefusal(f"'{place.path}' has a suffix that is not allowed here; allowed: {_listed(allowed)}")
+
+
+def has_suffix(path: str, suffixes: Iterable[str]) -> bool:
+    """Whether the file name ends in one of the suffixes, without regard to case."""
+    return PurePosixPath(path).name.lower().endswith(tuple(suffixes))
+
+
+def _listed(suffixes: tuple[str, ...]) -> str:
+    return ", ".join(suffixes) if suffixes else "none"
