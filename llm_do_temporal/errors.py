@@ -19,7 +19,8 @@
     └── RunFailed              the operator: the run ended without a result
         ├── ModelFailed        the model or its provider
         ├── RunAborted         a refusal, in a workshop that says `on_refusal: abort`
-        └── BudgetExceeded     a limit was reached
+        ├── BudgetExceeded     a limit was reached
+        └── RunCancelled       somebody cancelled it
 
 Errors travel through Temporal by class name (`code`), so renaming a class is a change of the wire
 format. Messages say what happened, the name in quotes, what is allowed and what to do next.
@@ -141,6 +142,12 @@ class BudgetExceeded(RunFailed):
     exit_code = 7
 
 
+class RunCancelled(RunFailed):
+    """Somebody cancelled or terminated the run."""
+
+    exit_code = 5
+
+
 def error_classes() -> dict[str, type[LlmDoError]]:
     """Every error class by the name it has on the wire."""
     found: dict[str, type[LlmDoError]] = {}
@@ -150,3 +157,9 @@ def error_classes() -> dict[str, type[LlmDoError]]:
         found[cls.__name__] = cls
         pending.extend(cls.__subclasses__())
     return found
+
+
+def rebuild_error(code: str | None, message: str, next_step: str | None = None) -> LlmDoError | None:
+    """The error that left a process as `code` and `message`; None when the code is not one of ours."""
+    known = error_classes().get(code or "")
+    return None if known is None else known(message, next_step=next_step)

@@ -1,0 +1,1 @@
+"""The deployable process: a worker service for one workshop."""

@@ -1,0 +1,58 @@
+"""Loads definitions for workflows: what they return is pinned in the history from then on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from temporalio import activity
+
+from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.definitions import Registry, load_workshop
+from llm_do_temporal.messages import LoadedRun, LoadRunInput, LoadWorkerInput, PinnedWorker, RunSettings
+from llm_do_temporal.policy.models import ModelSources
+from llm_do_temporal.policy.sandbox import root_tree
+
+MODEL_VARIABLE = "LLM_DO_MODEL"
+
+
+class DefinitionActivities:
+    """Reads the workshop's files anew for every run and every callee, so that new workers are found at once."""
+
+    def __init__(self, workshop: Path, *, search_attributes: bool) -> None:
+        self._workshop = workshop
+        self._search_attributes = search_attributes
+
+    @activity.defn(name="load_run")
+    def load_run(self, request: LoadRunInput) -> LoadedRun:
+        """The entry worker and all that a run takes from its workshop."""
+        start = request.start
+        with user_errors():
+            workshop = load_workshop(self._workshop)
+            config = workshop.config
+            worker = Registry(workshop).load(start.worker)
+            return LoadedRun(
+                worker=worker,
+                tree=root_tree(config.sandbox),
+                settings=RunSettings(
+                    mode=start.mode or config.approvals.mode,
+                    rules=config.approvals,
+                    models=ModelSources(
+                        force_model=start.force_model,
+                        run_model=start.model,
+                        workshop_model=config.model,
+                        environment_model=start.environment_model or os.environ.get(MODEL_VARIABLE),
+                        aliases=config.models,
+                    ),
+                    max_depth=config.max_depth,
+                    on_refusal=config.on_refusal,
+                    workshop_has_sandbox=config.sandbox is not None,
+                    search_attributes=self._search_attributes,
+                ),
+            )
+
+    @activity.defn(name="load_worker")
+    def load_worker(self, request: LoadWorkerInput) -> PinnedWorker:
+        """The worker of this name, resolved and rendered."""
+        with user_errors():
+            return Registry(load_workshop(self._workshop)).load(request.name)

@@ -1,0 +1,226 @@
+"""Serves model turns: builds models from their names and gives them what the history only refers to.
+
+Owns the capabilities of the one generic agent that touch models. `build_model` runs on both sides: in
+workflow code it returns a stand-in that knows the model's profile and never sends anything; in an
+activity it builds the real one. `BlobContent` puts the bytes of attachments back where the conversation
+carries only their digests, so that no history ever holds them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+from pydantic_ai import BinaryContent
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError
+from pydantic_ai.messages import DocumentUrl, ImageUrl, ModelMessage, ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.models import (
+    Model,
+    ModelRequestParameters,
+    ModelResolutionContext,
+    StreamedResponse,
+    infer_model,
+    infer_model_profile,
+    parse_model_id,
+)
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.providers import infer_provider_class
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+from temporalio import activity, workflow
+from temporalio.exceptions import ApplicationError
+
+from llm_do_temporal.blobs import BlobStore
+from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
+
+BLOB_SCHEME = "llmdo-blob:sha256/"
+_MALFORMED_ANSWER_ATTEMPTS = 3
+"""A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
+
+_log = logging.getLogger(__name__)
+_blobs: BlobStore | None = None
+
+
+def install_blobs(blobs: BlobStore) -> None:
+    """Tell this process where attachments are. Called once, by the worker service, before it polls."""
+    global _blobs  # noqa: PLW0603
+    _blobs = blobs
+
+
+def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
+    """The model called `provider:name`. Raises ModelRefusal for an unknown provider, ModelFailed without a key."""
+    if workflow.in_workflow():
+        return NamedModel(model_id)
+    provider, name = parse_model_id(model_id)
+    if provider in ("offline", "test"):
+        from llm_do_temporal.activities.offline import offline_model
+
+        return offline_model(name if provider == "offline" else model_id)
+    check_provider(model_id)
+    try:
+        return infer_model(model_id)
+    except (UserError, ImportError) as error:
+        raise ModelFailed(
+            f"model '{model_id}' cannot be used: {error}",
+            next_step="Set the provider's API key where the worker service runs, or choose another model.",
+        ) from error
+
+
+def check_provider(model_id: str) -> None:
+    """Raise ModelRefusal unless the part before the colon is a provider that exists."""
+    provider, _ = parse_model_id(model_id)
+    if provider in ("offline", "test"):
+        return
+    if provider is None:
+        raise ModelRefusal(
+            f"model '{model_id}' names no provider",
+            next_step="Write it as provider:name, like anthropic:claude-sonnet-4-5, or give it an alias in "
+            "workshop.yaml under `models:`.",
+        )
+    try:
+        infer_provider_class(provider)
+    except (ValueError, ImportError) as error:
+        raise ModelRefusal(
+            f"model '{model_id}' names the unknown provider '{provider}'",
+            next_step="Known are openai, anthropic, google and the others Pydantic AI lists; "
+            "offline:<name> needs no key.",
+        ) from error
+
+
+class NamedModel(Model):
+    """Stands for a model in workflow code: it has the name and the profile, and never sends a request."""
+
+    def __init__(self, model_id: str) -> None:
+        check_provider(model_id)
+        self._provider_name, self._name = parse_model_id(model_id)
+        super().__init__(profile=_profile(model_id))
+
+    @property
+    def model_name(self) -> str:
+        """The name without its provider."""
+        return self._name
+
+    @property
+    def system(self) -> str:
+        """The provider."""
+        return self._provider_name or ""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Never called: requests are activities."""
+        raise NotImplementedError("a model request must run as an activity")
+
+
+def _profile(model_id: str) -> ModelProfile:
+    return infer_model_profile(model_id)
+
+
+class BlobContent(AbstractCapability[Any]):
+    """Wraps the model that sends, so that references to attachments become bytes there and only there."""
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        """The wrapped model; in workflow code too, where it changes nothing because nothing is sent."""
+        return ServedModel(model)
+
+
+class ServedModel(WrapperModel):
+    """Resolves blob references, logs each turn, and sorts failures into those worth another attempt and others."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Send one turn."""
+        async with _one_turn(self.wrapped.model_id):
+            return await super().request(
+                resolve_blobs(messages), _without_retries(model_settings), model_request_parameters
+            )
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Send one turn and stream its answer."""
+        async with (
+            _one_turn(self.wrapped.model_id),
+            super().request_stream(
+                resolve_blobs(messages), _without_retries(model_settings), model_request_parameters, run_context
+            ) as stream,
+        ):
+            yield stream
+
+
+def _without_retries(settings: ModelSettings | None) -> ModelSettings:
+    """The provider's own client must not retry: retrying is Temporal's job, where it is seen and survives."""
+    return {**(settings or {}), "max_retries": 0}
+
+
+@asynccontextmanager
+async def _one_turn(model_id: str) -> AsyncGenerator[None]:
+    info = activity.info()
+    turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model_id}"
+    _log.info("model turn asked: %s", turn)
+    try:
+        yield
+    except (ModelAPIError, ApplicationError) as error:
+        _log.warning("model turn failed: %s: %s", turn, error)
+        raise
+    except AgentRunError as error:
+        _log.warning("model turn unusable: %s: %s", turn, error)
+        if info.attempt < _MALFORMED_ANSWER_ATTEMPTS:
+            raise
+        _fail(ModelFailed(f"the model's answer could not be used: {error}"), error)
+    except LlmDoError as error:
+        _fail(error, error)
+    except Exception as error:
+        # Whatever else goes wrong while a turn is prepared or decoded goes wrong every time it is tried.
+        _log.exception("model turn broken: %s", turn)
+        _fail(ModelFailed(f"the model turn failed: {type(error).__name__}: {error}"), error)
+    _log.info("model turn answered: %s", turn)
+
+
+def _fail(error: LlmDoError, cause: Exception) -> NoReturn:
+    raise ApplicationError(str(error), type=error.code, non_retryable=True) from cause
+
+
+def resolve_blobs(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """The conversation with every blob reference in user prompts replaced by its bytes."""
+    return [_resolved(message) if isinstance(message, ModelRequest) else message for message in messages]
+
+
+def _resolved(request: ModelRequest) -> ModelRequest:
+    parts = [
+        replace(part, content=[_content(item) for item in part.content])
+        if isinstance(part, UserPromptPart) and not isinstance(part.content, str)
+        else part
+        for part in request.parts
+    ]
+    return replace(request, parts=parts)
+
+
+def _content(item: Any) -> Any:
+    if not isinstance(item, DocumentUrl | ImageUrl) or not item.url.startswith(BLOB_SCHEME):
+        return item
+    if _blobs is None:
+        raise ModelFailed("this worker service has no blob store, so attachments cannot be read")
+    digest, _, name = item.url.removeprefix(BLOB_SCHEME).partition("#")
+    data = _blobs.read(digest)
+    if item.media_type.startswith("text/") or item.media_type in ("application/json", "application/yaml"):
+        return f"Content of {unquote(name)}:\n{data.decode('utf-8', errors='replace')}"
+    return BinaryContent(data=data, media_type=item.media_type, identifier=unquote(name) or None)

@@ -1,0 +1,11 @@
+"""The one facade that the command line, the web page and programmers use.
+
+Speaks to Temporal only. Never imports workflow or activity code, nor Pydantic AI: whoever asks what is
+pending must not wait for them.
+"""
+
+from llm_do_temporal.client.connecting import Connection, connect
+from llm_do_temporal.client.runs import LlmDoClient, PendingApproval, RunSummary
+from llm_do_temporal.client.view import Node, RunView
+
+__all__ = ["Connection", "LlmDoClient", "Node", "PendingApproval", "RunSummary", "RunView", "connect"]

@@ -1,0 +1,94 @@
+"""Finding the Temporal server: flag, then `TEMPORAL_*`, then a profile of `temporal.toml`, like the `temporal` CLI."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, TLSConfig
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig
+
+from llm_do_temporal.errors import ConnectionFailed, UsageError
+
+DEFAULT_NAMESPACE = "default"
+CONNECT_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The connection flags of the command line; None leaves a value to the environment and the profile."""
+
+    address: str | None = None
+    namespace: str | None = None
+    api_key: str | None = None
+    tls: bool | None = None
+    tls_cert_path: str | None = None
+    tls_key_path: str | None = None
+    tls_ca_path: str | None = None
+    tls_server_name: str | None = None
+    profile: str | None = None
+
+
+def connect_config(connection: Connection) -> dict[str, Any]:
+    """Arguments for `Client.connect`; without `target_host` when nothing names an address. Raises UsageError."""
+    try:
+        config: dict[str, Any] = dict(ClientConfig.load_client_connect_config(profile=connection.profile))
+    except (RuntimeError, ValueError, OSError) as error:
+        raise UsageError(f"the Temporal configuration cannot be used: {error}") from error
+    if connection.address:
+        config["target_host"] = connection.address
+    if connection.namespace:
+        config["namespace"] = connection.namespace
+    if connection.api_key:
+        config |= {"api_key": connection.api_key, "tls": True}
+    tls = _tls(connection)
+    if tls is not None:
+        config["tls"] = tls
+    return config
+
+
+def names_server(connection: Connection) -> bool:
+    """Whether a flag, a variable or a profile names a server; if none does, the embedded one is used."""
+    return bool(connect_config(connection).get("target_host"))
+
+
+async def connect(connection: Connection, *, default_address: str | None = None) -> Client:
+    """A connected client. Raises ConnectionFailed when no server answers, UsageError for bad configuration."""
+    config = connect_config(connection)
+    if default_address is not None:
+        config.setdefault("target_host", default_address)
+    address = config.get("target_host") or "127.0.0.1:7233"
+    config["target_host"] = address
+    try:
+        return await asyncio.wait_for(
+            Client.connect(data_converter=pydantic_data_converter, **config), timeout=CONNECT_SECONDS
+        )
+    except (RuntimeError, OSError, TimeoutError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ConnectionFailed(
+            f"no Temporal server answers at '{address}' ({reason[:200]})",
+            next_step="Start one with `llm-do-temporal dev`, or name another with --address or TEMPORAL_ADDRESS.",
+        ) from error
+
+
+def _tls(connection: Connection) -> TLSConfig | bool | None:
+    files = (connection.tls_cert_path, connection.tls_key_path, connection.tls_ca_path)
+    if not any(files) and connection.tls_server_name is None:
+        return connection.tls
+    cert, key, ca = (_bytes(path) for path in files)
+    return TLSConfig(
+        client_cert=cert, client_private_key=key, server_root_ca_cert=ca, domain=connection.tls_server_name
+    )
+
+
+def _bytes(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"the TLS file '{path}' cannot be read: {os.strerror(error.errno or 0)}") from error

@@ -1,0 +1,173 @@
+"""The embedded server of a workshop: joined where it runs, started where it does not.
+
+Everything it needs lies in `<workshop>/.llm-do/`. One process, the host, owns the Temporal server and the
+worker service; commands hold a shared lock while they need them. Locks vanish with their process, so
+nothing has to be cleaned up after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from llm_do_temporal.blobs import STATE_FOLDER
+from llm_do_temporal.errors import ConnectionFailed, UsageError
+
+DEFAULT_PORT = 7233
+UI_PORT_OFFSET = 1000
+START_SECONDS = 60
+"""A cold start on a slow disk; it usually takes one second."""
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """Where a host can be reached; the content of `host.json`."""
+
+    pid: int
+    address: str
+    ui: str | None
+    kind: Literal["dev", "background"]
+
+
+def state_folder(workshop: Path) -> Path:
+    """`<workshop>/.llm-do`, made when it is missing and kept out of version control."""
+    folder = workshop / STATE_FOLDER
+    try:
+        folder.mkdir(exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"'{STATE_FOLDER}' cannot be made in the workshop: {error.strerror}",
+            next_step="The embedded server keeps its database there; make the workshop's folder writable.",
+        ) from error
+    return folder
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[IO[bytes] | None]:
+    """Hold a lock on `path` for as long as the block runs, or None when somebody else has it."""
+    with path.open("ab") as file:
+        flags = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, flags)
+        except BlockingIOError:
+            yield None
+            return
+        yield file
+
+
+def running_host(workshop: Path) -> HostInfo | None:
+    """The host that serves this workshop now, if there is one."""
+    folder = state_folder(workshop)
+    with locked(folder / "host.lock") as free:
+        if free is not None:
+            return None
+    try:
+        return HostInfo(**json.loads((folder / "host.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_host_info(workshop: Path, info: HostInfo) -> None:
+    """Tell other processes where the host is."""
+    path = state_folder(workshop) / "host.json"
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(info)), encoding="utf-8")
+    temporary.replace(path)
+
+
+@asynccontextmanager
+async def embedded_server(workshop: Path) -> AsyncIterator[HostInfo]:
+    """A running host for this workshop, joined or started; it stays at least as long as the block runs.
+
+    Raises ConnectionFailed when it cannot be started.
+    """
+    folder = state_folder(workshop)
+    with locked(folder / "users.lock", shared=True, wait=True):
+        yield await _ensure(workshop, folder)
+
+
+async def _ensure(workshop: Path, folder: Path) -> HostInfo:
+    deadline = time.monotonic() + START_SECONDS
+    started: subprocess.Popen[bytes] | None = None
+    while time.monotonic() < deadline:
+        info = running_host(workshop)
+        if info is not None and accepts(info.address):
+            return info
+        if info is None and started is None:
+            started = _spawn(workshop, folder)
+        if started is not None and started.poll() not in (None, 0):
+            started = None if running_host(workshop) else _give_up(folder)
+        await asyncio.sleep(_POLL_SECONDS)
+    _give_up(folder)
+    raise AssertionError
+
+
+def _spawn(workshop: Path, folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / "host.log").open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "llm_do_temporal.client.host", "--workshop", str(workshop)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def _give_up(folder: Path) -> None:
+    last = (folder / "host.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+    reason = last[0] if last else "no reason given"
+    raise ConnectionFailed(
+        f"the embedded Temporal server did not start: {reason}",
+        next_step=f"See {STATE_FOLDER}/host.log and {STATE_FOLDER}/server.log in the workshop.",
+    )
+
+
+def accepts(address: str) -> bool:
+    """Whether something listens at `host:port`."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=0.5):
+            return True
+    except OSError:
+        return False
+
+
+def port_is_free(port: int) -> bool:
+    """Whether a server could listen on this port of the loopback interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def any_free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def process_exists(pid: int) -> bool:
+    """Whether a process with this id runs."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

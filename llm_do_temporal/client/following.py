@@ -1,0 +1,98 @@
+"""Reading the histories of a run's workflows as they grow, for any number of readers and after the fact too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.client.view import Node, RunView, ViewEvent
+
+_ENDED = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    }
+)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One event of one workflow, or None for the end of what there is to read of it."""
+
+    workflow_id: str
+    event: HistoryEvent | None
+
+
+class Follower:
+    """Follows one run: its desk and every invocation below it."""
+
+    def __init__(self, client: Client, run: str, *, wait: bool) -> None:
+        self.view = RunView(run=run)
+        self._client = client
+        self._wait = wait
+        self._queue: asyncio.Queue[_Read | Exception] = asyncio.Queue()
+        self._readers: dict[str, asyncio.Task[None]] = {}
+        self._open = 0
+        """Histories not yet read to their end."""
+
+    async def events(self) -> AsyncIterator[ViewEvent]:
+        """Every telling event, with `view` already up to date; ends with the run (or, not waiting, with the news)."""
+        self._read(self.view.run, None)
+        try:
+            while self._open:
+                got = await self._queue.get()
+                if isinstance(got, Exception):
+                    raise got
+                if got.event is None:
+                    self._open -= 1
+                    continue
+                for told in self._apply(got.workflow_id, got.event):
+                    yield told
+        finally:
+            for task in self._readers.values():
+                task.cancel()
+
+    def _apply(self, workflow_id: str, event: HistoryEvent) -> list[ViewEvent]:
+        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution
+            self._read(child.workflow_id, child.run_id)
+        if workflow_id == self.view.run:
+            return self._apply_run(event)
+        return self.view.nodes.setdefault(workflow_id, Node(workflow_id)).apply(event)
+
+    def _apply_run(self, event: HistoryEvent) -> list[ViewEvent]:
+        at = event.event_time.ToDatetime()
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            self.view.started_at = at
+            return [ViewEvent("run.started", at, "", {"run": self.view.run})]
+        if event.event_type in _ENDED:
+            ending = Node(self.view.run)
+            ending.apply(event)
+            self.view.status, self.view.error, self.view.ended_at = ending.status, ending.error, at
+            return [ViewEvent(f"run.{ending.status}", at, "", {"error": ending.error or None})]
+        return []
+
+    def _read(self, workflow_id: str, run_id: str | None) -> None:
+        if workflow_id not in self._readers:
+            self._open += 1
+            self._readers[workflow_id] = asyncio.create_task(self._pump(workflow_id, run_id))
+
+    async def _pump(self, workflow_id: str, run_id: str | None) -> None:
+        handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
+        try:
+            async for event in handle.fetch_history_events(wait_new_event=self._wait):
+                await self._queue.put(_Read(workflow_id, event))
+        except RPCError as error:
+            # A child whose history is already deleted has nothing more to tell; the run itself must exist.
+            if error.status is not RPCStatusCode.NOT_FOUND or workflow_id == self.view.run:
+                await self._queue.put(error)
+        await self._queue.put(_Read(workflow_id, None))

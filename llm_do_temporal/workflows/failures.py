@@ -1,0 +1,86 @@
+"""The one place where failures change shape: Temporal's and Pydantic AI's into ours, and ours into Temporal's.
+
+A plain exception that leaves a workflow fails its task, which Temporal retries for ever; so everything that
+can go wrong in an ordinary way passes here and leaves as an `ApplicationError` that carries code, message
+and next step.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ModelAPIError,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+    UserError,
+)
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    CancelledError,
+    ChildWorkflowError,
+    FailureError,
+    TimeoutError,
+)
+
+from llm_do_temporal.errors import (
+    BudgetExceeded,
+    EffectFailed,
+    LlmDoError,
+    ModelFailed,
+    RunFailed,
+    rebuild_error,
+)
+
+AGENT_ERRORS = (AgentRunError, UserError, FailureError)
+
+
+def explain(error: BaseException) -> LlmDoError:
+    """What a failed activity or child means, as one of our errors."""
+    cause: BaseException | None = error
+    while isinstance(cause, ActivityError | ChildWorkflowError):
+        cause = cause.cause
+    if isinstance(cause, ApplicationError):
+        return _rebuilt(cause)
+    if isinstance(cause, TimeoutError):
+        return EffectFailed("it did not finish in time and was given up")
+    if isinstance(cause, CancelledError):
+        return RunFailed("it was cancelled")
+    return RunFailed(str(cause or error))
+
+
+def explain_agent(error: BaseException) -> LlmDoError:
+    """What ended an agent run, as one of our errors."""
+    if isinstance(error, LlmDoError):
+        return error
+    if isinstance(error, FailureError):
+        return explain(error)
+    if isinstance(error, UsageLimitExceeded):
+        return BudgetExceeded(str(error))
+    if isinstance(error, ModelAPIError):
+        return ModelFailed(f"the model request failed: {error}")
+    if isinstance(error, UnexpectedModelBehavior):
+        return ModelFailed(f"the model's answers could not be used: {error}")
+    return RunFailed(str(error))
+
+
+def as_failure(error: LlmDoError) -> ApplicationError:
+    """The failure a workflow ends with."""
+    details = {"code": error.code, "message": str(error), "next_step": error.next_step}
+    return ApplicationError(str(error), details, type=error.code, non_retryable=True)
+
+
+def _rebuilt(failure: ApplicationError) -> LlmDoError:
+    known = rebuild_error(failure.type, failure.message, _next_step(failure.details))
+    if known is not None:
+        return known
+    return EffectFailed(f"{failure.type}: {failure.message}" if failure.type else failure.message)
+
+
+def _next_step(details: Any) -> str | None:
+    if details and isinstance(details[0], dict):
+        found = cast(dict[str, Any], details[0]).get("next_step")
+        return found if isinstance(found, str) else None
+    return None

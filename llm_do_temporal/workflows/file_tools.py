@@ -1,0 +1,220 @@
+"""The `filesystem` toolset: judges virtual paths here, leaves the files to activities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from llm_do_temporal.messages import (
+    EditFileInput,
+    FileChange,
+    FileListing,
+    FileText,
+    ListFilesInput,
+    ReadFileInput,
+    WriteFileInput,
+)
+from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.sandbox import (
+    Place,
+    Tree,
+    check_readable,
+    check_size,
+    check_writable,
+    describe_roots,
+    locate,
+    normalise,
+)
+from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question
+
+DEFAULT_MAX_CHARS = 20_000
+PATH_TOOLS = frozenset({"read_file", "write_file", "edit_file"})
+"""The tools `judge_path` can judge."""
+LARGEST_MAX_CHARS = 200_000
+"""One read must stay well below Temporal's 2 MiB a payload, at up to four bytes a character."""
+
+_PATH = {"type": "string", "minLength": 1, "description": "Path in your file tree, like /notes/todo.md."}
+
+
+def file_tools(tree: Tree) -> list[GatedTool]:
+    """The file tools of an invocation with this tree."""
+    roots = describe_roots(tree) or "none"
+    return [ReadFile(tree), WriteFile(tree), EditFile(tree), ListFiles(tree, roots)]
+
+
+def judge_path(tool: str, tree: Tree, args: dict[str, Any]) -> Place:
+    """Where a file tool's `path` argument leads, if the tool may be used there. Raises SandboxRefusal.
+
+    Pure, so that the desk can say no to changed arguments as soon as they arrive.
+    """
+    place = locate(tree, str(args.get("path", ".")))
+    if tool in ("read_file", "edit_file"):
+        check_readable(place)
+    if tool in ("write_file", "edit_file"):
+        check_writable(place)
+    if tool == "write_file":
+        check_size(place, _utf8_bytes(args.get("content")))
+    return place
+
+
+def _utf8_bytes(text: object) -> int:
+    return len(str(text).encode("utf-8", errors="replace"))
+
+
+def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _write_question(place: Place, args: dict[str, Any], tool: str, size: int) -> Question:
+    use = CapabilityUse(
+        name="sandbox.write", payload={"path": place.path, "bytes": size}, asks=place.mount.write_approval
+    )
+    return Question(uses=(use,), args=args, summary=f"{tool} {place.path} ({size} bytes)")
+
+
+@dataclass
+class ReadFile:
+    """`read_file`."""
+
+    tree: Tree
+    name: str = "read_file"
+    description: str = (
+        "Read a UTF-8 text file. Long files come in parts: when `truncated` is true, go on with `offset`. "
+        "For PDFs, images and other binary files use attachments instead."
+    )
+
+    def __post_init__(self) -> None:
+        self.schema = _schema(
+            {
+                "path": _PATH,
+                "max_chars": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": LARGEST_MAX_CHARS,
+                    "default": DEFAULT_MAX_CHARS,
+                },
+                "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "In characters."},
+            },
+            "path",
+        )
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the path; the effect reads."""
+        place = judge_path(self.name, self.tree, args)
+        request = ReadFileInput(
+            mount=place.mount,
+            relative=place.relative,
+            path=place.path,
+            max_chars=args.get("max_chars", DEFAULT_MAX_CHARS),
+            offset=args.get("offset", 0),
+        )
+        use = CapabilityUse(name="sandbox.read", payload={"path": place.path}, asks=place.mount.read_approval)
+
+        async def effect() -> Outcome:
+            text = await run_effect("read_file", request, FileText, summary=f"read {place.path}")
+            return Outcome(text.model_dump())
+
+        return Prepared((Question((use,), args, f"read_file {place.path}"),), effect)
+
+
+@dataclass
+class WriteFile:
+    """`write_file`."""
+
+    tree: Tree
+    name: str = "write_file"
+    description: str = "Write a text file, replacing it if it exists. Folders are made as needed."
+
+    def __post_init__(self) -> None:
+        self.schema = _schema({"path": _PATH, "content": {"type": "string"}}, "path", "content")
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check path and size; the effect writes atomically."""
+        place = judge_path(self.name, self.tree, args)
+        content: str = args["content"]
+        size = _utf8_bytes(content)
+        request = WriteFileInput(mount=place.mount, relative=place.relative, path=place.path, content=content)
+
+        async def effect() -> Outcome:
+            change = await run_effect("write_file", request, FileChange, summary=f"write {place.path}")
+            return Outcome(_written(change))
+
+        async def preview() -> str:
+            change = await run_effect("preview_write", request, FileChange, summary=f"preview {place.path}")
+            return change.diff
+
+        return Prepared((_write_question(place, args, self.name, size),), effect, preview)
+
+
+@dataclass
+class EditFile:
+    """`edit_file`."""
+
+    tree: Tree
+    name: str = "edit_file"
+    description: str = "Replace one piece of a text file. `old_text` must occur exactly once."
+
+    def __post_init__(self) -> None:
+        self.schema = _schema(
+            {"path": _PATH, "old_text": {"type": "string", "minLength": 1}, "new_text": {"type": "string"}},
+            "path",
+            "old_text",
+            "new_text",
+        )
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the path; preview and effect find the text."""
+        place = judge_path(self.name, self.tree, args)
+        request = EditFileInput(
+            mount=place.mount,
+            relative=place.relative,
+            path=place.path,
+            old_text=args["old_text"],
+            new_text=args["new_text"],
+        )
+
+        async def effect() -> Outcome:
+            change = await run_effect("edit_file", request, FileChange, summary=f"edit {place.path}")
+            return Outcome(_written(change))
+
+        async def preview() -> str:
+            change = await run_effect("preview_edit", request, FileChange, summary=f"preview {place.path}")
+            return change.diff
+
+        question = _write_question(place, args, self.name, _utf8_bytes(args["new_text"]))
+        return Prepared((question,), effect, preview)
+
+
+@dataclass
+class ListFiles:
+    """`list_files`."""
+
+    tree: Tree
+    roots: str
+    name: str = "list_files"
+
+    def __post_init__(self) -> None:
+        self.description = f"List the files below a folder that match a glob pattern. You can reach: {self.roots}."
+        self.schema = _schema(
+            {
+                "path": {"type": "string", "default": ".", "description": "Folder to list."},
+                "pattern": {"type": "string", "default": "**/*", "description": "Glob, like *.pdf or **/*.md."},
+            }
+        )
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the folder; the effect lists."""
+        path = normalise(args.get("path", "."), names=frozenset(m.at.strip("/") for m in self.tree.mounts))
+        request = ListFilesInput(tree=self.tree, path=path, pattern=args.get("pattern", "**/*"))
+        use = CapabilityUse(name="sandbox.list", payload={"path": path})
+
+        async def effect() -> Outcome:
+            listing = await run_effect("list_files", request, FileListing, summary=f"list {path}")
+            return Outcome(listing.model_dump())
+
+        return Prepared((Question((use,), args, f"list_files {path}"),), effect)
+
+
+def _written(change: FileChange) -> str:
+    return f"Wrote {change.path} ({change.bytes} bytes{', new file' if change.created else ''})."

@@ -1,0 +1,157 @@
+"""The gate that every tool call passes: check, judge, perhaps ask a person, then carry out.
+
+A tool says what a call is about to do (`prepare`) and how to do it (`Prepared.effect`). The gate alone
+decides whether it happens. Nothing asks a person before everything a machine can refuse has been
+checked, and changed arguments are prepared and judged again from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from pydantic_ai.exceptions import ModelRetry, ToolFailed
+from temporalio.exceptions import FailureError
+
+from llm_do_temporal.errors import ApprovalRefusal, LlmDoError, Refusal, RunAborted
+from llm_do_temporal.messages import DecisionKind, RunSettings, Usage
+from llm_do_temporal.messages import Verdict as DecisionTaken
+from llm_do_temporal.policy.approvals import CapabilityUse, canonical, decide
+from llm_do_temporal.schemas import schema_problems
+from llm_do_temporal.workflows.failures import explain
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing a person may have to be asked about a call."""
+
+    uses: tuple[CapabilityUse, ...]
+    args: dict[str, Any]
+    """What is shown, and what a grant remembers."""
+    summary: str
+    changeable: bool = True
+    """Whether `args` are the call's own arguments, which the person may change."""
+
+    @property
+    def identity(self) -> str:
+        """Names the question among those of one call."""
+        return canonical([[use.name for use in self.uses], self.args])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call gave, and what it spent below itself (delegations)."""
+
+    value: Any
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call that passed every check a machine can make."""
+
+    questions: tuple[Question, ...]
+    effect: Callable[[], Awaitable[Outcome]]
+    preview: Callable[[], Awaitable[str]] | None = None
+    """Makes the diff that is shown with the question; fails where the effect would."""
+
+
+class GatedTool(Protocol):
+    """A tool as the gate sees it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the call and say what it would do. Raises LlmDoError."""
+        ...
+
+
+class AsksDesk(Protocol):
+    """Whoever can put a question to the desk and wait for the answer."""
+
+    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str) -> DecisionTaken:
+        """The decision, however long it takes."""
+        ...
+
+
+class Gate:
+    """Carries one invocation's tool calls from judgement to effect."""
+
+    def __init__(self, settings: RunSettings, desk: AsksDesk) -> None:
+        self._settings = settings
+        self._desk = desk
+
+    async def call(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
+        """The tool's result. Raises ToolFailed with a text for the model, ModelRetry, or RunAborted."""
+        problems = schema_problems(tool.schema, args)
+        if problems:
+            raise ModelRetry(f"The arguments of {tool.name} are not valid: {'; '.join(problems[:5])}")
+        try:
+            prepared = await self._cleared(tool, args)
+            return await _explained(prepared.effect())
+        except RunAborted:
+            raise
+        except Refusal as refusal:
+            if self._settings.on_refusal == "abort":
+                raise RunAborted(str(refusal)) from refusal
+            raise ToolFailed(str(refusal)) from refusal
+        except LlmDoError as error:
+            raise ToolFailed(_for_model(error)) from error
+
+    async def _cleared(self, tool: GatedTool, args: dict[str, Any]) -> Prepared:
+        """The call, prepared and allowed; with the arguments a person may have put in its place."""
+        prepared = await self._prepare(tool, args)
+        answered: set[str] = set()
+        while True:
+            question = self._open_question(tool, prepared, answered)
+            if question is None:
+                return prepared
+            diff = await _explained(prepared.preview()) if prepared.preview else None
+            reason = decide(self._settings.rules, self._settings.mode, tool.name, question.uses).reason
+            decision = await self._desk.ask(tool, question, diff=diff, reason=reason)
+            answered.add(question.identity)
+            if decision.decision is DecisionKind.REJECT:
+                raise ApprovalRefusal(_rejection(decision))
+            if decision.decision is DecisionKind.MODIFY:
+                problems = schema_problems(tool.schema, decision.args)
+                if problems:
+                    raise ApprovalRefusal(f"the changed arguments are not valid: {'; '.join(problems[:5])}")
+                prepared = await self._prepare(tool, decision.args)
+                # Whoever changed the call has seen what it will do: its own question is answered.
+                answered |= {one.identity for one in prepared.questions if one.changeable}
+
+    async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> Prepared:
+        return await _explained(tool.prepare(args))
+
+    def _open_question(self, tool: GatedTool, prepared: Prepared, answered: set[str]) -> Question | None:
+        """The first question still to be asked. Raises ApprovalRefusal when any part of the call is blocked."""
+        asking: list[Question] = []
+        for question in prepared.questions:
+            verdict = decide(self._settings.rules, self._settings.mode, tool.name, question.uses)
+            if verdict.kind == "block":
+                raise ApprovalRefusal(verdict.reason)
+            if verdict.kind == "ask" and question.identity not in answered:
+                asking.append(question)
+        return asking[0] if asking else None
+
+
+async def _explained(work: Awaitable[T]) -> T:
+    """Await a step of a call, with Temporal's failures turned into ours."""
+    try:
+        return await work
+    except FailureError as failure:
+        raise explain(failure) from failure
+
+
+def _rejection(decision: DecisionTaken) -> str:
+    by = decision.by or "a person"
+    return f"Rejected by {by}: {decision.note}" if decision.note else f"Rejected by {by}"
+
+
+def _for_model(error: LlmDoError) -> str:
+    return f"{error}. {error.next_step}" if error.next_step and not str(error).endswith(".") else str(error)

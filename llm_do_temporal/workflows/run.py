@@ -1,0 +1,249 @@
+"""`LlmDoRun`: one run. It is the desk, where all approvals of the tree are asked and answered; no LLM loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+    from llm_do_temporal.errors import DecisionRefused, LlmDoError
+    from llm_do_temporal.messages import (
+        DECIDE_SIGNAL,
+        DECIDE_UPDATE,
+        DELIVER_DECISION_SIGNAL,
+        DESK_QUERY,
+        PENDING_ATTRIBUTE,
+        PENDING_MEMO,
+        REQUEST_APPROVAL_SIGNAL,
+        RUN_MEMO,
+        RUN_WORKFLOW,
+        STATE_ATTRIBUTE,
+        WITHDRAW_APPROVALS_SIGNAL,
+        WORKER_ATTRIBUTE,
+        Approval,
+        Decision,
+        DeliverDecisionInput,
+        DeskState,
+        InvokeWorkerInput,
+        LoadedRun,
+        LoadRunInput,
+        PendingApprovalMemo,
+        RequestApprovalInput,
+        RunMemo,
+        RunResult,
+        StartRunInput,
+        WithdrawApprovalsInput,
+    )
+    from llm_do_temporal.policy.attachments import check_attachments
+    from llm_do_temporal.policy.models import resolve_model
+    from llm_do_temporal.policy.sandbox import narrow
+    from llm_do_temporal.workflows import desk
+    from llm_do_temporal.workflows.effects import run_effect, send_signal
+    from llm_do_temporal.workflows.failures import as_failure, explain
+    from llm_do_temporal.workflows.invoking import run_invocation
+
+_STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
+_PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
+_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
+ENTRY_PATH = "main"
+_SHOWN_IN_MEMO = 20
+"""Pending approvals listed in the memo; the search attribute counts all of them."""
+
+
+@workflow.defn(name=RUN_WORKFLOW, failure_exception_types=[LlmDoError])
+class LlmDoRun:
+    """Starts the entry worker and keeps the desk until it ends."""
+
+    @workflow.init
+    def __init__(self, start: StartRunInput) -> None:
+        self._desk = DeskState()
+        self._search_attributes = False
+        self._stale = False
+        """Whether what is shown outside (search attributes, memo, details) is behind the desk."""
+        self._undelivered: list[Approval] = []
+
+    @workflow.run
+    async def run(self, start: StartRunInput) -> RunResult:
+        """The entry worker's output, and what the whole tree spent."""
+        clerk = asyncio.create_task(self._serve_desk())
+        try:
+            loaded = await self._load(start)
+            result = await run_invocation(self._entry(start, loaded))
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            return RunResult(output=result.output, usage=result.usage)
+        except LlmDoError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            raise as_failure(error) from error
+        finally:
+            clerk.cancel()
+            self._close_desk()
+
+    async def _load(self, start: StartRunInput) -> LoadedRun:
+        try:
+            loaded = await run_effect(
+                "load_run", LoadRunInput(start=start), LoadedRun, summary=f"load worker {start.worker}"
+            )
+        except FailureError as error:
+            raise explain(error) from error
+        self._search_attributes = loaded.settings.search_attributes
+        if self._search_attributes:
+            workflow.upsert_search_attributes(
+                [_STATE.value_set("running"), _PENDING.value_set(0), _WORKER.value_set(loaded.worker.name)]
+            )
+        workflow.upsert_memo({RUN_MEMO: RunMemo(worker=loaded.worker.name, started_by=start.started_by)})
+        return loaded
+
+    def _entry(self, start: StartRunInput, loaded: LoadedRun) -> InvokeWorkerInput:
+        worker, settings = loaded.worker, loaded.settings
+        check_attachments(worker.attachment_policy, start.attachments, whose=f"worker '{worker.name}'")
+        model = resolve_model(
+            settings.models,
+            worker=worker.name,
+            worker_model=worker.model,
+            caller_model=None,
+            compatible=worker.compatible_models,
+        )
+        return InvokeWorkerInput(
+            run=workflow.info().workflow_id,
+            path=ENTRY_PATH,
+            depth=0,
+            worker=worker,
+            settings=settings,
+            tree=narrow(loaded.tree, worker.sandbox, workshop_has_sandbox=settings.workshop_has_sandbox),
+            model=model,
+            prompt=start.prompt,
+            input=start.input,
+            attachments=start.attachments,
+        )
+
+    # --- the desk ---
+
+    @workflow.signal(name=REQUEST_APPROVAL_SIGNAL)
+    def request_approval(self, request: RequestApprovalInput) -> None:
+        """A question from an invocation."""
+        self._desk, approval = desk.with_request(self._desk, request, now=workflow.now())
+        if approval.verdict is not None:
+            self._undelivered.append(approval)
+        self._stale = True
+
+    @workflow.signal(name=WITHDRAW_APPROVALS_SIGNAL)
+    def withdraw_approvals(self, withdrawal: WithdrawApprovalsInput) -> None:
+        """An invocation ended before it was answered."""
+        self._desk = desk.with_withdrawal(self._desk, withdrawal)
+        self._stale = True
+
+    @workflow.signal(name=DECIDE_SIGNAL)
+    def decide(self, payload: Any = None) -> None:
+        """A decision that cannot be answered; whatever is wrong with it is noted and ignored."""
+        try:
+            decision = Decision.model_validate(payload)
+            self._desk, answered = desk.with_decision(self._desk, decision, door="signal", now=workflow.now())
+        except (ValidationError, DecisionRefused) as error:
+            self._desk = desk.with_ignored(self._desk, _one_line(error), now=workflow.now())
+            return
+        self._undelivered.extend(answered)
+        self._stale = True
+
+    @workflow.update(name=DECIDE_UPDATE)
+    def decide_now(self, decision: Decision) -> Approval:
+        """A decision that is answered: the approval as decided."""
+        self._desk, answered = desk.with_decision(self._desk, decision, door="update", now=workflow.now())
+        self._undelivered.extend(answered)
+        self._stale = True
+        return answered[0]
+
+    @decide_now.validator
+    def _check_decision(self, decision: Decision) -> None:
+        desk.find_question(self._desk, decision)
+
+    @workflow.query(name=DESK_QUERY)
+    def desk_state(self) -> DeskState:
+        """All approvals, decided or not, grants, and decisions that were ignored."""
+        return self._desk
+
+    async def _serve_desk(self) -> None:
+        """Deliver decisions at once; then bring what is shown outside up to date."""
+        while True:
+            await workflow.wait_condition(lambda: self._stale or bool(self._undelivered))
+            while self._undelivered:
+                await self._deliver(self._undelivered.pop(0))
+            self._stale = False
+            self._show()
+
+    async def _deliver(self, approval: Approval) -> None:
+        if approval.verdict is None:
+            return
+        delivery = DeliverDecisionInput(key=approval.request.key, id=approval.id, verdict=approval.verdict)
+        try:
+            await send_signal(approval.request.invocation, DELIVER_DECISION_SIGNAL, delivery)
+        except FailureError:
+            # The invocation ended while its answer was on the way: nobody is left to tell.
+            self._desk = desk.with_ignored(
+                self._desk, f"the worker that asked '{approval.id}' has ended", now=workflow.now()
+            )
+
+    def _show(self) -> None:
+        waiting = desk.pending(self._desk)
+        if self._search_attributes:
+            state = "waiting" if waiting else "running"
+            workflow.upsert_search_attributes([_STATE.value_set(state), _PENDING.value_set(len(waiting))])
+        workflow.upsert_memo({PENDING_MEMO: [_memo(one) for one in waiting[:_SHOWN_IN_MEMO]]})
+        workflow.set_current_details(_details(waiting))
+
+    def _close_desk(self) -> None:
+        """Leave no trace of open questions on a run that has ended."""
+        if not desk.pending(self._desk):
+            return
+        if self._search_attributes:
+            workflow.upsert_search_attributes([_STATE.value_set("closed"), _PENDING.value_set(0)])
+        workflow.upsert_memo({PENDING_MEMO: []})
+
+
+def _memo(approval: Approval) -> PendingApprovalMemo:
+    request = approval.request
+    return PendingApprovalMemo(
+        id=approval.id,
+        invocation=request.invocation,
+        key=request.key,
+        worker=request.worker,
+        path=request.path,
+        tool=request.tool,
+        summary=request.summary[:200],
+        asked_at=approval.asked_at,
+    )
+
+
+def _details(waiting: tuple[Approval, ...]) -> str:
+    """Markdown for the Temporal UI: what is pending and the command that answers it."""
+    if not waiting:
+        return ""
+    run = workflow.info().workflow_id
+    lines = ["**Waiting for approval**", ""]
+    lines += [f"- `{one.id}` {one.request.path}: {_plain(one.request.summary)}" for one in waiting[:_SHOWN_IN_MEMO]]
+    lines += [
+        "",
+        f"`temporal workflow signal -w {run} --name {DECIDE_SIGNAL} "
+        f'--input \'{{"id":"{waiting[0].id}","decision":"approve"}}\'`',
+    ]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Model output inside Markdown, as plain text."""
+    return "".join(f"\\{char}" if char in "`*_[]<>#|\\" else char for char in text)
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        problems = error.errors(include_url=False, include_input=False)
+        return "malformed decision: " + "; ".join(
+            f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in problems[:5]
+        )
+    return str(error)

@@ -1,0 +1,161 @@
+"""`LlmDoWorker`: one invocation of one worker, the agent loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, UsageLimits
+    from pydantic_ai.toolsets import FunctionToolset
+
+    from llm_do_temporal.errors import LlmDoError
+    from llm_do_temporal.messages import (
+        DELIVER_DECISION_SIGNAL,
+        REQUEST_APPROVAL_SIGNAL,
+        WITHDRAW_APPROVALS_SIGNAL,
+        WORKER_WORKFLOW,
+        DeliverDecisionInput,
+        InvocationResult,
+        InvokeWorkerInput,
+        RequestApprovalInput,
+        Usage,
+        Verdict,
+        WithdrawApprovalsInput,
+    )
+    from llm_do_temporal.schemas import schema_problems
+    from llm_do_temporal.workflows.agent import AGENT, TOOL_RETRIES
+    from llm_do_temporal.workflows.conversation import opening
+    from llm_do_temporal.workflows.delegation_tools import Delegator, delegation_tools
+    from llm_do_temporal.workflows.effects import send_signal
+    from llm_do_temporal.workflows.failures import AGENT_ERRORS, as_failure, explain_agent
+    from llm_do_temporal.workflows.file_tools import file_tools
+    from llm_do_temporal.workflows.gate import Gate, GatedTool, Question
+
+
+@workflow.defn(name=WORKER_WORKFLOW, failure_exception_types=[LlmDoError])
+class LlmDoWorker:
+    """Runs the agent; its tools run here, in workflow code, behind the gate."""
+
+    __pydantic_ai_agents__ = (AGENT,)
+
+    @workflow.init
+    def __init__(self, invocation: InvokeWorkerInput) -> None:
+        self._invocation = invocation
+        self._answers: dict[str, Verdict] = {}
+        self._waiting: list[str] = []
+        self._asked = 0
+        self._gate = Gate(invocation.settings, self)
+
+    @workflow.run
+    async def run(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        """The worker's output and what it and its children spent."""
+        try:
+            return await self._run_agent(invocation)
+        except LlmDoError as error:
+            raise as_failure(error) from error
+        finally:
+            await self._withdraw()
+
+    async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        worker = invocation.worker
+        schema = worker.output_schema
+        tools = self._tools()
+        try:
+            result = await AGENT.run(
+                opening(invocation.prompt, invocation.input, invocation.attachments),
+                model=invocation.model,
+                instructions=worker.instructions,
+                toolsets=[FunctionToolset(tools, id="worker")] if tools else None,
+                output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
+                usage_limits=UsageLimits(request_limit=None),
+                run_id=workflow.info().run_id,
+            )
+        except AGENT_ERRORS as error:
+            if workflow.cancellation_reason() is not None:
+                raise
+            raise explain_agent(error) from error
+        spent = result.usage
+        own = Usage(
+            requests=spent.requests,
+            tool_calls=spent.tool_calls,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+        )
+        return InvocationResult(output=result.output, usage=own)
+
+    def check_output(self, output: Any) -> Any:
+        """Hold the agent's structured output against the worker's schema. Raises ModelRetry."""
+        schema = self._invocation.worker.output_schema
+        if schema is not None:
+            problems = schema_problems(schema, output)
+            if problems:
+                raise ModelRetry(f"The result does not fit its schema: {'; '.join(problems[:8])}")
+        return output
+
+    def _tools(self) -> list[Tool[None]]:
+        invocation = self._invocation
+        tools: list[GatedTool] = file_tools(invocation.tree) if invocation.worker.filesystem else []
+        return [self._offered(tool) for tool in (*tools, *delegation_tools(Delegator(invocation)))]
+
+    def _offered(self, tool: GatedTool) -> Tool[None]:
+        async def call(context: RunContext[None], **args: Any) -> Any:
+            outcome = await self._gate.call(tool, args)
+            spent = outcome.usage
+            context.usage.incr(
+                RunUsage(
+                    requests=spent.requests,
+                    tool_calls=spent.tool_calls,
+                    input_tokens=spent.input_tokens,
+                    output_tokens=spent.output_tokens,
+                )
+            )
+            return outcome.value
+
+        offered: Tool[None] = Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
+        offered.metadata = {"temporal": False}
+        offered.max_retries = TOOL_RETRIES
+        return offered
+
+    # --- approvals ---
+
+    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str) -> Verdict:
+        """Put a question to the desk and park until it is answered, however long that takes."""
+        invocation = self._invocation
+        self._asked += 1
+        key = str(self._asked)
+        request = RequestApprovalInput(
+            invocation=workflow.info().workflow_id,
+            key=key,
+            worker=invocation.worker.name,
+            path=invocation.path,
+            tool=tool.name,
+            args=question.args,
+            args_schema=tool.schema if question.changeable else None,
+            tree=invocation.tree,
+            capabilities=question.uses,
+            summary=question.summary,
+            diff=diff,
+            reason=reason,
+        )
+        self._waiting.append(key)
+        workflow.set_current_details(f"Waiting for approval: {question.summary}")
+        await send_signal(invocation.run, REQUEST_APPROVAL_SIGNAL, request)
+        await workflow.wait_condition(lambda: key in self._answers)
+        self._waiting.remove(key)
+        workflow.set_current_details("")
+        return self._answers.pop(key)
+
+    @workflow.signal(name=DELIVER_DECISION_SIGNAL)
+    def deliver_decision(self, delivery: DeliverDecisionInput) -> None:
+        """Take the desk's answer; one that nobody waits for is dropped."""
+        if delivery.key in self._waiting:
+            self._answers[delivery.key] = delivery.verdict
+
+    async def _withdraw(self) -> None:
+        """Tell the desk that questions left open by a failure or a cancellation need no answer any more."""
+        if self._waiting:
+            withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(self._waiting))
+            self._waiting.clear()
+            await send_signal(self._invocation.run, WITHDRAW_APPROVALS_SIGNAL, withdrawn)
