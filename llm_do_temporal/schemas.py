@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 
-def schema_problems(schema: dict[str, Any], value: object) -> list[str]:
+def schema_problems(schema: dict[str, Any], value: Any) -> list[str]:
     """What is wrong with `value`, one line a problem with the place it is at; empty when it fits."""
     validator = Draft202012Validator(schema)
-    problems = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])  # pyright: ignore[reportUnknownMemberType]
+    problems = sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path])
     return [f"{_place(error.absolute_path)}{error.message[:300]}" for error in problems]
 
 

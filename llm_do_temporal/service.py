@@ -16,7 +16,7 @@ from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
-from temporalio.worker import Worker
+from temporalio.worker import Replayer, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
@@ -92,9 +92,7 @@ def build_worker(
         ],
         plugins=[PydanticAIPlugin()],
         interceptors=[HeartbeatInterceptor()],
-        workflow_runner=SandboxedWorkflowRunner(
-            restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH)
-        ),
+        workflow_runner=_runner(),
         activity_executor=ThreadPoolExecutor(chosen.max_concurrent_activities, thread_name_prefix="activity"),
         max_cached_workflows=chosen.max_cached_workflows,
         max_concurrent_activities=chosen.max_concurrent_activities,
@@ -104,3 +102,12 @@ def build_worker(
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         default_heartbeat_throttle_interval=timedelta(seconds=1),
     )
+
+
+def build_replayer() -> Replayer:
+    """Replays histories against the installed code; raises for one that would diverge."""
+    return Replayer(workflows=[LlmDoRun, LlmDoWorker], plugins=[PydanticAIPlugin()], workflow_runner=_runner())
+
+
+def _runner() -> SandboxedWorkflowRunner:
+    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH))

@@ -49,7 +49,7 @@ _blobs: BlobStore | None = None
 
 def install_blobs(blobs: BlobStore) -> None:
     """Tell this process where attachments are. Called once, by the worker service, before it polls."""
-    global _blobs  # noqa: PLW0603
+    global _blobs
     _blobs = blobs
 
 

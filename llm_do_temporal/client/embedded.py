@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,7 +58,7 @@ def state_folder(workshop: Path) -> Path:
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[IO[bytes] | None]:
+def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Generator[IO[bytes] | None]:
     """Hold a lock on `path` for as long as the block runs, or None when somebody else has it."""
     with path.open("ab") as file:
         flags = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
@@ -73,9 +73,8 @@ def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Iterator[
 def running_host(workshop: Path) -> HostInfo | None:
     """The host that serves this workshop now, if there is one."""
     folder = state_folder(workshop)
-    with locked(folder / "host.lock") as free:
-        if free is not None:
-            return None
+    if host_lock_is_free(folder):
+        return None
     try:
         return HostInfo(**json.loads((folder / "host.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -91,14 +90,25 @@ def write_host_info(workshop: Path, info: HostInfo) -> None:
 
 
 @asynccontextmanager
-async def embedded_server(workshop: Path) -> AsyncIterator[HostInfo]:
+async def embedded_server(workshop: Path) -> AsyncGenerator[HostInfo]:
     """A running host for this workshop, joined or started; it stays at least as long as the block runs.
 
     Raises ConnectionFailed when it cannot be started.
     """
     folder = state_folder(workshop)
-    with locked(folder / "users.lock", shared=True, wait=True):
+    async with _in_use(folder):
         yield await _ensure(workshop, folder)
+
+
+@asynccontextmanager
+async def _in_use(folder: Path) -> AsyncGenerator[None]:
+    """Keep a background host from leaving. One that is leaving already is waited for, without blocking the loop."""
+    while True:
+        with locked(folder / "users.lock", shared=True) as mine:
+            if mine is not None:
+                yield
+                return
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _ensure(workshop: Path, folder: Path) -> HostInfo:
@@ -108,22 +118,33 @@ async def _ensure(workshop: Path, folder: Path) -> HostInfo:
         info = running_host(workshop)
         if info is not None and accepts(info.address):
             return info
-        if info is None and started is None:
+        if started is not None and started.poll() is not None:
+            if host_lock_is_free(folder):
+                _give_up(folder)
+            # Another command was quicker, or the host before has not quite left: it tells where it is, or makes room.
+            started = None
+        if started is None and host_lock_is_free(folder):
             started = _spawn(workshop, folder)
-        if started is not None and started.poll() not in (None, 0):
-            started = None if running_host(workshop) else _give_up(folder)
         await asyncio.sleep(_POLL_SECONDS)
     _give_up(folder)
     raise AssertionError
 
 
+def host_lock_is_free(folder: Path) -> bool:
+    """Whether no host serves the workshop with this state folder, arrives at it or leaves it."""
+    with locked(folder / "host.lock") as free:
+        return free is not None
+
+
 def _spawn(workshop: Path, folder: Path) -> subprocess.Popen[bytes]:
-    with (folder / "host.log").open("wb") as log:
+    with (folder / "host.log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "llm_do_temporal.client.host", "--workshop", str(workshop)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            # A Ctrl-C in this terminal is for the command, also while the host is still coming up.
+            process_group=0,
         )
 
 

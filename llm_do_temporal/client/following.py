@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.view import Node, RunView, ViewEvent
+from llm_do_temporal.client.view import Node, RunView, ViewEvent, decode_json, pending_from_memo
+from llm_do_temporal.messages import PENDING_MEMO
 
 _ENDED = frozenset(
     {
@@ -74,12 +76,23 @@ class Follower:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             self.view.started_at = at
             return [ViewEvent("run.started", at, "", {"run": self.view.run})]
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+            return self._desk_changed(event, at)
         if event.event_type in _ENDED:
             ending = Node(self.view.run)
             ending.apply(event)
             self.view.status, self.view.error, self.view.ended_at = ending.status, ending.error, at
+            self.view.pending = []
             return [ViewEvent(f"run.{ending.status}", at, "", {"error": ending.error or None})]
         return []
+
+    def _desk_changed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        """What waits for a person, as the desk itself tells it; only then can it be answered."""
+        fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+        if PENDING_MEMO not in fields:
+            return []
+        self.view.pending = pending_from_memo(decode_json(fields[PENDING_MEMO]))
+        return [ViewEvent("desk.changed", at, "", {"pending": [one.id for one in self.view.pending]})]
 
     def _read(self, workflow_id: str, run_id: str | None) -> None:
         if workflow_id not in self._readers:

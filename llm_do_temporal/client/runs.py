@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
@@ -28,7 +28,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.following import Follower
-from llm_do_temporal.client.view import RunView
+from llm_do_temporal.client.view import RunView, pending_from_memo
 from llm_do_temporal.errors import (
     ConnectionFailed,
     DecisionRefused,
@@ -57,9 +57,9 @@ from llm_do_temporal.messages import (
     StartRunInput,
 )
 
+_SUMMARY_CHARS = 200
 UPDATE_SECONDS = 8
 """How long a decision waits for a worker service to answer before it is sent as a signal instead."""
-_PENDING = TypeAdapter(list[PendingApprovalMemo])
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,7 @@ class LlmDoClient:
                     id=run,
                     task_queue=self._task_queue,
                     memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
-                    static_summary=f"{request.worker}: {request.prompt.strip().splitlines()[0] if request.prompt.strip() else ''}"[
-                        :200
-                    ],
+                    static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:_SUMMARY_CHARS],
                     id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                     id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
                 )
@@ -251,7 +249,7 @@ class LlmDoClient:
             if signal.signal_name != REQUEST_APPROVAL_SIGNAL:
                 continue
             decoded = await self.temporal.data_converter.decode(signal.input.payloads, [RequestApprovalInput])
-            request = cast(RequestApprovalInput, decoded[0])
+            request = cast("RequestApprovalInput", decoded[0])
             memo = wanted.get((request.invocation, request.key))
             if memo is not None:
                 found.append(PendingApproval(id=memo.id, run=run, request=request, asked_at=memo.asked_at))
@@ -259,7 +257,7 @@ class LlmDoClient:
 
 
 @asynccontextmanager
-async def _asked(run: str | None = None) -> AsyncIterator[None]:
+async def _asked(run: str | None = None) -> AsyncGenerator[None]:
     """Turn what the server says into our errors."""
     try:
         yield
@@ -280,17 +278,18 @@ def _ended_with(failure: WorkflowFailureError) -> LlmDoError:
     if isinstance(cause, TerminatedError):
         return RunCancelled(f"the run was terminated: {cause.message}")
     if isinstance(cause, ApplicationError):
-        details = cast(dict[str, Any], cause.details[0]) if cause.details else {}
+        details = cast("dict[str, Any]", cause.details[0]) if cause.details else {}
         known = rebuild_error(cause.type, cause.message, details.get("next_step"))
         return known or RunFailed(cause.message)
     return RunFailed(str(cause or failure))
 
 
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0]
+
+
 def _pending(memo: Any) -> list[PendingApprovalMemo]:
-    try:
-        return _PENDING.validate_python(memo.get(PENDING_MEMO) or [])
-    except ValidationError:
-        return []
+    return pending_from_memo(memo.get(PENDING_MEMO))
 
 
 def _run_memo(memo: Any) -> RunMemo:

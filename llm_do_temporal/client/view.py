@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
+from pydantic import TypeAdapter, ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -19,8 +20,11 @@ from llm_do_temporal.messages import (
     DELIVER_DECISION_SIGNAL,
     MODEL_ACTIVITY,
     REQUEST_APPROVAL_SIGNAL,
+    PendingApprovalMemo,
     Usage,
 )
+
+_PENDING = TypeAdapter(list[PendingApprovalMemo])
 
 _ENDINGS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
@@ -54,7 +58,7 @@ class Node:
     error: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     """Of this invocation alone."""
     doing: dict[int, str] = field(default_factory=dict[int, str])
     """What is under way now: scheduled event id -> one line."""
@@ -74,10 +78,9 @@ class Node:
             return self._scheduled(event, at)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return self._activity_completed(event, at)
-        if kind in _ACTIVITY_FAILURES:
-            scheduled = _ACTIVITY_FAILURES[kind](event)
-            label = self.doing.pop(scheduled, "")
-            return [self._say("activity.failed", at, what=label)]
+        failed = _failed_activity(event)
+        if failed is not None:
+            return [self._say("activity.failed", at, what=self.doing.pop(failed, ""))]
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
             if child not in self.children:
@@ -98,7 +101,7 @@ class Node:
         given = _json(list(event.workflow_execution_started_event_attributes.input.payloads))
         self.started_at = at
         self.path = str(given.get("path", ""))
-        self.worker = str(cast(dict[str, Any], given.get("worker") or {}).get("name", ""))
+        self.worker = str(cast("dict[str, Any]", given.get("worker") or {}).get("name", ""))
         self.model = str(given.get("model", ""))
         self.depth = int(given.get("depth") or 0)
         return [self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)]
@@ -119,8 +122,8 @@ class Node:
         if attributes.scheduled_event_id not in self._models:
             return [self._say("activity.completed", at, what=label)]
         response = _json(list(attributes.result.payloads))
-        usage = cast(dict[str, Any], response.get("usage") or {})
-        parts = cast(list[dict[str, Any]], response.get("parts") or [])
+        usage = cast("dict[str, Any]", response.get("usage") or {})
+        parts = cast("list[dict[str, Any]]", response.get("parts") or [])
         calls = [str(part.get("tool_name")) for part in parts if part.get("part_kind") == "tool-call"]
         text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
         spent = Usage(
@@ -148,7 +151,7 @@ class Node:
             return []
         delivery = _json(list(attributes.input.payloads))
         summary = self.waiting.pop(str(delivery.get("key", "")), "")
-        verdict = cast(dict[str, Any], delivery.get("verdict") or {})
+        verdict = cast("dict[str, Any]", delivery.get("verdict") or {})
         shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
         return [self._say("approval.decided", at, id=delivery.get("id"), summary=summary, **shown)]
 
@@ -162,15 +165,15 @@ class Node:
         return [self._say(f"invocation.{self.status}", at, error=self.error or None)]
 
 
-_ACTIVITY_FAILURES = {
-    EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED: lambda e: e.activity_task_failed_event_attributes.scheduled_event_id,
-    EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT: (
-        lambda e: e.activity_task_timed_out_event_attributes.scheduled_event_id
-    ),
-    EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED: (
-        lambda e: e.activity_task_canceled_event_attributes.scheduled_event_id
-    ),
-}
+def _failed_activity(event: HistoryEvent) -> int | None:
+    """The scheduling event of the activity whose end without a result this is, if it is one."""
+    if event.HasField("activity_task_failed_event_attributes"):
+        return event.activity_task_failed_event_attributes.scheduled_event_id
+    if event.HasField("activity_task_timed_out_event_attributes"):
+        return event.activity_task_timed_out_event_attributes.scheduled_event_id
+    if event.HasField("activity_task_canceled_event_attributes"):
+        return event.activity_task_canceled_event_attributes.scheduled_event_id
+    return None
 
 
 @dataclass
@@ -183,6 +186,8 @@ class RunView:
     error: str = ""
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    pending: list[PendingApprovalMemo] = field(default_factory=list[PendingApprovalMemo])
+    """What waits for a person; empty once the run has ended."""
 
     @property
     def usage(self) -> Usage:
@@ -212,20 +217,28 @@ class RunView:
         return sum(node.status != "running" for node in below), len(below)
 
 
+def decode_json(payload: Payload) -> Any:
+    """A payload's JSON value, or None when it holds something else."""
+    try:
+        return json.loads(payload.data)
+    except ValueError:
+        return None
+
+
+def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
+    """The desk's memo of what waits for a person; empty where it cannot be read."""
+    try:
+        return _PENDING.validate_python(value or [])
+    except ValidationError:
+        return []
+
+
 def _json(payloads: list[Payload]) -> dict[str, Any]:
     """The first payload as an object; an empty one when it is something else."""
-    if not payloads:
-        return {}
-    try:
-        value = json.loads(payloads[0].data)
-    except ValueError:
-        return {}
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
+    value = decode_json(payloads[0]) if payloads else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _summary(event: HistoryEvent) -> str:
-    data = event.user_metadata.summary.data
-    try:
-        return str(json.loads(data)) if data else ""
-    except ValueError:
-        return ""
+    data = event.user_metadata.summary
+    return str(decode_json(data) or "") if data.data else ""

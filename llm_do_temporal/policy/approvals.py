@@ -8,7 +8,7 @@ into a refusal (strict) or into yes (approve_all); neither unblocks anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -44,6 +44,9 @@ DEFAULT_RULES: dict[str, Ruling] = {
 }
 
 
+_STRICTNESS = (Ruling.PRE_APPROVED, Ruling.NEEDS_APPROVAL, Ruling.BLOCKED)
+
+
 class ApprovalRules(Value):
     """`approvals:` of `workshop.yaml`."""
 
@@ -71,14 +74,28 @@ class Verdict(Value):
 
 
 def ruling_of(rules: ApprovalRules, capability: str) -> Ruling:
-    """The ruling of the most specific rule: `proc.exec.unlisted`, else `proc.exec`, else `proc`, else the default."""
-    merged = {**DEFAULT_RULES, **rules.rules}
+    """The ruling of the most specific rule: `proc.exec.unlisted`, else `proc.exec`, else `proc`, else the default.
+
+    A default that is more specific than every rule of the workshop's own can only make it stricter:
+    `proc.exec: pre_approved` leaves `proc.exec.unlisted` blocked, and `proc: blocked` blocks all of it.
+    """
+    own = _most_specific(rules.rules, capability)
+    built_in = _most_specific(DEFAULT_RULES, capability)
+    if own is None or built_in is None:
+        found = own or built_in
+        return rules.default if found is None else found[1]
+    if len(own[0]) >= len(built_in[0]):
+        return own[1]
+    return max(own[1], built_in[1], key=_STRICTNESS.index)
+
+
+def _most_specific(rules: Mapping[str, Ruling], capability: str) -> tuple[str, Ruling] | None:
     name = capability
     while name:
-        if name in merged:
-            return merged[name]
+        if name in rules:
+            return name, rules[name]
         name = name.rpartition(".")[0]
-    return rules.default
+    return None
 
 
 def decide(rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[CapabilityUse]) -> Verdict:
@@ -96,7 +113,7 @@ def decide(rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[Capabilit
         return Verdict(kind="block", reason=f"Strict mode: {tool} requires approval")
     if mode is Mode.APPROVE_ALL:
         return Verdict(kind="allow", reason="approve_all")
-    return Verdict(kind="ask", reason=f"{', '.join(asking)} needs approval")
+    return Verdict(kind="ask", reason=f"{', '.join(dict.fromkeys(asking))} needs approval")
 
 
 def canonical(arguments: object) -> str:

@@ -75,6 +75,9 @@ class Mount(FileRules):
 
     at: str
     root: str
+    base: str = "."
+    """The folder, at or above `root`, that the author named. Symbolic links on the way to it are the author's;
+    below it a narrower tree begins at `root` itself, or a link put there would make it another tree."""
     readonly: bool = False
 
 
@@ -82,6 +85,9 @@ class Tree(Value):
     """All the files one invocation can name."""
 
     mounts: tuple[Mount, ...] = ()
+    settled: bool = False
+    """Whether a worker has chosen its folders by `paths`: nobody below it may name folders of their own,
+    not even where it chose none."""
 
 
 class Place(Value):
@@ -104,7 +110,8 @@ def root_tree(sandbox: WorkshopSandbox | None) -> Tree:
     if sandbox is None:
         return NO_FILES
     rules = sandbox.model_dump(exclude={"root", "readonly"})
-    return Tree(mounts=(Mount(at="/", root=_workshop_folder(sandbox.root), readonly=sandbox.readonly, **rules),))
+    root = _workshop_folder(sandbox.root)
+    return Tree(mounts=(Mount(at="/", root=root, base=root, readonly=sandbox.readonly, **rules),))
 
 
 def narrow(tree: Tree, asked: WorkerSandbox | None, *, workshop_has_sandbox: bool) -> Tree:
@@ -116,13 +123,15 @@ def narrow(tree: Tree, asked: WorkerSandbox | None, *, workshop_has_sandbox: boo
     if asked is None:
         return tree
     if asked.paths is not None:
-        if not workshop_has_sandbox and not tree.mounts:
-            tree = Tree(mounts=tuple(_named_mount(name, path) for name, path in asked.paths.items()))
-        else:
-            tree = Tree(mounts=tuple(_named_within(tree, name, path) for name, path in asked.paths.items()))
+        alone = not workshop_has_sandbox and not tree.mounts and not tree.settled
+        mounts = [
+            _named_mount(name, path) if alone else _named_within(tree, name, path) for name, path in asked.paths.items()
+        ]
+        tree = Tree(mounts=tuple(mounts), settled=True)
     if asked.restrict is not None:
         tree = _restricted(tree, asked.restrict)
-    return Tree(mounts=tuple(_tightened(mount, asked, asked.readonly) for mount in tree.mounts))
+    tightened = tuple(_tightened(mount, asked, asked.readonly) for mount in tree.mounts)
+    return tree.model_copy(update={"mounts": tightened})
 
 
 def locate(tree: Tree, path: str) -> Place:
@@ -130,7 +139,7 @@ def locate(tree: Tree, path: str) -> Place:
 
     Raises SandboxRefusal for `..`, for a path outside the tree and for one that no file can have.
     """
-    virtual = normalise(path, names=frozenset(mount.at.strip("/") for mount in tree.mounts))
+    virtual = normalise(path, names=_names(tree))
     for mount in sorted(tree.mounts, key=lambda m: len(m.at), reverse=True):
         relative = _below(virtual, mount.at)
         if relative is not None:
@@ -141,6 +150,22 @@ def locate(tree: Tree, path: str) -> Place:
             next_step="Add `sandbox: {root: .}` to workshop.yaml to give its workers files.",
         )
     raise SandboxRefusal(f"'{path}' is outside this worker's files; it can reach {describe_roots(tree)}")
+
+
+def locate_all(tree: Tree, path: str) -> tuple[str, tuple[Place, ...]]:
+    """What a listing of the folder `path` shows: its normalised path, and the places whose files lie below it.
+
+    Those are the folder itself, where a mount holds it, and every mount below it. Raises SandboxRefusal.
+    """
+    virtual = normalise(path, names=_names(tree))
+    below = [
+        Place(mount=mount, relative=".", path=mount.at)
+        for mount in tree.mounts
+        if mount.at != virtual and _below(mount.at, virtual) is not None
+    ]
+    if below and not any(_below(virtual, mount.at) is not None for mount in tree.mounts):
+        return virtual, tuple(below)
+    return virtual, (locate(tree, path), *below)
 
 
 def check_readable(place: Place) -> None:
@@ -173,6 +198,8 @@ def normalise(path: str, *, names: frozenset[str] = frozenset()) -> str:
     """`path` as an absolute virtual path without `.` or doubled slashes. Raises SandboxRefusal for `..` and NUL."""
     if "\0" in path:
         raise SandboxRefusal("a path cannot contain a NUL character")
+    if any("\ud800" <= char <= "\udfff" for char in path):
+        raise SandboxRefusal("a path cannot contain half a character (a lone surrogate)")
     head, colon, rest = path.partition(":")
     if colon and head in names and head:
         path = f"{head}/{rest}"
@@ -181,6 +208,10 @@ def normalise(path: str, *, names: frozenset[str] = frozenset()) -> str:
         raise SandboxRefusal(f"'{path}' contains '..'; name the path from the top of the tree instead")
     kept = [part for part in parts if part.strip("/")]
     return "/" + "/".join(kept)
+
+
+def _names(tree: Tree) -> frozenset[str]:
+    return frozenset(mount.at.strip("/") for mount in tree.mounts)
 
 
 def join(folder: str, relative: str) -> str:
@@ -197,8 +228,11 @@ def _workshop_folder(root: str) -> str:
 
 
 def _named_mount(name: str, path: NamedPath) -> Mount:
+    if normalise(f"/{name}") != f"/{name}" or not name or set(name) & {"/", ":"}:
+        raise SandboxRefusal(f"sandbox path '{name}' is not a name; it becomes a folder, so it has no '/' and no ':'")
     rules = path.model_dump(exclude={"root", "mode"})
-    return Mount(at=f"/{name}", root=_workshop_folder(path.root), readonly=path.mode == "ro", **rules)
+    root = _workshop_folder(path.root)
+    return Mount(at=f"/{name}", root=root, base=root, readonly=path.mode == "ro", **rules)
 
 
 def _named_within(tree: Tree, name: str, path: NamedPath) -> Mount:
@@ -219,20 +253,17 @@ def _restricted(tree: Tree, restrict: str) -> Tree:
     if not restrict.startswith("/"):
         raise SandboxRefusal(f"sandbox restrict '{restrict}' must start with '/'")
     subtree = normalise(restrict)
-    kept: list[Mount] = []
-    for mount in tree.mounts:
+    kept: dict[str, Mount] = {}
+    # From the outermost in: what a mount further in covers, the caller could not see either.
+    for mount in sorted(tree.mounts, key=lambda m: len(m.at)):
         inner = _below(subtree, mount.at)
         if inner is not None:
-            kept.append(mount.model_copy(update={"at": subtree, "root": join(mount.root, inner)}))
+            kept[subtree] = mount.model_copy(update={"at": subtree, "root": join(mount.root, inner)})
         elif _below(mount.at, subtree) is not None:
-            kept.append(mount)
-    # The longest match wins at look-up; two mounts at one place would hide each other, so keep the innermost.
-    innermost: dict[str, Mount] = {}
-    for mount in sorted(kept, key=lambda m: len(m.root)):
-        innermost[mount.at] = mount
-    if not innermost:
+            kept[mount.at] = mount
+    if not kept:
         raise SandboxEscalation(f"sandbox restrict '{restrict}' lies outside the caller's files")
-    return Tree(mounts=tuple(innermost.values()))
+    return tree.model_copy(update={"mounts": tuple(kept.values())})
 
 
 def _tightened(mount: Mount, asked: FileRules, readonly: bool | None) -> Mount:
@@ -256,19 +287,20 @@ def _tightened(mount: Mount, asked: FileRules, readonly: bool | None) -> Mount:
 
 
 def _stricter(mount: Mount, name: str, has: bool | None, asked: bool | None, default: bool) -> bool | None:
-    if asked is None:
-        return has
     if asked is False and (default if has is None else has):
         raise SandboxEscalation(
             f"'{mount.at}' has {name}: true; a worker cannot switch it off (set {name}: false in workshop.yaml)"
         )
-    return asked
+    # A worker's `false` adds nothing: put in place of None, it would overrule the workshop's capability rules.
+    return True if asked else has
 
 
 def _both(has: tuple[str, ...] | None, asked: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if has is None or asked is None:
         return asked if has is None else has
-    return tuple(suffix for suffix in has if suffix in asked)
+    # A name that ends in both ends in the longer one: '.gz' and '.tar.gz' leave '.tar.gz'.
+    pairs = (sorted((one, other), key=len) for one in has for other in asked)
+    return tuple(dict.fromkeys(longer for shorter, longer in pairs if longer.endswith(shorter)))
 
 
 def _below(path: str, folder: str) -> str | None:

@@ -37,20 +37,18 @@ class ChecksOutput(Protocol):
         ...
 
 
-class OutputCheck(AbstractCapability[None]):
+class OutputCheck(AbstractCapability[Any]):
     """Lets the running workflow hold structured output against its worker's schema.
 
     The agent is one for all workers, and the schema is known only to the workflow that runs it.
     """
 
-    async def after_output_validate(
-        self, ctx: RunContext[None], *, output_context: OutputContext, output: Any
-    ) -> Any:
+    async def after_output_validate(self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any) -> Any:
         """See AbstractCapability."""
         return cast("ChecksOutput", workflow.instance()).check_output(output)
 
 
-AGENT: Agent[None, Any] = Agent(
+AGENT: Agent[object, Any] = Agent(
     "placeholder:none",
     name=AGENT_NAME,
     retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},

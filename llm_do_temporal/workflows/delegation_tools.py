@@ -200,4 +200,3 @@ def delegation_tools(delegator: Delegator) -> list[GatedTool]:
     if toolset.allow_workers is not None:
         tools.append(WorkerCall(delegator, toolset.allow_workers))
     return tools
-

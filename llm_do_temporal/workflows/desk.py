@@ -142,9 +142,7 @@ def _check_change(approval: Approval, decision: Decision) -> None:
 
 def _grant(approval: Approval, verdict: Verdict) -> Grant:
     request = approval.request
-    return Grant(
-        tool=request.tool, canonical_args=canonical(_subject(request)), approval=approval.id, verdict=verdict
-    )
+    return Grant(tool=request.tool, canonical_args=canonical(_subject(request)), approval=approval.id, verdict=verdict)
 
 
 def _grant_for(state: DeskState, request: RequestApprovalInput) -> Grant | None:

@@ -22,8 +22,8 @@ from temporalio.exceptions import (
     CancelledError,
     ChildWorkflowError,
     FailureError,
-    TimeoutError,
 )
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from llm_do_temporal.errors import (
     BudgetExceeded,
@@ -44,7 +44,7 @@ def explain(error: BaseException) -> LlmDoError:
         cause = cause.cause
     if isinstance(cause, ApplicationError):
         return _rebuilt(cause)
-    if isinstance(cause, TimeoutError):
+    if isinstance(cause, TemporalTimeoutError):
         return EffectFailed("it did not finish in time and was given up")
     if isinstance(cause, CancelledError):
         return RunFailed("it was cancelled")
@@ -81,6 +81,6 @@ def _rebuilt(failure: ApplicationError) -> LlmDoError:
 
 def _next_step(details: Any) -> str | None:
     if details and isinstance(details[0], dict):
-        found = cast(dict[str, Any], details[0]).get("next_step")
+        found = cast("dict[str, Any]", details[0]).get("next_step")
         return found if isinstance(found, str) else None
     return None

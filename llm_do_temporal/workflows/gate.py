@@ -8,7 +8,7 @@ checked, and changed arguments are prepared and judged again from the start.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
@@ -46,7 +46,7 @@ class Outcome:
     """What a call gave, and what it spent below itself (delegations)."""
 
     value: Any
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True)

@@ -94,13 +94,13 @@ class LlmDoWorker:
                 raise ModelRetry(f"The result does not fit its schema: {'; '.join(problems[:8])}")
         return output
 
-    def _tools(self) -> list[Tool[None]]:
+    def _tools(self) -> list[Tool[object]]:
         invocation = self._invocation
         tools: list[GatedTool] = file_tools(invocation.tree) if invocation.worker.filesystem else []
         return [self._offered(tool) for tool in (*tools, *delegation_tools(Delegator(invocation)))]
 
-    def _offered(self, tool: GatedTool) -> Tool[None]:
-        async def call(context: RunContext[None], **args: Any) -> Any:
+    def _offered(self, tool: GatedTool) -> Tool[object]:
+        async def call(context: RunContext[object], **args: Any) -> Any:
             outcome = await self._gate.call(tool, args)
             spent = outcome.usage
             context.usage.incr(
@@ -113,7 +113,7 @@ class LlmDoWorker:
             )
             return outcome.value
 
-        offered: Tool[None] = Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
+        offered: Tool[object] = Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
         offered.metadata = {"temporal": False}
         offered.max_retries = TOOL_RETRIES
         return offered

@@ -1,0 +1,48 @@
+# Everything a contributor runs. Each target sets up what it needs inside this folder, in .venv.
+
+PYTHON3 ?= python3
+BIN := .venv/bin
+PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
+
+.PHONY: help setup demo test check clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+
+setup: .venv/.ready  ## Install the project and its tools into .venv
+
+demo: .venv/.ready  ## Run the example on this machine: no key, no server needed
+	$(BIN)/python scripts/demo.py
+
+# A stage without a single test fails: pytest exits 5. The second pass keeps no workflow in memory and replays every task.
+test: .venv/.ready  ## Run all tests, the quick ones first
+	$(call PYTEST,unit) tests/unit
+	$(call PYTEST,integration) tests/integration
+	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) tests/integration
+	$(call PYTEST,replay) tests/replay
+	$(call PYTEST,e2e) tests/e2e
+
+check: .venv/.ready  ## Check format, style, types, layers, budgets and documentation
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python scripts/check_budgets.py
+	$(BIN)/python scripts/check_docs.py
+
+clean:  ## Remove everything that these targets made
+	rm -rf .venv .pytest_cache .ruff_cache test-output
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Without uv: dependency groups need pip 25.1.
+.venv/.ready: pyproject.toml
+	@if command -v uv >/dev/null; then \
+	    set -x && uv sync; \
+	else \
+	    $(PYTHON3) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version if sys.version_info < (3, 11) else 0)' && \
+	    set -x && \
+	    $(PYTHON3) -m venv .venv && \
+	    $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
+	    $(BIN)/python -m pip install --quiet --editable . --group dev; \
+	fi
+	@touch $@

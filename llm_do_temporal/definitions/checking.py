@@ -1,0 +1,175 @@
+"""Everything that is wrong with a workshop, at once: what `check` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+from llm_do_temporal.definitions.places import (
+    PACKAGE_PREFIX,
+    SHIPPED,
+    WORKSHOP_FILE,
+    known_names,
+    places_of,
+    unreachable_files,
+)
+from llm_do_temporal.definitions.problems import Problem, problem_of
+from llm_do_temporal.definitions.registry import complete
+from llm_do_temporal.definitions.text_files import label_of
+from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
+from llm_do_temporal.definitions.workshop import Workshop, parse_workshop
+from llm_do_temporal.definitions.yaml_lines import Document, KeyPath
+from llm_do_temporal.errors import ModelRefusal, SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.policy.models import ModelSources, resolve_model
+from llm_do_temporal.policy.sandbox import WorkerSandbox, narrow, root_tree
+
+_MODEL_STEP = "Write it like 'anthropic:claude-sonnet-4-5', or add an alias under `models:` in workshop.yaml."
+_SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."
+_TEST_MODEL = "test"
+"""The one model that Pydantic AI knows without a provider."""
+
+
+def check_workshop(folder: Path) -> list[Problem]:
+    """Every problem of the workshop in `folder`, sorted by file and line; an empty list is a good workshop."""
+    try:
+        workshop, problems, document = parse_workshop(folder)
+    except WorkshopNotFound as error:
+        return [problem_of(error, file=WORKSHOP_FILE)]
+    problems += _workshop_models(workshop, document)
+    workers = _Workers(workshop.root)
+    for parsed in workers.in_workshop():
+        problems += [*parsed.problems, *complete(parsed)[2]]
+        problems += _model_problems(parsed, workshop)
+        problems += _sandbox_problems(parsed, workshop)
+        problems += _delegate_problems(parsed, workers)
+    problems += workers.misplaced()
+    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.file, problem.line or 0))
+
+
+class _Workers:
+    """All the worker files of a workshop, each read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        names = known_names(root=root, shipped=SHIPPED)
+        self._files = {
+            name: [read_worker(place) for place in places_of(name, root=root, shipped=SHIPPED)] for name in names
+        }
+
+    def in_workshop(self) -> Iterator[ParsedWorker]:
+        """Every file of the workshop itself, hidden ones included."""
+        for files in self._files.values():
+            yield from (parsed for parsed in files if not parsed.place.shipped)
+
+    def named(self, name: str) -> ParsedWorker | None:
+        """The file that is used for a name."""
+        plain = name.removeprefix(PACKAGE_PREFIX)
+        files = [parsed for parsed in self._files.get(plain, []) if plain == name or parsed.place.shipped]
+        return files[0] if files else None
+
+    def close_to(self, name: str) -> str | None:
+        """A hint at the name that was meant."""
+        close = get_close_matches(name, list(self._files), n=1)
+        return f"Did you mean '{close[0]}'?" if close else f"Write it to 'workers/{name}.worker'."
+
+    def misplaced(self) -> Iterator[Problem]:
+        """Files that are never used."""
+        for name, (first, *others) in self._files.items():
+            for other in others:
+                if not other.place.shipped:
+                    used = first.place.label
+                    yield Problem(other.place.label, None, f"never used: '{used}' defines '{name}' too", "warning")
+        for path in unreachable_files(self._root):
+            where = "a worker stands in workers/NAME.worker or workers/NAME/worker.worker"
+            yield Problem(label_of(path, self._root), None, f"never used: {where}", "warning")
+
+
+def _workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem]:
+    config = workshop.config
+    if config.model is not None and not _is_known_model(config.model, workshop):
+        yield _unknown_model(WORKSHOP_FILE, document.line_of(("model",)), config.model)
+    for alias, model in config.models.items():
+        if ":" not in model and model != _TEST_MODEL:
+            message = f"alias '{alias}' stands for '{model}', which is not provider:name"
+            yield Problem(WORKSHOP_FILE, document.line_of(("models", alias)), message, next_step=_MODEL_STEP)
+
+
+def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:
+    """A model that cannot be, and one that the worker itself rules out."""
+    definition = parsed.definition
+    if definition.model is None:
+        return
+    if not _is_known_model(definition.model, workshop):
+        yield _unknown_model(parsed.place.label, parsed.document.line_of(("model",)), definition.model)
+        return
+    try:
+        resolve_model(
+            ModelSources(aliases=workshop.config.models),
+            worker=parsed.place.name,
+            worker_model=definition.model,
+            caller_model=None,
+            compatible=definition.compatible_models,
+        )
+    except ModelRefusal as refusal:
+        yield parsed.problem_at(("model",), refusal.message, next_step=refusal.next_step)
+
+
+def _is_known_model(model: str, workshop: Workshop) -> bool:
+    return ":" in model or model in workshop.config.models or model == _TEST_MODEL
+
+
+def _unknown_model(file: str, line: int | None, model: str) -> Problem:
+    message = f"model '{model}' is neither an alias of workshop.yaml nor provider:name"
+    return Problem(file, line, message, next_step=_MODEL_STEP)
+
+
+def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:
+    """What would be refused even to a worker that is started directly, and file tools without files."""
+    definition, sandbox = parsed.definition, workshop.config.sandbox
+    try:
+        tree = narrow(root_tree(sandbox), definition.sandbox, workshop_has_sandbox=sandbox is not None)
+    except SandboxRefusal as refusal:
+        if not any(problem.message == refusal.message for problem in parsed.problems):
+            step = refusal.next_step or (_SANDBOX_STEP if sandbox is None else None)
+            yield parsed.problem_at(_refused_key(parsed, workshop, refusal), refusal.message, next_step=step)
+        return
+    if definition.toolsets.has_filesystem and not tree.mounts:
+        line = parsed.document.line_of(("toolsets", "filesystem"))
+        message = "the worker has file tools, but the workshop has no sandbox: it can reach no files"
+        yield Problem(parsed.place.label, line, message, "warning", _SANDBOX_STEP)
+
+
+def _refused_key(parsed: ParsedWorker, workshop: Workshop, refusal: SandboxRefusal) -> KeyPath:
+    """The key of the worker's sandbox that draws the refusal by itself; one with the same words where there is one."""
+    sandbox = workshop.config.sandbox
+    found: KeyPath = ("sandbox",)
+    for key, value in parsed.definition.sandbox or ():
+        try:
+            narrow(root_tree(sandbox), WorkerSandbox(**{key: value}), workshop_has_sandbox=sandbox is not None)
+        except SandboxRefusal as alone:
+            found = ("sandbox", key)
+            if alone.message == refusal.message:
+                break
+    return found
+
+
+def _delegate_problems(parsed: ParsedWorker, workers: _Workers) -> Iterator[Problem]:
+    here: KeyPath = ("toolsets", "delegation")
+    options = parsed.definition.toolsets.delegation_options
+    if options is None:
+        return
+    named = [(name, (*here, name)) for name in options.delegates]
+    named += [(name, (*here, "allow_workers", n)) for n, name in enumerate(options.allow_workers or ()) if name != "*"]
+    known_bad = {problem.line for problem in parsed.problems}
+    sends_files = "attachment_policy" in parsed.definition.model_fields_set
+    sends_files = sends_files and parsed.definition.attachment_policy.max_attachments > 0
+    for name, path in named:
+        line = parsed.document.line_of(path)
+        callee = workers.named(name)
+        if callee is None:
+            if line not in known_bad:
+                yield parsed.problem_at(path, f"there is no worker '{name}'", next_step=workers.close_to(name))
+        elif sends_files and callee.is_valid and callee.definition.attachment_policy.max_attachments == 0:
+            message = f"attachments are allowed here, but worker '{name}' takes none (max_attachments: 0)"
+            yield Problem(parsed.place.label, line, message, "warning")

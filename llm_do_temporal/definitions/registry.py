@@ -1,0 +1,154 @@
+"""Finds the worker of a name and loads it, complete, as it will stay for the whole of a run."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from llm_do_temporal.definitions.instructions import InstructionText, render_instructions
+from llm_do_temporal.definitions.output_schemas import load_output_schema
+from llm_do_temporal.definitions.places import (
+    PACKAGE_PREFIX,
+    SHIPPED,
+    WorkerPlace,
+    described_places,
+    known_names,
+    places_of,
+)
+from llm_do_temporal.definitions.problems import Problem, problem_of, raise_first
+from llm_do_temporal.definitions.text_files import Unreadable, check_inside
+from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
+from llm_do_temporal.definitions.workshop import Workshop
+from llm_do_temporal.errors import DefinitionError, WorkerNotFound
+from llm_do_temporal.messages import DelegateTool, DelegationToolset, PinnedWorker
+from llm_do_temporal.policy.delegation import check_name
+
+
+class Registry:
+    """The workers of one workshop, read from its files each time they are asked for."""
+
+    def __init__(self, workshop: Workshop, *, shipped: Path = SHIPPED) -> None:
+        """`shipped` is the folder of the workers that come with the package; it may be absent."""
+        self._root = workshop.root.resolve()
+        self._shipped = shipped.resolve()
+
+    def names(self) -> list[str]:
+        """Every name that can be asked for, sorted, those that ship with the package included."""
+        return [name for name in known_names(root=self._root, shipped=self._shipped) if _is_name(name)]
+
+    def path_of(self, name: str) -> Path:
+        """The file that defines a worker. Raises WorkerNotFound, or DefinitionError where no file may be used."""
+        place = self.place_of(name)
+        try:
+            check_inside(place.path, place.root)
+        except Unreadable as error:
+            raise DefinitionError(str(error), file=place.label) from error
+        return place.path
+
+    def load(self, name: str) -> PinnedWorker:
+        """The worker `name`, or the one that ships with the package for `pkg:name`.
+
+        Raises WorkerNotFound where no file defines it, DefinitionError where the file is wrong.
+        """
+        parsed = read_worker(self.place_of(name))
+        instructions, schema, problems = complete(parsed)
+        raise_first((*parsed.problems, *problems))
+        definition = parsed.definition
+        return PinnedWorker(
+            name=parsed.place.name,
+            source=parsed.place.source,
+            sha256=parsed.sha256,
+            description=definition.description,
+            instructions=instructions,
+            model=definition.model,
+            compatible_models=definition.compatible_models,
+            output_schema=schema,
+            sandbox=definition.sandbox,
+            attachment_policy=definition.attachment_policy,
+            filesystem=definition.toolsets.has_filesystem,
+            delegation=self._delegation(parsed),
+            locked=definition.locked,
+            warnings=tuple(str(problem) for problem in parsed.problems if problem.severity == "warning"),
+        )
+
+    def place_of(self, name: str) -> WorkerPlace:
+        """The file that defines a worker, unread. Raises WorkerNotFound, and DefinitionError for an invalid name."""
+        plain = name.removeprefix(PACKAGE_PREFIX)
+        check_name(plain)
+        for place in places_of(plain, root=self._root, shipped=self._shipped):
+            if place.shipped or plain == name:
+                return place
+        looked = described_places(plain) if plain == name else "the workers that ship with the package"
+        raise WorkerNotFound(f"there is no worker '{name}'; looked for it as {looked}", next_step=self._suggest(plain))
+
+    def _suggest(self, name: str) -> str:
+        names = self.names()
+        close = get_close_matches(name, names)
+        if close:
+            return f"Did you mean {' or '.join(repr(one) for one in close)}?"
+        if names:
+            return f"The workers here are {', '.join(repr(one) for one in names[:20])}."
+        return f"Write it to 'workers/{name}.worker'."
+
+    def _delegation(self, parsed: ParsedWorker) -> DelegationToolset | None:
+        options = parsed.definition.toolsets.delegation_options
+        if options is None:
+            return None
+        tools = tuple(self._delegate(name) for name in options.delegates)
+        return DelegationToolset(allow_workers=options.allow_workers, tools=tools)
+
+    def _delegate(self, name: str) -> DelegateTool:
+        """The tool for a callee. A callee with mistakes is no mistake of the caller: the call will fail and say why."""
+        try:
+            callee = read_worker(self.place_of(name))
+            raise_first(callee.problems)
+        except DefinitionError as error:
+            return DelegateTool(name=name, description=f"The worker '{name}' could not be loaded: {error.problem}")
+        return DelegateTool(
+            name=name,
+            description=callee.definition.description or f"Call the worker '{name}' to delegate a subtask.",
+            takes_attachments=callee.definition.attachment_policy.max_attachments > 0,
+        )
+
+
+def complete(parsed: ParsedWorker) -> tuple[str, dict[str, Any] | None, list[Problem]]:
+    """Read the other files a worker needs: its instructions rendered, its result's schema, and what is wrong."""
+    problems: list[Problem] = []
+    place, definition = parsed.place, parsed.definition
+    instructions = parsed.text.strip()
+    if not place.generated:
+        source = InstructionText(
+            text=parsed.text, file=place.label, first_line=parsed.text_line, folder=place.path.parent, root=place.root
+        )
+        try:
+            instructions = render_instructions(source)
+        except DefinitionError as error:
+            problems.append(problem_of(error, file=place.label))
+        else:
+            if not instructions and parsed.text.strip():
+                problems.append(Problem(place.label, parsed.text_line, "the instructions are empty once rendered"))
+    schema = definition.output_schema
+    if definition.output_schema_ref is not None:
+        try:
+            schema = load_output_schema(definition.output_schema_ref, folder=place.path.parent, root=place.root)
+        except DefinitionError as error:
+            problems.append(_schema_problem(parsed, error))
+    return instructions, schema, problems
+
+
+def _schema_problem(parsed: ParsedWorker, error: DefinitionError) -> Problem:
+    if error.file is None:
+        return parsed.problem_at(
+            ("output_schema_ref",), f"'output_schema_ref': {error.problem}", next_step=error.next_step
+        )
+    wanted = f"{parsed.definition.output_schema_ref} of worker '{parsed.place.name}'"
+    return Problem(error.file, error.line, f"{error.problem} (loading {wanted})")
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_name(name)
+    except DefinitionError:
+        return False
+    return True

@@ -1,0 +1,81 @@
+"""Text files of a workshop: found by relative names, read whole, never outside their root.
+
+Everything that the definitions read comes through here, so the limits hold for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+MAX_FILE_BYTES = 1024 * 1024
+"""Definitions are written by hand; a larger file is a mistake, and would not fit a Temporal payload."""
+
+
+class Unreadable(Exception):
+    """A file that is missing, outside its root, too large or not text; `str()` of it is for people."""
+
+
+class Missing(Unreadable):
+    """No file has this name."""
+
+
+def label_of(path: Path, root: Path) -> str:
+    """How messages call the file: its path relative to `root`."""
+    return path.relative_to(root).as_posix()
+
+
+def check_inside(path: Path, root: Path) -> None:
+    """Raise Unreadable unless `path` is a file that still lies in `root` when symlinks are followed."""
+    label = label_of(path, root)
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise Missing(f"'{label}' cannot be opened") from error
+    if not real.is_relative_to(root):
+        raise Unreadable(f"'{label}' is a link that leads out of the workshop")
+    if not real.is_file():
+        raise Unreadable(f"'{label}' is not a file")
+
+
+def read_bytes(path: Path, root: Path) -> bytes:
+    """The content of a file inside `root`. Raises Unreadable."""
+    check_inside(path, root)
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise Unreadable(f"'{label_of(path, root)}' cannot be read: {error.strerror}") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise Unreadable(f"'{label_of(path, root)}' is larger than {MAX_FILE_BYTES} bytes, the most a file may have")
+    return content
+
+
+def decode(content: bytes, label: str) -> str:
+    """`content` as text with plain newlines and no byte order mark. Raises Unreadable where it is not UTF-8."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise Unreadable(f"'{label}' is not UTF-8 text (line {line})") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def find_file(name: str, folders: Sequence[Path], root: Path) -> Path:
+    """The first file called `name` in the folders, all of which lie in `root`. Raises Unreadable."""
+    pure = PurePosixPath(name)
+    if not name or "\0" in name or pure.is_absolute() or ".." in pure.parts:
+        raise Unreadable(f"'{name}' is not a path inside the workshop; '..' and absolute paths are not allowed")
+    for folder in folders:
+        path = folder / pure
+        if path.exists() or path.is_symlink():
+            check_inside(path, root)
+            return path
+    looked = " and ".join(f"'{label_of(folder, root)}/'" for folder in dict.fromkeys(folders) if folder != root)
+    raise Missing(f"there is no file '{name}' in {looked + ' or ' if looked else ''}the workshop's folder")
+
+
+def read_text(name: str, folders: Sequence[Path], root: Path) -> tuple[str, Path]:
+    """The text of the first file called `name` in the folders, and where it is. Raises Unreadable."""
+    path = find_file(name, folders, root)
+    return decode(read_bytes(path, root), label_of(path, root)), path

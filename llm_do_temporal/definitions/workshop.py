@@ -1,0 +1,81 @@
+"""A workshop: a folder with `workshop.yaml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_do_temporal.definitions.formats import WorkshopConfig
+from llm_do_temporal.definitions.places import WORKSHOP_FILE
+from llm_do_temporal.definitions.problems import Problem, raise_first
+from llm_do_temporal.definitions.text_files import Missing, Unreadable, decode, read_bytes
+from llm_do_temporal.definitions.validation import validate
+from llm_do_temporal.definitions.yaml_lines import Document, parse_yaml
+from llm_do_temporal.errors import SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.policy.sandbox import WorkshopSandbox, root_tree
+
+_NEXT_STEP = "Make one with `llm-do-temporal init`, or name its folder with --workshop DIR."
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A workshop that was read."""
+
+    root: Path
+    """The folder, with symlinks followed."""
+    config: WorkshopConfig
+
+
+def find_workshop(start: Path) -> Path:
+    """The nearest folder with `workshop.yaml`: `start` or one above it. Raises WorkshopNotFound."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / WORKSHOP_FILE).is_file():
+            return folder
+    raise WorkshopNotFound(f"no {WORKSHOP_FILE} in this folder or in one above it", next_step=_NEXT_STEP)
+
+
+def load_workshop(folder: Path) -> Workshop:
+    """Read `workshop.yaml` of a folder. Raises WorkshopNotFound, or DefinitionError where it is wrong."""
+    workshop, problems, _ = parse_workshop(folder)
+    raise_first(problems)
+    return workshop
+
+
+def parse_workshop(folder: Path) -> tuple[Workshop, list[Problem], Document]:
+    """The workshop with everything that is wrong left out, what that is, and the document for its lines.
+
+    Raises WorkshopNotFound where the folder has no `workshop.yaml`.
+    """
+    root = folder.resolve()
+    try:
+        text = decode(read_bytes(root / WORKSHOP_FILE, root), WORKSHOP_FILE)
+    except Missing as error:
+        raise WorkshopNotFound(f"no {WORKSHOP_FILE} in the workshop's folder", next_step=_NEXT_STEP) from error
+    except Unreadable as error:
+        return Workshop(root, WorkshopConfig()), [Problem(WORKSHOP_FILE, None, str(error))], Document(None)
+    document, problems = parse_yaml(text, file=WORKSHOP_FILE)
+    config, invalid = validate(WorkshopConfig, document, file=WORKSHOP_FILE)
+    problems += invalid
+    if config.sandbox is not None:
+        wrong = check_sandbox_root(config.sandbox, root)
+        if wrong is not None:
+            problems.append(Problem(WORKSHOP_FILE, document.line_of(("sandbox", "root")), wrong))
+            config = config.model_copy(update={"sandbox": None})
+    return Workshop(root, config), problems, document
+
+
+def check_sandbox_root(sandbox: WorkshopSandbox, root: Path) -> str | None:
+    """What is wrong with the sandbox's root, or None: it must be a folder inside the workshop, links followed."""
+    try:
+        root_tree(sandbox)
+        real = (root / sandbox.root).resolve()
+    except SandboxRefusal as refusal:
+        return refusal.message
+    except (OSError, RuntimeError):
+        return f"sandbox root '{sandbox.root}' cannot be opened"
+    if not real.is_relative_to(root):
+        return f"sandbox root '{sandbox.root}' is a link that leads out of the workshop"
+    if not real.exists():
+        return f"sandbox root '{sandbox.root}' does not exist; make the folder, or name another one"
+    return None if real.is_dir() else f"sandbox root '{sandbox.root}' is not a folder"

@@ -1,0 +1,42 @@
+"""Bases of everything on the wire, and the names it goes by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+RUN_WORKFLOW = "LlmDoRun"
+WORKER_WORKFLOW = "LlmDoWorker"
+AGENT_NAME = "llmdo"
+MODEL_ACTIVITY = f"agent__{AGENT_NAME}__model_request"
+TASK_QUEUE = "llm-do"
+
+DECIDE_SIGNAL = "decide"
+DECIDE_UPDATE = "decide_now"
+REQUEST_APPROVAL_SIGNAL = "request_approval"
+WITHDRAW_APPROVALS_SIGNAL = "withdraw_approvals"
+DELIVER_DECISION_SIGNAL = "deliver_decision"
+DESK_QUERY = "desk"
+
+STATE_ATTRIBUTE = "LlmDoState"
+PENDING_ATTRIBUTE = "LlmDoPendingApprovals"
+WORKER_ATTRIBUTE = "LlmDoWorker"
+PENDING_MEMO = "llm_do_pending"
+RUN_MEMO = "llm_do_run"
+INVOCATION_MEMO = "llm_do_invocation"
+
+Json = Any
+"""Any JSON value."""
+
+
+class Message(BaseModel):
+    """Base of everything on the wire: frozen, and tolerant of fields that a newer version added."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Strict(BaseModel):
+    """Base of what people write by hand: an unknown field is a mistake and is named."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

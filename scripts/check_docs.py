@@ -1,0 +1,225 @@
+"""Holds the documentation to the project: links resolve, examples parse, commands exist, forbidden words are absent.
+
+Reads README.md, CHANGELOG.md and everything in docs/. Run by `make check`, by CI and before each commit; prints one
+line a violation and exits 1 when there is any.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote
+
+import yaml
+
+PROGRAM = "llm-do-temporal"
+COMMANDS_MODULE = "llm_do_temporal.cli.app"
+FORBIDDEN_WORDS: tuple[str, ...] = ()
+"""Words that nothing of the project's text may contain, compared without regard to case."""
+
+FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)\s*(?P<language>[\w+-]*)")
+CODE_SPAN = re.compile(r"(`+)(.+?)\1")
+IMAGE = re.compile(r"!\[[^\]]*\]\(\s*<?([^\s)>]+)>?[^)]*\)")
+LINK = re.compile(r"(?<!!)\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^\s)>]+)>?[^)]*\)")
+REFERENCE = re.compile(r"^ {0,3}\[[^\]]+\]:\s+<?([^\s>]+)>?")
+HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
+ANCHOR = re.compile(r"<a\s+(?:id|name)=[\"']([^\"']+)[\"']")
+SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+COMMENT = re.compile(r"(?:^|\s)#.*$")
+COMMAND = re.compile(rf"(?<![\w./-]){re.escape(PROGRAM)}[ \t]+([a-z][a-z0-9_-]*)(?![\w.=/-])")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong in a file, and where."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
+
+
+@dataclass
+class Block:
+    """A fenced block: its language, the line its text starts at, and its text."""
+
+    language: str
+    line: int
+    lines: list[str] = field(default_factory=list[str])
+
+    @property
+    def text(self) -> str:
+        """The block as a file would hold it."""
+        return "\n".join(self.lines) + "\n"
+
+
+@dataclass
+class Page:
+    """A Markdown file, split into prose (with its line numbers) and fenced blocks."""
+
+    path: Path
+    prose: list[tuple[int, str]]
+    blocks: list[Block]
+
+
+def load_page(path: Path) -> Page:
+    """Read a file and split it."""
+    page = Page(path, [], [])
+    fence: re.Match[str] | None = None
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if fence is None:
+            fence = FENCE.match(line)
+            if fence is None:
+                page.prose.append((number, line))
+            else:
+                page.blocks.append(Block(fence["language"].lower(), number + 1))
+        elif line.strip().startswith(fence["fence"]) and not line.strip().strip(fence["fence"][0]):
+            fence = None
+        else:
+            indent = len(fence["indent"])
+            page.blocks[-1].lines.append(line[indent:] if not line[:indent].strip() else line)
+    return page
+
+
+def anchors_of(page: Page) -> set[str]:
+    """The anchors GitHub gives a page: one for each heading, numbered where it repeats, and explicit ones."""
+    anchors: set[str] = set()
+    seen: dict[str, int] = {}
+    for _, line in page.prose:
+        anchors.update(ANCHOR.findall(line))
+        if (heading := HEADING.match(line)) is not None:
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1])
+            slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+            count = seen.get(slug, 0)
+            seen[slug] = count + 1
+            anchors.add(f"{slug}-{count}" if count else slug)
+    return anchors
+
+
+def check_links(page: Page, root: Path) -> Iterator[Fault]:
+    """Follow every relative link, into the linked page where it names an anchor."""
+    for number, line in page.prose:
+        text = CODE_SPAN.sub("", line)
+        for target in [*LINK.findall(text), *IMAGE.findall(text), *REFERENCE.findall(text)]:
+            if not SCHEME.match(target) and (problem := _follow(page, target, root)):
+                yield Fault(page.path, number, f'the link "{target}" {problem}')
+
+
+def _follow(page: Page, target: str, root: Path) -> str | None:
+    name, _, anchor = unquote(target).partition("#")
+    if name.startswith("/"):
+        return "is absolute; links are relative to the page"
+    path = page.path.parent / name if name else page.path
+    if not path.exists():
+        return "leads nowhere"
+    if not path.resolve().is_relative_to(root.resolve()):
+        return "leaves the project"
+    if anchor and path.suffix == ".md" and anchor not in anchors_of(load_page(path)):
+        return f'names the anchor "{anchor}", which {path.name} does not have'
+    return None
+
+
+def check_yaml(page: Page) -> Iterator[Fault]:
+    """Parse the blocks tagged `yaml`. A worker file's front matter may be followed by its instructions."""
+    for block in page.blocks:
+        if block.language == "yaml":
+            lines = block.text.removeprefix("---\n").split("\n---\n", 1)[0]
+            try:
+                yaml.safe_load(lines)
+            except yaml.YAMLError as error:
+                yield Fault(page.path, block.line, f"the yaml block does not parse: {_one_line(error)}")
+
+
+def check_python(page: Page) -> Iterator[Fault]:
+    """Compile the blocks tagged `python`; `await` outside a function is allowed in them."""
+    for block in page.blocks:
+        if block.language == "python":
+            try:
+                compile(block.text, str(page.path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            except SyntaxError as error:
+                line = block.line + (error.lineno or 1) - 1
+                yield Fault(page.path, line, f"the python block does not compile: {error.msg}")
+
+
+def check_commands(page: Page, commands: Collection[str]) -> Iterator[Fault]:
+    """Look up every subcommand that code spans and blocks give the program, comments in blocks apart."""
+    code = [(number, span) for number, line in page.prose for _, span in CODE_SPAN.findall(line)]
+    code += [(block.line + i, COMMENT.sub("", line)) for block in page.blocks for i, line in enumerate(block.lines)]
+    for number, line in code:
+        for name in COMMAND.findall(line):
+            if name not in commands:
+                known = ", ".join(sorted(commands))
+                yield Fault(page.path, number, f'there is no command "{PROGRAM} {name}"; there are: {known}')
+
+
+def check_words(path: Path, words: Collection[str]) -> Iterator[Fault]:
+    """Look for forbidden words in a file of any kind; a file that is not text has none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return
+    for number, line in enumerate(lines, 1):
+        for word in words:
+            if word.lower() in line.lower():
+                yield Fault(path, number, f'the word "{word}" does not belong here')
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def load_commands() -> frozenset[str]:
+    """The program's subcommands, from the program itself."""
+    try:
+        commands: Iterable[str] = importlib.import_module(COMMANDS_MODULE).COMMANDS
+    except (ImportError, AttributeError) as error:
+        raise SystemExit(f"check_docs: can't list the commands of {PROGRAM}: {error}") from error
+    return frozenset(commands)
+
+
+def find_pages(root: Path) -> list[Path]:
+    """The pages of the documentation."""
+    front = [root / "README.md", root / "CHANGELOG.md"]
+    return [path for path in front if path.exists()] + sorted((root / "docs").rglob("*.md"))
+
+
+def find_texts(root: Path) -> list[Path]:
+    """Every file of the project that is, or is about to be, in version control. This script lists the words itself."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.split("\0")
+    paths = [root / name for name in names if name and name != "scripts/check_docs.py"]
+    return [path for path in paths if path.is_file()]
+
+
+def check_docs(
+    root: Path, commands: Callable[[], Collection[str]], words: Collection[str] = FORBIDDEN_WORDS
+) -> list[Fault]:
+    """Run all checks. `commands` is asked only when there is a page to check."""
+    pages = [load_page(path) for path in find_pages(root)]
+    known = commands() if pages else ()
+    faults: list[Fault] = []
+    for page in pages:
+        faults += [*check_links(page, root), *check_yaml(page), *check_python(page), *check_commands(page, known)]
+    if words:
+        faults += [fault for path in find_texts(root) for fault in check_words(path, words)]
+    return faults
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check the project in the folder named, or in the current one."""
+    faults = check_docs(Path(arguments[0] if arguments else "."), load_commands)
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

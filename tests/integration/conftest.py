@@ -1,0 +1,100 @@
+"""The real development server, a worker service in this process, and a replay of every history they made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import pytest_asyncio
+from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+from llm_do_temporal.client import LlmDoClient, PendingApproval
+from llm_do_temporal.client.host import temporal_binary
+from llm_do_temporal.messages import Decision, DecisionKind, RunResult, StartRunInput
+from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
+
+NO_CACHE = os.environ.get("LLM_DO_TEST_NO_CACHE") == "1"
+"""Whether every workflow task replays its history from the start."""
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def server() -> AsyncIterator[WorkflowEnvironment]:
+    """One development server for the session."""
+    environment = await WorkflowEnvironment.start_local(
+        dev_server_existing_path=temporal_binary(),
+        data_converter=pydantic_data_converter,
+        dev_server_log_level="error",
+    )
+    async with environment:
+        assert await register_search_attributes(environment.client)
+        yield environment
+
+
+@dataclass
+class Place:
+    """A workshop with a worker service of its own, and a client for it."""
+
+    folder: Path
+    client: LlmDoClient
+    started: list[str] = field(default_factory=list[str])
+
+    def write(self, name: str, text: str) -> Path:
+        """Put a file into the workshop."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    async def start(self, worker: str, prompt: str = "go", **more: object) -> str:
+        """Start a run."""
+        run = await self.client.start(StartRunInput.model_validate({"worker": worker, "prompt": prompt, **more}))
+        self.started.append(run)
+        return run
+
+    async def run(self, worker: str, prompt: str = "go", **more: object) -> RunResult:
+        """Start a run and wait for its result."""
+        return await self.client.result(await self.start(worker, prompt, **more))
+
+    async def pending(self, run: str, count: int = 1) -> list[PendingApproval]:
+        """Wait until `count` approvals are pending, and return them."""
+        follower = self.client.follow(run)
+        async for _ in follower.events():
+            if len(follower.view.pending) >= count:
+                return sorted(await self.client.approvals(run), key=lambda one: int(one.id[1:]))
+        raise AssertionError(f"the run ended ({follower.view.status}: {follower.view.error}) without {count} approvals")
+
+    async def approve(self, run: str, **more: object) -> None:
+        """Wait for one approval and approve it."""
+        (one,) = await self.pending(run)
+        await self.client.decide(run, Decision.model_validate({"id": one.id, "decision": DecisionKind.APPROVE, **more}))
+
+    async def histories(self) -> list[WorkflowHistory]:
+        """The histories of everything that was started here."""
+        temporal = self.client.temporal
+        found: list[WorkflowHistory] = []
+        for run in self.started:
+            found.append(await temporal.get_workflow_handle(run).fetch_history())
+            view = await self.client.view(run)
+            found += [await temporal.get_workflow_handle(child).fetch_history() for child in view.nodes]
+        return found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def place(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Place]:
+    """An empty workshop (sandbox at its root, no model) that is served; its histories are replayed afterwards."""
+    folder = tmp_path / "workshop"
+    folder.mkdir()
+    (folder / "workshop.yaml").write_text("name: test\nsandbox: {root: .}\n", encoding="utf-8")
+    settings = ServiceSettings(task_queue=f"test-{uuid4().hex}", max_cached_workflows=0 if NO_CACHE else 100)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(build_worker(server.client, folder, settings))
+        place = Place(folder, LlmDoClient(server.client, task_queue=settings.task_queue))
+        yield place
+        for history in await place.histories():
+            await build_replayer().replay_workflow(history)

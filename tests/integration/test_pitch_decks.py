@@ -1,0 +1,45 @@
+"""The main job on the workshop that ships, with the scripts that need no key."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from llm_do_temporal.messages import Decision, DecisionKind
+from tests.integration.conftest import Place
+
+SHIPPED = Path(__file__).parents[2] / "workers"
+
+
+def _install(place: Place) -> list[str]:
+    shutil.copytree(SHIPPED, place.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".llm-do", "evaluations"))
+    return sorted(path.stem for path in (place.folder / "pipeline").glob("*.pdf"))
+
+
+async def test_every_deck_is_evaluated_and_the_evaluations_differ(place: Place) -> None:
+    decks = _install(place)
+    result = await place.run("pitch_orchestrator", "evaluate every deck", mode="approve_all")
+    written = {path.stem: path.read_text() for path in (place.folder / "evaluations").glob("*.md")}
+    assert sorted(written) == decks
+    assert len(set(written.values())) == len(decks) >= 4
+    assert all(deck in str(result.output) for deck in decks)
+    assert result.usage.requests >= 3 + 2 * len(decks) - len(decks)
+
+
+async def test_writes_ask_and_the_answers_reach_the_model_and_the_files(place: Place) -> None:
+    decks = _install(place)
+    run = await place.start("pitch_orchestrator", "evaluate every deck")
+    waiting = await place.pending(run, len(decks))
+    assert {one.request.tool for one in waiting} == {"write_file"}
+    rejected, changed, *others = waiting
+    await place.client.decide(
+        run, Decision(id=rejected.id, decision=DecisionKind.REJECT, note="not this quarter", by="ada")
+    )
+    args = {**changed.request.args, "content": "rewritten by hand\n"}
+    await place.client.decide(run, Decision(id=changed.id, decision=DecisionKind.MODIFY, args=args))
+    for one in others:
+        await place.client.decide(run, Decision(id=one.id, decision=DecisionKind.APPROVE))
+    result = await place.client.result(run)
+    assert "not this quarter" in str(result.output)
+    assert (place.folder / changed.request.args["path"].lstrip("/")).read_text() == "rewritten by hand\n"
+    assert not (place.folder / rejected.request.args["path"].lstrip("/")).exists()

@@ -1,0 +1,1 @@
+"""What tests share: the scripted model provider. Nothing here may be imported by the product."""

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from workshop_folder import WorkshopFolder
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> WorkshopFolder:
+    root = tmp_path / "workshop"
+    root.mkdir()
+    return WorkshopFolder(root)

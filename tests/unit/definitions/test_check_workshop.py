@@ -1,0 +1,148 @@
+"""`check_workshop` reports everything at once, in the order of the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from workshop_folder import WorkshopFolder
+
+from llm_do_temporal.definitions import check_workshop
+
+
+def test_a_good_workshop_has_no_problems(workshop: WorkshopFolder) -> None:
+    workshop.write("workshop.yaml", "model: fast\nmodels: {fast: anthropic:x}\nsandbox: {root: .}\n")
+    workshop.write(
+        "workers/chief.worker",
+        """\
+        model: fast
+        compatible_models: ["anthropic:*"]
+        toolsets: {filesystem: {}, delegation: {writer: {}, allow_workers: [chief, writer]}}
+        ---
+        Lead.
+        """,
+    )
+    workshop.write(
+        "workers/writer.worker", "model: test\ntoolsets: {delegation: {allow_workers: [chief, '*']}}\n---\nx"
+    )
+    assert workshop.said() == []
+
+
+def test_a_folder_without_a_workshop_is_one_problem(tmp_path: Path) -> None:
+    (problem,) = check_workshop(tmp_path)
+    assert (problem.file, problem.severity) == ("workshop.yaml", "error")
+    assert problem.next_step is not None
+
+
+def test_all_the_problems_of_all_files_are_reported(workshop: WorkshopFolder) -> None:
+    workshop.write("workshop.yaml", "modell: x\nmax_depth: -1\nsandbox: {root: nowhere}\n")
+    workshop.write(
+        "workers/a.worker",
+        """\
+        descripton: x
+        locked: 5
+        toolsets:
+          delegation:
+            gone: {}
+        output_schema_ref: gone.py:X
+        ---
+        Hello
+        {{ name }}
+        """,
+    )
+    workshop.write("workers/b.worker", "not keys\n")
+    found = [(problem.file, problem.line) for problem in workshop.problems()]
+    assert found == [
+        ("workers/a.worker", 1),
+        ("workers/a.worker", 2),
+        ("workers/a.worker", 5),
+        ("workers/a.worker", 6),
+        ("workers/a.worker", 9),
+        ("workers/b.worker", 1),
+        ("workshop.yaml", 1),
+        ("workshop.yaml", 2),
+        ("workshop.yaml", 3),
+    ]
+    assert not any(str(workshop.root) in str(problem) for problem in workshop.problems())
+
+
+@pytest.mark.parametrize(
+    ("settings", "front", "said"),
+    [
+        # delegates that do not exist, by each face
+        ("", "toolsets: {delegation: {gone: {}}}", "error workers/a.worker:1: there is no worker 'gone'"),
+        (
+            "",
+            "toolsets:\n  delegation:\n    allow_workers:\n    - a\n    - pkg:a",
+            "error workers/a.worker:5: there is no worker 'pkg:a'",
+        ),
+        # models
+        ("", "model: claude", "error workers/a.worker:1: model 'claude' is neither an alias of workshop.yaml nor"),
+        ("model: claude", "locked: true", "error workshop.yaml:1: model 'claude' is neither an alias"),
+        (
+            "models: {m: n}",
+            "locked: true",
+            "error workshop.yaml:1: alias 'm' stands for 'n', which is not provider:name",
+        ),
+        (
+            "models: {m: openai:x}",
+            "model: m\ncompatible_models: ['anthropic:*']",
+            "error workers/a.worker:1: worker 'a' does not work with model 'openai:x'",
+        ),
+        # files
+        (
+            "sandbox: {root: ., readonly: true}",
+            "sandbox:\n  restrict: /src\n  readonly: false",
+            "error workers/a.worker:3: '/src' is read-only for the caller",
+        ),
+        ("", "sandbox: {restrict: /src}", "error workers/a.worker:1: sandbox restrict '/src' lies outside"),
+        (
+            "",
+            "toolsets:\n  filesystem:",
+            "warning workers/a.worker:2: the worker has file tools, but the workshop has no",
+        ),
+        ("", "sandbox: {paths: {in: {root: in}}}", "warning workers/a.worker:1: 'sandbox.paths' is deprecated"),
+        # attachments nobody takes
+        (
+            "",
+            "attachment_policy: {max_attachments: 1}\ntoolsets: {delegation: {none: {}}}",
+            "warning workers/a.worker:2: attachments are allowed here, but worker 'none' takes none",
+        ),
+    ],
+)
+def test_one_problem_is_said_once(workshop: WorkshopFolder, settings: str, front: str, said: str) -> None:
+    workshop.write("workshop.yaml", settings)
+    workshop.write("workers/a.worker", f"{front}\n---\nx")
+    workshop.write("workers/none.worker", "attachment_policy: {max_attachments: 0}\n---\nx")
+    (only,) = workshop.said()
+    assert only.startswith(said) or said in only
+
+
+def test_a_missing_delegate_comes_with_the_name_that_was_meant(workshop: WorkshopFolder) -> None:
+    workshop.write("workers/chief.worker", "toolsets: {delegation: {evalutor: {}}}\n---\nx")
+    workshop.write("workers/evaluator.worker", "---\n---\nx")
+    (problem,) = workshop.problems()
+    assert problem.next_step == "Did you mean 'evaluator'?"
+
+
+def test_files_that_are_never_used_are_warned_of(workshop: WorkshopFolder) -> None:
+    workshop.write("workers/a.worker", "---\n---\nx")
+    workshop.write("a.yaml", "instructions: x\n")
+    workshop.write("workers/deep/er/b.worker", "---\n---\nx")
+    assert workshop.said() == [
+        "warning a.yaml: never used: 'workers/a.worker' defines 'a' too",
+        "warning workers/deep/er/b.worker: never used: "
+        "a worker stands in workers/NAME.worker or workers/NAME/worker.worker",
+    ]
+
+
+def test_a_file_whose_name_no_worker_can_have_is_an_error(workshop: WorkshopFolder) -> None:
+    workshop.write("workers/Bad Name.worker", "---\n---\nx")
+    (said,) = workshop.said()
+    assert said.startswith("error workers/Bad Name.worker: worker name 'Bad Name' is not valid")
+
+
+def test_a_hidden_file_is_checked_too(workshop: WorkshopFolder) -> None:
+    workshop.write("workers/a.worker", "---\n---\nx")
+    workshop.write("workers/generated/a.worker", "locked: 5\n---\nx")
+    assert [problem.severity for problem in workshop.problems()] == ["warning", "error"]

@@ -1,0 +1,135 @@
+"""Instructions are rendered once, inside the workshop, and every mistake has its line."""
+
+from __future__ import annotations
+
+import pytest
+from workshop_folder import WorkshopFolder
+
+from llm_do_temporal.errors import DefinitionError
+
+
+def render(workshop: WorkshopFolder, body: str) -> str:
+    workshop.write("workers/greeter.worker", f"description: d\nlocked: true\n---\n{body}")
+    return workshop.load("greeter").instructions
+
+
+def test_files_of_the_workshop_are_included(workshop: WorkshopFolder) -> None:
+    workshop.write("PROCEDURE.md", "First do this.\n")
+    workshop.write("workers/tone.md", "Be {{ 'kind' }}.\n")
+    assert render(workshop, "{{ file('PROCEDURE.md') }}{% include 'tone.md' %}") == "First do this.\nBe kind."
+
+
+def test_the_workers_own_folder_comes_before_the_workshops(workshop: WorkshopFolder) -> None:
+    workshop.write("note.md", "far")
+    workshop.write("workers/greeter/note.md", "near")
+    workshop.write("workers/greeter/worker.worker", "description: d\n---\n{{ file('note.md') }}")
+    assert workshop.load("greeter").instructions == "near"
+    assert render(workshop, "{{ file('greeter/note.md') }} {{ file('note.md') }}") == "near far"
+
+
+def test_text_from_file_is_inserted_as_it_is(workshop: WorkshopFolder) -> None:
+    workshop.write("raw.md", "<b> {{ not a template }} {% nor this %} &amp;")
+    assert render(workshop, "{{ file('raw.md') }}") == "<b> {{ not a template }} {% nor this %} &amp;"
+
+
+def test_included_text_may_read_files_too(workshop: WorkshopFolder) -> None:
+    workshop.write("outer.md", "[{{ file('inner.md') }}]")
+    workshop.write("inner.md", "x")
+    assert render(workshop, "{% include 'outer.md' %}{% include 'outer.md' %}") == "[x][x]"
+
+
+def test_a_file_that_may_be_missing_can_be_left_out(workshop: WorkshopFolder) -> None:
+    assert render(workshop, "Hi{% include 'nowhere.md' ignore missing %}") == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "words"),
+    [
+        ("Hello\n{{ name }}", 5, "'name' is undefined"),  # nobody gives values to a worker's text
+        ("Hello\n\n{{ name", 6, "unexpected end of template"),  # syntax
+        ("{% if x %}", 4, "Unexpected end of template"),
+        ("a\n{{ file('nowhere.md') }}", 5, "there is no file 'nowhere.md' in 'workers/' or the workshop's folder"),
+        ("a\n{% include 'nowhere.md' %}", 5, "there is no file 'nowhere.md'"),
+        ("{{ file('../secret.md') }}", 4, "'../secret.md' is not a path inside the workshop"),  # above the workshop
+        ("{% include '../secret.md' %}", 4, "'../secret.md' is not a path inside the workshop"),
+        ("{{ file('/etc/hostname') }}", 4, "'/etc/hostname' is not a path inside the workshop"),
+        ("{{ file('out/secret.md') }}", 4, "'out/secret.md' is a link that leads out of the workshop"),
+        ("{% include 'out/secret.md' %}", 4, "'out/secret.md' is a link that leads out of the workshop"),
+        ("{{ file('workers') }}", 4, "'workers' is not a file"),  # a folder
+        ("{{ file('binary.pdf') }}", 4, "'binary.pdf' is not UTF-8 text"),
+        ("{{ file('huge.md') }}", 4, "'huge.md' is larger than"),
+        ("{{ file.__globals__ }}", 4, "unsafe"),  # the sandbox
+        ("{{ ''.__class__ }}", 4, "unsafe"),
+        ("{% for i in range(10**12) %}x{% endfor %}", 4, "Range too big"),  # would never end
+        ("{% for i in range(99999) %}{{ 'x' * 100 }}{% endfor %}", 4, "longer than 1048576 characters"),
+        ("{% set x = [] %}{{ x.append(1) }}", 4, "unsafe"),  # nothing can be changed
+        ("{{ 1 / 0 }}", 4, "division by zero"),
+        ("{% include 'workers/generated/made.worker' %}", 4, "was written by a model and cannot be included"),
+    ],
+)
+def test_a_mistake_is_named_with_the_line_of_the_worker_file(
+    workshop: WorkshopFolder, body: str, line: int, words: str
+) -> None:
+    workshop.write("../secret.md", "secret")
+    (workshop.root / "out").symlink_to(workshop.root.parent)
+    workshop.write("binary.pdf", "").write_bytes(b"%PDF\xff\xfe")
+    workshop.write("huge.md", "x" * (1024 * 1024 + 1))
+    workshop.write("workers/generated/made.worker", "---\n---\n{{ x }}")
+    with pytest.raises(DefinitionError) as caught:
+        render(workshop, body)
+    assert words.lower() in caught.value.problem.lower()
+    assert caught.value.file == "workers/greeter.worker"
+    assert caught.value.line == line or words == "longer than 1048576 characters"
+    assert str(workshop.root) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("front", "line"),
+    [
+        ("instructions: |\n  Hello\n  {{ name }}", 4),  # a block begins below its key
+        ("instructions: Hello {{ name }}", 2),  # plain text on the key's line
+        ('instructions: "Hello {{ name }}"', 2),  # quoted text
+    ],
+)
+def test_lines_are_right_where_the_instructions_are_a_key(workshop: WorkshopFolder, front: str, line: int) -> None:
+    workshop.write("workers/greeter.yaml", f"description: d\n{front}\n")
+    with pytest.raises(DefinitionError) as caught:
+        workshop.load("greeter")
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize("text", ["one\ntwo {{ nobody }}", "one\n{% if %}", "one\n{{ file('gone.md') }}"])
+def test_a_mistake_in_an_included_file_is_named_there(workshop: WorkshopFolder, text: str) -> None:
+    workshop.write("parts/tone.md", text)
+    with pytest.raises(DefinitionError) as caught:
+        render(workshop, "Hello\n{% include 'parts/tone.md' %}")
+    assert (caught.value.file, caught.value.line) == ("parts/tone.md", 2)
+
+
+def test_files_that_include_each_other_are_refused(workshop: WorkshopFolder) -> None:
+    workshop.write("a.md", "x\n{% include 'b.md' %}")
+    workshop.write("b.md", "{% include 'a.md' %}")
+    with pytest.raises(DefinitionError, match=r"^b\.md:1: .*a\.md → b\.md → a\.md"):
+        render(workshop, "{% include 'a.md' %}")
+
+
+def test_a_circle_that_only_shows_when_rendered_is_refused(workshop: WorkshopFolder) -> None:
+    workshop.write("a.md", "{% set next = 'a.md' %}{% include next %}")
+    with pytest.raises(DefinitionError, match="without end"):
+        render(workshop, "{% include 'a.md' %}")
+
+
+def test_instructions_that_come_out_empty_are_refused(workshop: WorkshopFolder) -> None:
+    with pytest.raises(DefinitionError, match="empty once rendered"):
+        render(workshop, "{# nothing but a comment #}")
+
+
+def test_text_that_a_model_wrote_is_never_rendered(workshop: WorkshopFolder) -> None:
+    workshop.write("workers/generated/made.worker", "description: d\n---\n{{ file('PROCEDURE.md') }} {% if %}")
+    assert workshop.load("made").instructions == "{{ file('PROCEDURE.md') }} {% if %}"
+
+
+def test_a_link_to_generated_text_does_not_make_it_a_template(workshop: WorkshopFolder) -> None:
+    workshop.write("workers/generated/made.worker", "description: d\n---\n{{ 1 + 1 }}")
+    (workshop.root / "workers" / "alias.worker").symlink_to("generated/made.worker")
+    assert workshop.load("alias").instructions == "{{ 1 + 1 }}"

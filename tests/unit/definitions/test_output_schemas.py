@@ -1,0 +1,156 @@
+"""The schema of a result: inline or from a class, checked when the worker is loaded."""
+
+from __future__ import annotations
+
+import pytest
+from workshop_folder import WorkshopFolder
+
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.messages import Json
+
+EVALUATION = """\
+from __future__ import annotations
+from pydantic import BaseModel, RootModel
+
+class Note(BaseModel):
+    text: str
+
+class Evaluation(BaseModel):
+    score: int
+    notes: list[Note]
+
+class Node(BaseModel):
+    children: list[Node]
+
+class Names(RootModel[list[str]]):
+    pass
+
+class Plain:
+    pass
+"""
+
+
+def load_schema(workshop: WorkshopFolder, reference: str) -> dict[str, Json]:
+    workshop.write("workers/judge/worker.worker", f"description: d\noutput_schema_ref: {reference}\n---\nJudge.")
+    schema = workshop.load("judge").output_schema
+    assert schema is not None
+    return schema
+
+
+@pytest.mark.parametrize("path", ["schemas.py", "workers/judge/schemas.py"])
+def test_a_class_is_found_in_the_workshop_and_in_the_workers_folder(workshop: WorkshopFolder, path: str) -> None:
+    workshop.write(path, EVALUATION)
+    schema = load_schema(workshop, "schemas.py:Evaluation")
+    assert schema["type"] == "object"
+    assert set(schema["properties"]) == {"score", "notes"}
+
+
+def test_a_class_is_found_in_a_module_of_the_workshop(workshop: WorkshopFolder) -> None:
+    workshop.write("judge_package/results.py", EVALUATION)
+    assert load_schema(workshop, "judge_package.results.Evaluation")["title"] == "Evaluation"
+
+
+def test_a_schema_file_may_import_its_neighbours(workshop: WorkshopFolder) -> None:
+    workshop.write("neighbour_of_schemas.py", EVALUATION)
+    workshop.write("schemas.py", "from neighbour_of_schemas import Evaluation\n")
+    assert load_schema(workshop, "schemas.py:Evaluation")["title"] == "Evaluation"
+
+
+def test_an_installed_class_can_be_used(workshop: WorkshopFolder) -> None:
+    assert load_schema(workshop, "llm_do_temporal.messages.Usage")["title"] == "Usage"
+
+
+def test_an_edited_file_is_read_anew(workshop: WorkshopFolder) -> None:
+    workshop.write("schemas.py", EVALUATION)
+    load_schema(workshop, "schemas.py:Evaluation")
+    workshop.write("schemas.py", EVALUATION.replace("score", "grade"))
+    assert "grade" in load_schema(workshop, "schemas.py:Evaluation")["properties"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("gone.py:Evaluation", "there is no file 'gone.py' in 'workers/judge/' or the workshop's folder"),
+        ("schemas.py:Gone", "the class 'Gone' of 'schemas.py' does not exist; of models it has Evaluation, Names"),
+        ("schemas.py:Plain", "the class 'Plain' of 'schemas.py' is not a pydantic BaseModel"),
+        ("schemas.py:Names", "the type of a result must be 'object'"),  # a list
+        ("schemas.py:Node", "'Node' refers to itself"),  # models are given schemas without references
+        ("schemas.txt:Evaluation", "'schemas.txt' is not a Python file"),
+        ("../schemas.py:Evaluation", "'../schemas.py' is not a path inside the workshop"),
+        ("out/schemas.py:Evaluation", "'out/schemas.py' is a link that leads out of the workshop"),
+        ("no_such_module.Evaluation", "there is no module 'no_such_module'"),
+        ("Evaluation", "'Evaluation' names no class"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_named_in_the_worker_file(
+    workshop: WorkshopFolder, reference: str, words: str
+) -> None:
+    workshop.write("schemas.py", EVALUATION)
+    workshop.write("../schemas.py", EVALUATION)
+    (workshop.root / "out").symlink_to(workshop.root.parent)
+    with pytest.raises(DefinitionError) as caught:
+        load_schema(workshop, reference)
+    assert words in caught.value.problem
+    assert (caught.value.file, caught.value.line) == ("workers/judge/worker.worker", 2)
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "words"),
+    [
+        ("x = 1\ny = x / 0\n", 2, "ZeroDivisionError: division by zero"),  # it raises
+        ("x = 1\ndef broken(:\n", 2, "SyntaxError: "),  # it is not Python
+        ("import no_such_thing\n", 1, "ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("import sys\nsys.exit('bye')\n", 2, "SystemExit: bye"),  # it would take the service with it
+        ("open(__file__ + '.gone')\n", 1, "No such file or directory: 'schemas.py.gone'"),  # no host path
+    ],
+)
+def test_what_goes_wrong_in_the_authors_python_is_named_there(
+    workshop: WorkshopFolder, source: str, line: int, words: str
+) -> None:
+    workshop.write("schemas.py", source)
+    with pytest.raises(DefinitionError) as caught:
+        load_schema(workshop, "schemas.py:Evaluation")
+    assert words in caught.value.problem
+    assert "worker 'judge'" in caught.value.problem
+    assert (caught.value.file, caught.value.line) == ("schemas.py", line)
+    assert str(workshop.root) not in str(caught.value)
+
+
+def test_a_module_that_raises_is_named_too(workshop: WorkshopFolder) -> None:
+    workshop.write("module_that_raises.py", "\nraise ValueError('no')\n")
+    with pytest.raises(DefinitionError, match=r"^module_that_raises\.py:2: ValueError: no"):
+        load_schema(workshop, "module_that_raises.Evaluation")
+
+
+@pytest.mark.parametrize(
+    ("schema", "line", "words"),
+    [
+        ("{type: object, properties: {a: {type: strng}}}", 1, "at 'properties.a.type': 'strng' is not one of"),
+        ("\n  type: object\n  required: a", 3, "at 'required': 'a' is not of type 'array'"),
+        ("{properties: {}}", 1, "the type of a result must be 'object'"),  # no type at all
+        (
+            "{type: object, properties: {a: {$ref: 'http://x/y'}}}",
+            1,
+            "'$ref: http://x/y' leads nowhere",
+        ),  # never fetched
+        ("{type: object, properties: {a: {$ref: '#/$defs/B'}}}", 1, "'$ref: #/$defs/B' leads nowhere"),
+        (
+            "\n  type: object\n  $defs:\n    B: {items: {$ref: '#/$defs/C'}}\n    C: {not: {$ref: '#/$defs/B'}}",
+            4,
+            "'B' refers to itself",
+        ),
+    ],
+)
+def test_an_inline_schema_is_checked(workshop: WorkshopFolder, schema: str, line: int, words: str) -> None:
+    workshop.write("workers/judge.worker", f"output_schema: {schema}\n---\nJudge.")
+    with pytest.raises(DefinitionError) as caught:
+        workshop.load("judge")
+    assert words in caught.value.problem
+    assert caught.value.line == line
+
+
+def test_a_schema_may_share_definitions(workshop: WorkshopFolder) -> None:
+    shared = "{$ref: '#/$defs/B'}"
+    schema = f"{{type: object, properties: {{a: {shared}, b: {shared}}}, $defs: {{B: {{type: string}}}}}}"
+    workshop.write("workers/judge.worker", f"output_schema: {schema}\n---\nJudge.")
+    assert workshop.load("judge").output_schema is not None
