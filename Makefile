@@ -11,8 +11,9 @@ help:  ## Show this list
 
 setup: .venv/.ready  ## Install the project and its tools into .venv
 
-demo: .venv/.ready  ## Run the example on this machine: no key, no server needed
-	$(BIN)/python scripts/demo.py
+demo: .venv/.ready  ## Evaluate the sample pitch decks on this machine: no key, no server needed
+	$(BIN)/llm-do-temporal start pitch_orchestrator "evaluate every deck" --workshop workers --approve-all
+	@echo && echo "The evaluations are here:" && ls -1 workers/evaluations/*.md
 
 # A stage without a single test fails: pytest exits 5. The second pass keeps no workflow in memory and replays every task.
 test: .venv/.ready  ## Run all tests, the quick ones first
