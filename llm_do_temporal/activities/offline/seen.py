@@ -1,0 +1,167 @@
+"""One request as a provider would see it, with the questions a script asks of it.
+
+Every offline model and every scripted test model decides from a `SeenRequest` alone, so the same
+conversation always gets the same answer, whichever process asks. Reads messages; never changes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    InstructionPart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextContent,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+REJECTED = "Rejected by "
+"""How a tool result starts when a person said no."""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """A finished tool call: what was asked, and what came back as text and, where it is JSON, as data."""
+
+    call: ToolCallPart
+    text: str
+    data: Any
+    ok: bool
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The arguments of the call."""
+        return self.call.args_as_dict()
+
+    @property
+    def rejection(self) -> str | None:
+        """`Rejected by …` to the end of the result where a person said no; else None."""
+        start = self.text.find(REJECTED)
+        return None if self.ok or start < 0 else " ".join(self.text[start:].split())
+
+
+def fields_of(value: Any) -> Mapping[str, Any]:
+    """`value` where it is a JSON object; else an empty one."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+@dataclass(frozen=True)
+class SeenRequest:
+    """Everything one model request carries."""
+
+    messages: tuple[ModelMessage, ...]
+    parameters: ModelRequestParameters
+    settings: ModelSettings | None = None
+
+    @cached_property
+    def instructions(self) -> str:
+        """The system's words: instructions, then system prompts."""
+        parts = self.parameters.instruction_parts
+        if parts is None:
+            stated = [message.instructions for message in self._requests if message.instructions]
+            texts = stated[-1:]
+        else:
+            texts = [InstructionPart.join(parts) or ""]
+        prompts = [
+            part.content for message in self._requests for part in message.parts if isinstance(part, SystemPromptPart)
+        ]
+        return "\n\n".join(text for text in [*texts, *prompts] if text)
+
+    @property
+    def turn(self) -> int:
+        """How many answers the conversation holds already; 0 for its first request."""
+        return sum(isinstance(message, ModelResponse) for message in self.messages)
+
+    @property
+    def prompt(self) -> str:
+        """The text of the user's prompts."""
+        return "\n".join(
+            item if isinstance(item, str) else item.content
+            for item in self._user_content
+            if isinstance(item, str | TextContent)
+        )
+
+    @property
+    def attachments(self) -> tuple[BinaryContent, ...]:
+        """The files of the user's prompts, with their bytes."""
+        return tuple(item for item in self._user_content if isinstance(item, BinaryContent))
+
+    @property
+    def tools(self) -> dict[str, ToolDefinition]:
+        """The function tools on offer, by name."""
+        return {tool.name: tool for tool in self.parameters.function_tools}
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema the answer must meet; None where plain text will do."""
+        if self.parameters.output_tools:
+            return self.parameters.output_tools[0].parameters_json_schema
+        wanted = self.parameters.output_object
+        return None if wanted is None else wanted.json_schema
+
+    def results(self, *tool_names: str) -> list[ToolResult]:
+        """The finished calls of these tools, in the order they were asked."""
+        returns = {
+            part.tool_call_id: part
+            for message in self._requests
+            for part in message.parts
+            if isinstance(part, ToolReturnPart)
+        }
+        calls = [
+            part
+            for message in self.messages
+            if isinstance(message, ModelResponse)
+            for part in message.parts
+            if isinstance(part, ToolCallPart) and part.tool_name in tool_names
+        ]
+        return [_result(call, returns[call.tool_call_id]) for call in calls if call.tool_call_id in returns]
+
+    @property
+    def _requests(self) -> list[ModelRequest]:
+        return [message for message in self.messages if isinstance(message, ModelRequest)]
+
+    @property
+    def _user_content(self) -> list[UserContent]:
+        found: list[UserContent] = []
+        for message in self._requests:
+            for part in message.parts:
+                if isinstance(part, UserPromptPart):
+                    found.extend([part.content] if isinstance(part.content, str) else part.content)
+        return found
+
+
+def see(
+    messages: Sequence[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+) -> SeenRequest:
+    """The request made of these messages, settings and parameters."""
+    return SeenRequest(messages=tuple(messages), parameters=parameters, settings=settings)
+
+
+def _result(call: ToolCallPart, answer: ToolReturnPart) -> ToolResult:
+    text = answer.model_response_str()
+    data = _json_or_none(text)
+    if answer.outcome != "success":
+        text = str(fields_of(data).get("error", text))
+    ok = answer.outcome == "success" and not text.startswith(REJECTED)
+    return ToolResult(call=call, text=text, data=data, ok=ok)
+
+
+def _json_or_none(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
