@@ -12,12 +12,12 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import unquote
 
 from pydantic_ai import BinaryContent
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError
+from pydantic_ai.exceptions import AgentRunError, ModelAPIError
 from pydantic_ai.messages import DocumentUrl, ImageUrl, ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.models import (
     Model,
@@ -36,6 +36,8 @@ from pydantic_ai.tools import RunContext
 from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 
+from llm_do_temporal.activities.answers import storable
+from llm_do_temporal.activities.failures import as_failure
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 
@@ -54,9 +56,19 @@ def install_blobs(blobs: BlobStore) -> None:
 
 
 def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
-    """The model called `provider:name`. Raises ModelRefusal for an unknown provider, ModelFailed without a key."""
+    """The model called `provider:name`. Raises ModelRefusal for an unknown provider, ModelFailed without a key.
+
+    In an activity these are final: a missing key is still missing a minute later.
+    """
     if workflow.in_workflow():
         return NamedModel(model_id)
+    try:
+        return _real_model(model_id)
+    except LlmDoError as error:
+        raise (as_failure(error) if activity.in_activity() else error) from error
+
+
+def _real_model(model_id: str) -> Model:
     provider, name = parse_model_id(model_id)
     if provider in ("offline", "test"):
         from llm_do_temporal.activities.offline import offline_model
@@ -65,7 +77,8 @@ def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
     check_provider(model_id)
     try:
         return infer_model(model_id)
-    except (UserError, ImportError) as error:
+    except Exception as error:
+        # Each provider's library has exceptions of its own for a key that is missing or malformed.
         raise ModelFailed(
             f"model '{model_id}' cannot be used: {error}",
             next_step="Set the provider's API key where the worker service runs, or choose another model.",
@@ -144,9 +157,10 @@ class ServedModel(WrapperModel):
     ) -> ModelResponse:
         """Send one turn."""
         async with _one_turn(self.wrapped.model_id):
-            return await super().request(
+            answer = await super().request(
                 resolve_blobs(messages), _without_retries(model_settings), model_request_parameters
             )
+            return storable(answer, whole={tool.name for tool in model_request_parameters.output_tools})
 
     @asynccontextmanager
     async def request_stream(
@@ -185,18 +199,18 @@ async def _one_turn(model_id: str) -> AsyncGenerator[None]:
         _log.warning("model turn unusable: %s: %s", turn, error)
         if info.attempt < _MALFORMED_ANSWER_ATTEMPTS:
             raise
-        _fail(ModelFailed(f"the model's answer could not be used: {error}"), error)
+        raise as_failure(ModelFailed(f"the model's answer could not be used: {error}")) from error
     except LlmDoError as error:
-        _fail(error, error)
+        raise as_failure(error) from error
+    except OSError as error:
+        # A connection that broke where the provider's library did not expect it, or a disk that is busy.
+        _log.warning("model turn failed: %s: %s", turn, error)
+        raise
     except Exception as error:
         # Whatever else goes wrong while a turn is prepared or decoded goes wrong every time it is tried.
         _log.exception("model turn broken: %s", turn)
-        _fail(ModelFailed(f"the model turn failed: {type(error).__name__}: {error}"), error)
+        raise as_failure(ModelFailed(f"the model turn failed: {type(error).__name__}: {error}")) from error
     _log.info("model turn answered: %s", turn)
-
-
-def _fail(error: LlmDoError, cause: Exception) -> NoReturn:
-    raise ApplicationError(str(error), type=error.code, non_retryable=True) from cause
 
 
 def resolve_blobs(messages: Sequence[ModelMessage]) -> list[ModelMessage]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from llm_do_temporal.errors import ConnectionFailed, UsageError
 
 DEFAULT_NAMESPACE = "default"
 CONNECT_SECONDS = 10
+_OS_MESSAGE = re.compile(r'Os \{[^{}]*message: "([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,18 @@ async def connect(connection: Connection, *, default_address: str | None = None)
             Client.connect(data_converter=pydantic_data_converter, **config), timeout=CONNECT_SECONDS
         )
     except (RuntimeError, OSError, TimeoutError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConnectionFailed(
-            f"no Temporal server answers at '{address}' ({reason[:200]})",
+            f"no Temporal server answers at '{address}' ({_reason(error)})",
             next_step="Start one with `llm-do-temporal dev`, or name another with --address or TEMPORAL_ADDRESS.",
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without the names of the transport's own types around it."""
+    innermost = _OS_MESSAGE.search(str(error))
+    if innermost is not None:
+        return innermost[1]
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def _tls(connection: Connection) -> TLSConfig | bool | None:

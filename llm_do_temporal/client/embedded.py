@@ -11,6 +11,7 @@ import asyncio
 import fcntl
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -58,12 +59,11 @@ def state_folder(workshop: Path) -> Path:
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False, wait: bool = False) -> Generator[IO[bytes] | None]:
+def locked(path: Path, *, shared: bool = False) -> Generator[IO[bytes] | None]:
     """Hold a lock on `path` for as long as the block runs, or None when somebody else has it."""
     with path.open("ab") as file:
-        flags = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
         try:
-            fcntl.flock(file, flags)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             yield None
             return
@@ -76,9 +76,11 @@ def running_host(workshop: Path) -> HostInfo | None:
     if host_lock_is_free(folder):
         return None
     try:
-        return HostInfo(**json.loads((folder / "host.json").read_text(encoding="utf-8")))
+        info = HostInfo(**json.loads((folder / "host.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+    # A host that was killed leaves its file behind, and its port may be another workshop's by now.
+    return info if process_exists(info.pid) else None
 
 
 def write_host_info(workshop: Path, info: HostInfo) -> None:
@@ -132,7 +134,8 @@ async def _ensure(workshop: Path, folder: Path) -> HostInfo:
 
 def host_lock_is_free(folder: Path) -> bool:
     """Whether no host serves the workshop with this state folder, arrives at it or leaves it."""
-    with locked(folder / "host.lock") as free:
+    # Shared: two commands that look at the same moment must not take each other for a host.
+    with locked(folder / "host.lock", shared=True) as free:
         return free is not None
 
 
@@ -143,9 +146,17 @@ def _spawn(workshop: Path, folder: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # A Ctrl-C in this terminal is for the command, also while the host is still coming up.
-            process_group=0,
+            preexec_fn=_ignore_terminal,
         )
+
+
+def _ignore_terminal() -> None:
+    """A Ctrl-C or a closed terminal is for the command, also while the host is still coming up.
+
+    The host stays in the command's process group: whoever kills the group means all of it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _give_up(folder: Path) -> None:

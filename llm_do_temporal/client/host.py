@@ -50,6 +50,7 @@ _POLL_SECONDS = 0.25
 _SERVER_START_SECONDS = 30
 _SERVICE_STOP_SECONDS = 40
 """The service finishes what is under way for up to 30 s."""
+_LOCK_ATTEMPTS = 10
 _PR_SET_PDEATHSIG = 1
 
 
@@ -80,9 +81,8 @@ class Host:
     async def run(self, ready: Callable[[HostInfo], None] | None = None) -> None:
         """Serve; `ready` is called once the server answers. Raises UsageError when another host serves here."""
         with ExitStack() as stack:
-            mine = stack.enter_context(locked(self._folder / "host.lock"))
-            if mine is None:
-                raise _already_running(self._settings.workshop)
+            await self._take_over(stack)
+            (self._folder / "host.json").unlink(missing_ok=True)
             info = self._choose_ports()
             try:
                 client = await self._start_server(info)
@@ -94,6 +94,14 @@ class Host:
             finally:
                 (self._folder / "host.json").unlink(missing_ok=True)
                 await self._stop_children()
+
+    async def _take_over(self, stack: ExitStack) -> None:
+        """Become the one host. A command that looks who serves holds the lock too, for an instant: try again then."""
+        for _ in range(_LOCK_ATTEMPTS):
+            if stack.enter_context(locked(self._folder / "host.lock")) is not None:
+                return
+            await asyncio.sleep(_POLL_SECONDS / 5)
+        raise _already_running(self._settings.workshop)
 
     def _choose_ports(self) -> HostInfo:
         settings = self._settings
@@ -240,9 +248,6 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--workshop", required=True)
     workshop = Path(parser.parse_args().workshop)
-    # Ctrl-C in the terminal of the command that started this host detaches that command and nothing else.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     code = 0
     try:
         asyncio.run(_host(workshop))

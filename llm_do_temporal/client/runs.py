@@ -200,6 +200,10 @@ class LlmDoClient:
             if isinstance(failure.cause, ApplicationError):
                 message = failure.cause.message
             raise DecisionRefused(message) from failure
+        except UsageError as error:
+            # The server says "not found" of a run that has ended, too.
+            summary = await self.status(run)
+            raise DecisionRefused(f"run '{run}' has ended: {summary.status}; nothing waits for a decision") from error
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
             async with _asked(run):
                 await handle.signal(DECIDE_SIGNAL, decision)

@@ -12,12 +12,15 @@ from typing import Any, Protocol, cast
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, ResolveModelId
 from pydantic_ai.durable_exec.temporal import TemporalDurability
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.output import OutputContext
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityConfig
 
 from llm_do_temporal.activities.serving import BlobContent, build_model
+from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import AGENT_NAME
 from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT
 
@@ -27,6 +30,8 @@ TOOL_RETRIES = 3
 """How often a model may correct the arguments of one call."""
 OUTPUT_RETRIES = 3
 """How often a model may correct its structured output."""
+MAX_CONVERSATION_BYTES = 1_900_000
+"""Temporal carries 2 MiB a value; tool schemas and settings travel beside the conversation."""
 
 
 class ChecksOutput(Protocol):
@@ -48,6 +53,22 @@ class OutputCheck(AbstractCapability[Any]):
         return cast("ChecksOutput", workflow.instance()).check_output(output)
 
 
+class ConversationLimit(AbstractCapability[Any]):
+    """Ends a conversation that has become too large for one request, which would otherwise be tried for ever."""
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """See AbstractCapability. Raises BudgetExceeded."""
+        size = len(ModelMessagesTypeAdapter.dump_json(request_context.messages))
+        if size > MAX_CONVERSATION_BYTES:
+            raise BudgetExceeded(
+                f"the conversation has grown to {size} bytes; at most {MAX_CONVERSATION_BYTES} can be sent",
+                next_step="Read files in smaller parts, or delegate parts of the work to other workers.",
+            )
+        return request_context
+
+
 AGENT: Agent[object, Any] = Agent(
     "placeholder:none",
     name=AGENT_NAME,
@@ -56,6 +77,7 @@ AGENT: Agent[object, Any] = Agent(
         ResolveModelId(build_model),
         BlobContent(),
         OutputCheck(),
+        ConversationLimit(),
         TemporalDurability(
             model_activity_config=ActivityConfig(
                 start_to_close_timeout=TURN_TIMEOUT,

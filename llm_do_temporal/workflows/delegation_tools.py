@@ -28,6 +28,7 @@ from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.models import resolve_model
 from llm_do_temporal.policy.sandbox import Place, check_readable, check_size, locate, narrow
 from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.failures import spent_before
 from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question
 from llm_do_temporal.workflows.invoking import run_invocation
 
@@ -87,7 +88,8 @@ class Delegator:
             except RunAborted:
                 raise
             except LlmDoError as error:
-                raise EffectFailed(f"worker '{worker.name}' failed: {error}", next_step=error.next_step) from error
+                failure = EffectFailed(f"worker '{worker.name}' failed: {error}", next_step=error.next_step)
+                return Outcome(usage=spent_before(error), failure=failure)
             return Outcome(result.output, result.usage)
 
         return Prepared(tuple(questions), effect)

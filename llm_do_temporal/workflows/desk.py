@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from llm_do_temporal.activities.answers import MAX_CALL_BYTES
 from llm_do_temporal.errors import DecisionRefused, Refusal
 from llm_do_temporal.messages import (
     Approval,
@@ -22,7 +23,8 @@ from llm_do_temporal.messages import (
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.policy.approvals import canonical
+from llm_do_temporal.policy.approvals import CapabilityUse, canonical
+from llm_do_temporal.policy.sandbox import Tree, join, locate
 from llm_do_temporal.schemas import schema_problems
 from llm_do_temporal.workflows.file_tools import PATH_TOOLS, judge_path
 
@@ -130,6 +132,9 @@ def _check_change(approval: Approval, decision: Decision) -> None:
     schema = approval.request.args_schema
     if schema is None:
         raise DecisionRefused(f"approval '{approval.id}' cannot be changed, only approved or rejected")
+    size = len(canonical(decision.args).encode())
+    if size > MAX_CALL_BYTES:
+        raise DecisionRefused(f"the new arguments have {size} bytes; at most {MAX_CALL_BYTES} are accepted")
     problems = schema_problems(schema, decision.args)
     if problems:
         raise DecisionRefused(f"the new arguments are not valid: {'; '.join(problems[:5])}")
@@ -157,5 +162,17 @@ def _same_call(one: RequestApprovalInput, other: RequestApprovalInput) -> bool:
 
 
 def _subject(request: RequestApprovalInput) -> list[object]:
-    """What makes two questions identical: the arguments, and what would be done with them."""
-    return [request.args, [use.name for use in request.capabilities]]
+    """What makes two questions identical: the arguments, and what would be done with them, to which real file."""
+    return [request.args, [[use.name, _real_file(request.tree, use)] for use in request.capabilities]]
+
+
+def _real_file(tree: Tree, use: CapabilityUse) -> str | None:
+    """Workers with folders of their own may call different files by the same name."""
+    path = use.payload.get("path")
+    if not isinstance(path, str):
+        return None
+    try:
+        place = locate(tree, path)
+    except Refusal:
+        return None
+    return join(place.mount.root, place.relative)

@@ -33,6 +33,7 @@ from llm_do_temporal.errors import (
     RunFailed,
     rebuild_error,
 )
+from llm_do_temporal.messages import Usage
 
 AGENT_ERRORS = (AgentRunError, UserError, FailureError)
 
@@ -66,10 +67,21 @@ def explain_agent(error: BaseException) -> LlmDoError:
     return RunFailed(str(error))
 
 
-def as_failure(error: LlmDoError) -> ApplicationError:
-    """The failure a workflow ends with."""
-    details = {"code": error.code, "message": str(error), "next_step": error.next_step}
+def as_failure(error: LlmDoError, spent: Usage | None = None) -> ApplicationError:
+    """The failure a workflow ends with, and what it had spent until then."""
+    details: dict[str, Any] = {"code": error.code, "message": str(error), "next_step": error.next_step}
+    if spent is not None:
+        details["usage"] = spent.model_dump()
     return ApplicationError(str(error), details, type=error.code, non_retryable=True)
+
+
+def spent_before(error: BaseException) -> Usage:
+    """What the child whose failure became this error had spent; nothing where it could not tell."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ApplicationError):
+        cause = cause.__cause__
+    details = _details(cause.details) if cause is not None else {}
+    return Usage.model_validate(details.get("usage") or {})
 
 
 def _rebuilt(failure: ApplicationError) -> LlmDoError:
@@ -80,7 +92,9 @@ def _rebuilt(failure: ApplicationError) -> LlmDoError:
 
 
 def _next_step(details: Any) -> str | None:
-    if details and isinstance(details[0], dict):
-        found = cast("dict[str, Any]", details[0]).get("next_step")
-        return found if isinstance(found, str) else None
-    return None
+    found = _details(details).get("next_step")
+    return found if isinstance(found, str) else None
+
+
+def _details(details: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", details[0]) if details and isinstance(details[0], dict) else {}

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
+from temporalio import workflow
 from temporalio.exceptions import FailureError
+from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
+from llm_do_temporal.activities.answers import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.errors import ApprovalRefusal, LlmDoError, Refusal, RunAborted
 from llm_do_temporal.messages import DecisionKind, RunSettings, Usage
 from llm_do_temporal.messages import Verdict as DecisionTaken
@@ -45,8 +48,10 @@ class Question:
 class Outcome:
     """What a call gave, and what it spent below itself (delegations)."""
 
-    value: Any
+    value: Any = None
     usage: Usage = field(default_factory=Usage)
+    failure: LlmDoError | None = None
+    """For a call that failed after it had spent something: what the model is told instead of the value."""
 
 
 @dataclass(frozen=True)
@@ -87,21 +92,26 @@ class Gate:
         self._desk = desk
 
     async def call(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
-        """The tool's result. Raises ToolFailed with a text for the model, ModelRetry, or RunAborted."""
-        problems = schema_problems(tool.schema, args)
-        if problems:
-            raise ModelRetry(f"The arguments of {tool.name} are not valid: {'; '.join(problems[:5])}")
+        """The tool's result. Raises ToolFailed with a text for the model, ModelRetry, or RunAborted.
+
+        Nothing else leaves but cancellation and what Temporal has to see: any other exception would fail the
+        workflow's task, which is then tried for ever.
+        """
         try:
+            _check_arguments(tool, args)
             prepared = await self._cleared(tool, args)
             return await _explained(prepared.effect())
-        except RunAborted:
+        except (RunAborted, ModelRetry, NondeterminismError, ReadOnlyContextError):
             raise
         except Refusal as refusal:
             if self._settings.on_refusal == "abort":
                 raise RunAborted(str(refusal)) from refusal
-            raise ToolFailed(str(refusal)) from refusal
+            raise ToolFailed(for_model(refusal)) from refusal
         except LlmDoError as error:
-            raise ToolFailed(_for_model(error)) from error
+            raise ToolFailed(for_model(error)) from error
+        except Exception as error:
+            workflow.logger.exception("tool %s broke", tool.name)
+            raise ToolFailed(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:500]) from error
 
     async def _cleared(self, tool: GatedTool, args: dict[str, Any]) -> Prepared:
         """The call, prepared and allowed; with the arguments a person may have put in its place."""
@@ -140,6 +150,17 @@ class Gate:
         return asking[0] if asking else None
 
 
+def _check_arguments(tool: GatedTool, args: dict[str, Any]) -> None:
+    if OVERSIZED in args:
+        raise ModelRetry(
+            f"The arguments of {tool.name} have {args[OVERSIZED]} bytes; at most {MAX_CALL_BYTES} are accepted. "
+            "Do it in several smaller steps, or with less text."
+        )
+    problems = schema_problems(tool.schema, args)
+    if problems:
+        raise ModelRetry(f"The arguments of {tool.name} are not valid: {'; '.join(problems[:5])}")
+
+
 async def _explained(work: Awaitable[T]) -> T:
     """Await a step of a call, with Temporal's failures turned into ours."""
     try:
@@ -153,5 +174,9 @@ def _rejection(decision: DecisionTaken) -> str:
     return f"Rejected by {by}: {decision.note}" if decision.note else f"Rejected by {by}"
 
 
-def _for_model(error: LlmDoError) -> str:
-    return f"{error}. {error.next_step}" if error.next_step and not str(error).endswith(".") else str(error)
+def for_model(error: LlmDoError) -> str:
+    """What a model is told of an error."""
+    text = str(error)
+    if error.next_step is None:
+        return text
+    return f"{text}{' ' if text.endswith('.') else '. '}{error.next_step}"

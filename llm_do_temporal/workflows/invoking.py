@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 from temporalio import workflow
@@ -26,7 +28,7 @@ async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
     memo = InvocationMemo(
         path=invocation.path, worker=invocation.worker.name, depth=invocation.depth, model=invocation.model
     )
-    handle: workflow.ChildWorkflowHandle[Any, InvocationResult] = await workflow.start_child_workflow(
+    starting: Coroutine[Any, Any, workflow.ChildWorkflowHandle[Any, InvocationResult]] = workflow.start_child_workflow(
         WORKER_WORKFLOW,
         invocation,
         id=f"{invocation.run}/{invocation.path}",
@@ -36,7 +38,7 @@ async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
         static_summary=f"{invocation.path}: {_first_line(invocation)}"[:_SUMMARY_CHARS],
     )
     try:
-        return await await_op(handle)
+        return await await_op(await await_op(asyncio.create_task(starting)))
     except ChildWorkflowError as error:
         raise explain(error) from error
 

@@ -12,7 +12,7 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from llm_do_temporal.errors import DecisionRefused, LlmDoError
+    from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
     from llm_do_temporal.messages import (
         DECIDE_SIGNAL,
         DECIDE_UPDATE,
@@ -61,18 +61,25 @@ class LlmDoRun:
     """Starts the entry worker and keeps the desk until it ends."""
 
     @workflow.init
-    def __init__(self, start: StartRunInput) -> None:
+    def __init__(self, payload: Any = None) -> None:
         self._desk = DeskState()
         self._search_attributes = False
         self._stale = False
         """Whether what is shown outside (search attributes, memo, details) is behind the desk."""
+        self._shown: tuple[Approval, ...] = ()
+        """What is shown outside as waiting."""
         self._undelivered: list[Approval] = []
 
     @workflow.run
-    async def run(self, start: StartRunInput) -> RunResult:
-        """The entry worker's output, and what the whole tree spent."""
+    async def run(self, payload: Any = None) -> RunResult:
+        """The entry worker's output, and what the whole tree spent.
+
+        `payload` is a StartRunInput. It may have been written by hand, so it is checked here: the SDK would
+        try one that does not fit again and again.
+        """
         clerk = asyncio.create_task(self._serve_desk())
         try:
+            start = _checked(payload)
             loaded = await self._load(start)
             result = await run_invocation(self._entry(start, loaded))
             await workflow.wait_condition(workflow.all_handlers_finished)
@@ -140,13 +147,16 @@ class LlmDoRun:
         self._stale = True
 
     @workflow.signal(name=DECIDE_SIGNAL)
-    def decide(self, payload: Any = None) -> None:
+    def decide(self, *payloads: Any) -> None:
         """A decision that cannot be answered; whatever is wrong with it is noted and ignored."""
         try:
-            decision = Decision.model_validate(payload)
+            if len(payloads) != 1:
+                raise DecisionRefused(f"malformed decision: it is one object, and {len(payloads)} values were sent")
+            decision = Decision.model_validate(payloads[0])
             self._desk, answered = desk.with_decision(self._desk, decision, door="signal", now=workflow.now())
-        except (ValidationError, DecisionRefused) as error:
-            self._desk = desk.with_ignored(self._desk, _one_line(error), now=workflow.now())
+        except Exception as error:
+            # Anybody may send anything; an exception that left here would stop the whole run.
+            self._desk = desk.with_ignored(self._desk, _one_line("decision", error), now=workflow.now())
             return
         self._undelivered.extend(answered)
         self._stale = True
@@ -190,7 +200,7 @@ class LlmDoRun:
             )
 
     def _show(self) -> None:
-        waiting = desk.pending(self._desk)
+        waiting = self._shown = desk.pending(self._desk)
         if self._search_attributes:
             state = "waiting" if waiting else "running"
             workflow.upsert_search_attributes([_STATE.value_set(state), _PENDING.value_set(len(waiting))])
@@ -199,7 +209,7 @@ class LlmDoRun:
 
     def _close_desk(self) -> None:
         """Leave no trace of open questions on a run that has ended."""
-        if not desk.pending(self._desk):
+        if not self._shown:
             return
         if self._search_attributes:
             workflow.upsert_search_attributes([_STATE.value_set("closed"), _PENDING.value_set(0)])
@@ -240,10 +250,16 @@ def _plain(text: str) -> str:
     return "".join(f"\\{char}" if char in "`*_[]<>#|\\" else char for char in text)
 
 
-def _one_line(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        problems = error.errors(include_url=False, include_input=False)
-        return "malformed decision: " + "; ".join(
-            f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in problems[:5]
-        )
-    return str(error)
+def _checked(payload: Any) -> StartRunInput:
+    try:
+        return StartRunInput.model_validate(payload)
+    except ValidationError as error:
+        raise UsageError(_one_line("start", error)) from error
+
+
+def _one_line(what: str, error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    problems = error.errors(include_url=False, include_input=False)[:5]
+    listed = [": ".join(filter(None, (".".join(map(str, one["loc"]))[:100], one["msg"]))) for one in problems]
+    return f"malformed {what}: {'; '.join(listed)}"

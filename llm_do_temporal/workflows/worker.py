@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from temporalio import workflow
+from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, UsageLimits
+    from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
     from pydantic_ai.toolsets import FunctionToolset
+    from pydantic_core import SchemaValidator, core_schema
 
-    from llm_do_temporal.errors import LlmDoError
+    from llm_do_temporal.errors import DefinitionError, LlmDoError
     from llm_do_temporal.messages import (
         DELIVER_DECISION_SIGNAL,
         REQUEST_APPROVAL_SIGNAL,
@@ -31,7 +34,10 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.effects import send_signal
     from llm_do_temporal.workflows.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.file_tools import file_tools
-    from llm_do_temporal.workflows.gate import Gate, GatedTool, Question
+    from llm_do_temporal.workflows.gate import Gate, GatedTool, Question, for_model
+
+_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+"""Arguments are an object, whatever is in it: the rest is the gate's business, with messages of its own."""
 
 
 @workflow.defn(name=WORKER_WORKFLOW, failure_exception_types=[LlmDoError])
@@ -46,6 +52,7 @@ class LlmDoWorker:
         self._answers: dict[str, Verdict] = {}
         self._waiting: list[str] = []
         self._asked = 0
+        self._spent = RunUsage()
         self._gate = Gate(invocation.settings, self)
 
     @workflow.run
@@ -54,7 +61,9 @@ class LlmDoWorker:
         try:
             return await self._run_agent(invocation)
         except LlmDoError as error:
-            raise as_failure(error) from error
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            raise as_failure(error, _usage(self._spent)) from error
         finally:
             await self._withdraw()
 
@@ -69,29 +78,27 @@ class LlmDoWorker:
                 instructions=worker.instructions,
                 toolsets=[FunctionToolset(tools, id="worker")] if tools else None,
                 output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
+                usage=self._spent,
                 usage_limits=UsageLimits(request_limit=None),
                 run_id=workflow.info().run_id,
             )
         except AGENT_ERRORS as error:
-            if workflow.cancellation_reason() is not None:
-                raise
             raise explain_agent(error) from error
-        spent = result.usage
-        own = Usage(
-            requests=spent.requests,
-            tool_calls=spent.tool_calls,
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
-        )
-        return InvocationResult(output=result.output, usage=own)
+        return InvocationResult(output=result.output, usage=_usage(result.usage))
 
     def check_output(self, output: Any) -> Any:
-        """Hold the agent's structured output against the worker's schema. Raises ModelRetry."""
+        """Hold the agent's structured output against the worker's schema. Raises ModelRetry, or DefinitionError."""
         schema = self._invocation.worker.output_schema
-        if schema is not None:
+        if schema is None:
+            return output
+        try:
             problems = schema_problems(schema, output)
-            if problems:
-                raise ModelRetry(f"The result does not fit its schema: {'; '.join(problems[:8])}")
+        except Exception as error:
+            # A schema can be valid and still be of no use: a pattern that does not compile, a reference in a circle.
+            name = self._invocation.worker.name
+            raise DefinitionError(f"the output schema of worker '{name}' cannot be used: {error}") from error
+        if problems:
+            raise ModelRetry(f"The result does not fit its schema: {'; '.join(problems[:8])}")
         return output
 
     def _tools(self) -> list[Tool[object]]:
@@ -100,7 +107,7 @@ class LlmDoWorker:
         return [self._offered(tool) for tool in (*tools, *delegation_tools(Delegator(invocation)))]
 
     def _offered(self, tool: GatedTool) -> Tool[object]:
-        async def call(context: RunContext[object], **args: Any) -> Any:
+        async def call(context: RunContext[object], /, **args: Any) -> Any:
             outcome = await self._gate.call(tool, args)
             spent = outcome.usage
             context.usage.incr(
@@ -111,9 +118,12 @@ class LlmDoWorker:
                     output_tokens=spent.output_tokens,
                 )
             )
+            if outcome.failure is not None:
+                raise ToolFailed(for_model(outcome.failure))
             return outcome.value
 
         offered: Tool[object] = Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
+        offered.function_schema.validator = _OBJECT
         offered.metadata = {"temporal": False}
         offered.max_retries = TOOL_RETRIES
         return offered
@@ -158,4 +168,17 @@ class LlmDoWorker:
         if self._waiting:
             withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(self._waiting))
             self._waiting.clear()
-            await send_signal(self._invocation.run, WITHDRAW_APPROVALS_SIGNAL, withdrawn)
+            try:
+                await send_signal(self._invocation.run, WITHDRAW_APPROVALS_SIGNAL, withdrawn)
+            except FailureError:
+                # The run has ended before this invocation: nobody is left to tell.
+                return
+
+
+def _usage(spent: RunUsage) -> Usage:
+    return Usage(
+        requests=spent.requests,
+        tool_calls=spent.tool_calls,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+    )

@@ -1,0 +1,89 @@
+"""The activity that takes attachments: looks the files up and keeps their bytes as they are now.
+
+Owns the facts that the attachment policies judge. What a policy allows is decided in workflow code;
+here only a file too large to be worth copying is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+from temporalio import activity
+
+from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.activities.opening import WorkshopFolder
+from llm_do_temporal.blobs import BlobStore, BlobTooLarge
+from llm_do_temporal.errors import AttachmentRefusal
+from llm_do_temporal.messages import AttachedFile, SnapshotInput, SnapshotResult
+from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.sandbox import Place, check_readable, check_size
+from llm_do_temporal.snapshots import copy_into
+
+
+class AttachmentActivities:
+    """Attachments of one workshop."""
+
+    def __init__(self, workshop: Path, blobs: BlobStore) -> None:
+        self._folder = WorkshopFolder(workshop)
+        self._blobs = blobs
+
+    @activity.defn(name="snapshot_attachments")
+    def snapshot_attachments(self, asked: SnapshotInput) -> SnapshotResult:
+        """Copy the files into the blob store and return what they are, in the order asked.
+
+        All are opened and measured before the first is copied. Fails with AttachmentRefusal for an empty
+        file and for more than `max_total_bytes`, with SandboxRefusal or EffectFailed for one that the
+        tree does not allow or that is not there.
+        """
+        with user_errors(), ExitStack() as opened:
+            readers: list[tuple[AttachedFile, BinaryIO]] = []
+            total = 0
+            for file in asked.files:
+                reader = opened.enter_context(self._folder.file(_place(file)))
+                total += _measure(file, reader)
+                if total > asked.max_total_bytes:
+                    raise _too_large(file, total, asked.max_total_bytes)
+                readers.append((file, reader))
+            return SnapshotResult(attachments=self._copy(readers, asked.max_total_bytes))
+
+    def _copy(self, readers: list[tuple[AttachedFile, BinaryIO]], max_total_bytes: int) -> tuple[Attachment, ...]:
+        attachments: list[Attachment] = []
+        left = max_total_bytes
+        for file, reader in readers:
+            try:
+                attachment = copy_into(self._blobs, reader, path=file.path, max_bytes=left)
+            except BlobTooLarge as error:
+                raise AttachmentRefusal(f"'{file.path}' grew while it was copied; attach it again") from error
+            # The file may have changed since it was measured; what counts is what was stored.
+            _check_bytes(file, attachment.bytes)
+            left -= attachment.bytes
+            attachments.append(attachment)
+        return tuple(attachments)
+
+
+def _place(file: AttachedFile) -> Place:
+    place = Place(mount=file.mount, relative=file.relative, path=file.path)
+    check_readable(place)
+    return place
+
+
+def _measure(file: AttachedFile, reader: BinaryIO) -> int:
+    size = os.fstat(reader.fileno()).st_size
+    _check_bytes(file, size)
+    return size
+
+
+def _check_bytes(file: AttachedFile, size: int) -> None:
+    if size == 0:
+        raise AttachmentRefusal(f"'{file.path}' is empty; attach a file with content")
+    check_size(_place(file), size)
+
+
+def _too_large(file: AttachedFile, total: int, limit: int) -> AttachmentRefusal:
+    return AttachmentRefusal(
+        f"with '{file.path}' the attachments have {total} bytes; at most {limit} are accepted (max_total_bytes)",
+        next_step="Attach fewer or smaller files.",
+    )

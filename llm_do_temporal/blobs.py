@@ -1,0 +1,165 @@
+"""Bytes kept outside Temporal, named by their SHA-256.
+
+Owns how blobs are stored and checked. Called by the activities and by the client when a run starts
+with files. A blob never changes, so writing one again is harmless, whoever else does it meanwhile.
+Must not know what the bytes mean, and must not be called from workflow code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from llm_do_temporal.errors import EffectFailed
+
+CHUNK_BYTES = 1 << 20
+STATE_FOLDER = ".llm-do"
+"""The product's own folder in a workshop: database, logs, blobs. No worker can reach it."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Readable(Protocol):
+    """Anything bytes can be read from, piece by piece."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+        ...
+
+
+class BlobTooLarge(EffectFailed):
+    """More bytes came out of a reader than its caller allows."""
+
+
+class BlobStore(Protocol):
+    """Where blobs are kept. A digest is 64 lower-case hexadecimal digits."""
+
+    def put_bytes(self, data: bytes) -> str:
+        """Keep the bytes and return their digest."""
+        ...
+
+    def put_stream(self, reader: Readable, max_bytes: int) -> tuple[str, int]:
+        """Keep all that `reader` gives and return its digest and its size in bytes.
+
+        Raises BlobTooLarge past `max_bytes`; nothing is kept then.
+        """
+        ...
+
+    def read(self, sha256: str) -> bytes:
+        """The bytes with this digest. Raises EffectFailed when they are missing or damaged."""
+        ...
+
+    def has(self, sha256: str) -> bool:
+        """Whether there are bytes under this digest."""
+        ...
+
+
+class LocalBlobStore:
+    """Blobs as files `sha256/ab/<digest>` below a folder, which is made when the first one is kept.
+
+    Files are readable by their owner alone: a blob may be a copy of a file that others cannot read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "sha256"
+
+    def put_bytes(self, data: bytes) -> str:
+        """Keep the bytes and return their digest."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        if not self._is_whole(sha256, len(data)):
+            self._store([data])
+        return sha256
+
+    def put_stream(self, reader: Readable, max_bytes: int) -> tuple[str, int]:
+        """Keep all that `reader` gives and return its digest and its size in bytes.
+
+        Raises BlobTooLarge past `max_bytes`; nothing is kept then.
+        """
+        return self._store(_chunks(reader, max_bytes))
+
+    def read(self, sha256: str) -> bytes:
+        """The bytes with this digest. Raises EffectFailed when they are missing or damaged."""
+        path = self._path(sha256)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise EffectFailed(
+                f"blob '{sha256}' is not in the blob store",
+                next_step="Every process of a workshop needs the same blob store; check where this one keeps it.",
+            ) from None
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise EffectFailed(
+                f"blob '{sha256}' is damaged: its bytes do not have that digest",
+                next_step="Start the run again with the original file, which stores it anew.",
+            )
+        return data
+
+    def has(self, sha256: str) -> bool:
+        """Whether there are bytes under this digest."""
+        return self._path(sha256).is_file()
+
+    def _path(self, sha256: str) -> Path:
+        if not _SHA256.fullmatch(sha256):
+            raise EffectFailed(f"'{sha256[:80]}' is not a digest; a blob is named by 64 hexadecimal digits")
+        return self._folder / sha256[:2] / sha256
+
+    def _is_whole(self, sha256: str, size: int) -> bool:
+        # A file of another size was cut short by a failing disk; storing again heals it.
+        try:
+            return self._path(sha256).stat().st_size == size
+        except FileNotFoundError:
+            return False
+
+    def _store(self, chunks: Iterable[bytes]) -> tuple[str, int]:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = self._folder / f".incoming-{secrets.token_hex(8)}"
+        try:
+            sha256, size = _write_synced(temporary, chunks)
+            path = self._path(sha256)
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+        return sha256, size
+
+
+def _chunks(reader: Readable, max_bytes: int) -> Iterator[bytes]:
+    total = 0
+    while chunk := reader.read(CHUNK_BYTES):
+        total += len(chunk)
+        if total > max_bytes:
+            raise BlobTooLarge(f"there are more than the {max_bytes} bytes that may be stored")
+        yield chunk
+
+
+def _write_synced(path: Path, chunks: Iterable[bytes]) -> tuple[str, int]:
+    digest = hashlib.sha256()
+    size = 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        for chunk in chunks:
+            digest.update(chunk)
+            size += len(chunk)
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest(), size
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def blob_folder(workshop: Path) -> Path:
+    """Where a workshop keeps its blobs unless it is configured otherwise."""
+    return workshop / STATE_FOLDER / "blobs"

@@ -1,0 +1,89 @@
+"""`llm-do-temporal`: runs one command and turns what happened into an exit code.
+
+The only place where errors become lines on stderr; a person's mistake never shows a traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+
+from cyclopts import CycloptsError
+
+from llm_do_temporal.cli.app import app
+from llm_do_temporal.cli.output import say_error
+from llm_do_temporal.cli.plain_text import PROGRAM
+from llm_do_temporal.cli.starting import STDIN
+from llm_do_temporal.errors import LlmDoError, UsageError
+
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+def main() -> None:
+    """Run the command line of this process and leave it with the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Model output may hold characters that the terminal's encoding, or any, has not.
+            stream.reconfigure(errors="backslashreplace")
+    code = run_command(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _BROKEN_PIPE
+    with suppress(OSError):
+        sys.stderr.flush()
+    # A process that has used the Temporal client can abort while Python exits; leave before it can.
+    os._exit(code)
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit code, having said what went wrong."""
+    # The parser takes `-` for an option.
+    tokens = [STDIN if argument == "-" else argument for argument in arguments]
+    try:
+        code: object = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        return code if isinstance(code, int) else 0
+    except CycloptsError as error:
+        return _fail(_usage(error, tokens))
+    except LlmDoError as error:
+        return _fail(error)
+    except BrokenPipeError:
+        return _BROKEN_PIPE
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except Exception as error:
+        return _fail(_unexpected(error))
+
+
+def _fail(error: LlmDoError) -> int:
+    if os.environ.get("LLM_DO_DEBUG") == "1":
+        traceback.print_exception(error)
+    say_error(error)
+    return error.exit_code
+
+
+def _usage(error: CycloptsError, tokens: Sequence[str]) -> UsageError:
+    command = tokens[0] if tokens and tokens[0] in app else None
+    help_of = f"{PROGRAM} {command} --help" if command else f"{PROGRAM} --help"
+    usage = UsageError(" ".join(str(error).split()), next_step=f"See `{help_of}`.")
+    usage.__cause__ = error
+    return usage
+
+
+def _unexpected(error: Exception) -> LlmDoError:
+    summary = (str(error).splitlines() or [""])[0]
+    wrapped = LlmDoError(
+        f"unexpected {type(error).__name__}: {summary}",
+        next_step="This is a mistake in the program; LLM_DO_DEBUG=1 shows where.",
+    )
+    wrapped.__cause__ = error
+    return wrapped
+
+
+if __name__ == "__main__":
+    main()

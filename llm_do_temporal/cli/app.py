@@ -1,0 +1,45 @@
+"""The program: its commands, and what they have in common.
+
+Owns the list of commands. Each is a function of the module named for what it does.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from cyclopts import App, Parameter
+
+from llm_do_temporal.cli.checking import check
+from llm_do_temporal.cli.deciding import approvals, approve, modify, reject
+from llm_do_temporal.cli.listing import cancel, list_runs, show
+from llm_do_temporal.cli.plain_text import PROGRAM
+from llm_do_temporal.cli.serving import dev, worker
+from llm_do_temporal.cli.starting import start
+from llm_do_temporal.cli.staying import result, watch
+
+app = App(
+    name=PROGRAM,
+    help="Run LLM workers as durable Temporal workflows, with precise human approvals.",
+    version=lambda: version(PROGRAM),
+    default_parameter=Parameter(negative=(), show_default=False),
+    help_format="plaintext",
+)
+_COMMANDS = {
+    "start": start,
+    "watch": watch,
+    "result": result,
+    "show": show,
+    "list": list_runs,
+    "cancel": cancel,
+    "approvals": approvals,
+    "approve": approve,
+    "reject": reject,
+    "modify": modify,
+    "dev": dev,
+    "worker": worker,
+    "check": check,
+}
+for _order, (_name, _command) in enumerate(_COMMANDS.items()):
+    app.command(_command, name=_name, sort_key=_order)
+COMMANDS: frozenset[str] = frozenset(_COMMANDS)
+"""Every command of this release."""

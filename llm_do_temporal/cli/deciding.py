@@ -1,0 +1,170 @@
+"""`approvals`, `approve`, `reject` and `modify`: answering runs from anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from llm_do_temporal.cli.login import login_name
+from llm_do_temporal.cli.options import Location, read_json_object
+from llm_do_temporal.cli.plain_text import say, visible_line
+from llm_do_temporal.errors import UsageError
+
+if TYPE_CHECKING:
+    from llm_do_temporal.messages import DecisionKind
+
+
+async def approvals(
+    run: str | None = None,
+    /,
+    *,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """List what waits for a person.
+
+    Parameters
+    ----------
+    run
+        Only of this run.
+    as_json
+        Print a JSON list, with the whole calls.
+    """
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.tables import ago, print_table
+
+    async with opened(location) as session:
+        pending = await session.client.approvals(run)
+    if as_json:
+        print_json([one.as_json() for one in pending], pretty=True)
+        return 0
+    if not pending:
+        say("nothing waits for approval")
+        return 0
+    rows = [
+        (one.id, one.run, one.request.path, one.request.tool, ago(one.asked_at), one.request.summary) for one in pending
+    ]
+    print_table(("ID", "RUN", "PATH", "TOOL", "ASKED", "SUMMARY"), rows)
+    first = pending[0]
+    say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
+    return 0
+
+
+async def approve(
+    run: str,
+    approval: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    note: str = "",
+    remember: Annotated[bool, Parameter(name="--remember")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Let a call happen.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    approval
+        Id of the approval, like a3; may be left out while exactly one is pending.
+    note
+        Kept with the decision.
+    remember
+        Approve identical calls for the rest of the run, too.
+    """
+    from llm_do_temporal.messages import DecisionKind
+
+    return await _decide(location, run, approval, DecisionKind.APPROVE, note=note, remember=remember)
+
+
+async def reject(
+    run: str,
+    approval: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    reason: str,
+    remember: Annotated[bool, Parameter(name="--remember")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Refuse a call; the model is told why and goes on.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    approval
+        Id of the approval, like a3; may be left out while exactly one is pending.
+    reason
+        What the model is told.
+    remember
+        Refuse identical calls for the rest of the run, too.
+    """
+    from llm_do_temporal.messages import DecisionKind
+
+    if not reason.strip():
+        raise UsageError("--reason is empty; say why, the model is told it")
+    return await _decide(location, run, approval, DecisionKind.REJECT, note=reason.strip(), remember=remember)
+
+
+async def modify(
+    run: str,
+    approval: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    args: str,
+    note: str = "",
+    remember: Annotated[bool, Parameter(name="--remember")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Let a call happen with other arguments.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    approval
+        Id of the approval, like a3; may be left out while exactly one is pending.
+    args
+        All of the new arguments, as JSON or @FILE.
+    note
+        Kept with the decision.
+    remember
+        Do the same with identical calls for the rest of the run, too.
+    """
+    from llm_do_temporal.messages import DecisionKind
+
+    changed = read_json_object(args, "--args")
+    return await _decide(location, run, approval, DecisionKind.MODIFY, args=changed, note=note, remember=remember)
+
+
+async def _decide(
+    location: Location,
+    run: str,
+    approval: str | None,
+    kind: DecisionKind,
+    *,
+    args: dict[str, Any] | None = None,
+    note: str,
+    remember: bool,
+) -> int:
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.messages import Decision, DecisionKind, Remember
+
+    decision = Decision(
+        id=approval,
+        decision=kind,
+        args=args,
+        note=note,
+        remember=Remember.SESSION if remember else Remember.NONE,
+        by=login_name(),
+    )
+    async with opened(location) as session:
+        decided = await session.client.decide(run, decision)
+    done = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}[kind]
+    if decided is None:
+        say(f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up")
+        return 0
+    say(f"{done}: {decided.id} of {decided.request.path}: {visible_line(decided.request.summary, 200)}")
+    return 0

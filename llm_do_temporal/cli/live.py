@@ -1,0 +1,119 @@
+"""How a run looks on a terminal: the tree of its invocations, progress and totals, as rich renderables.
+
+Pure: takes a view and the time. Everything a model wrote becomes text, never markup, with control characters
+made visible.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from llm_do_temporal.cli.plain_text import visible_line
+from llm_do_temporal.client.view import Node, RunView
+
+_SYMBOLS = {
+    "running": ("●", "cyan"),
+    "waiting": ("⏸", "yellow"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "cancelled": ("✗", "magenta"),
+    "terminated": ("✗", "magenta"),
+    "timed out": ("✗", "red"),
+}
+_BAR_WIDTH = 24
+_FRAME_LINES = 4
+"""Lines around the tree: what is left out, the bar, the totals, and the cursor's own."""
+
+
+def render_run(view: RunView, now: datetime, *, height: int | None = None) -> RenderableType:
+    """The whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it."""
+    parts: list[RenderableType] = [_tree(view, now, height)]
+    ended, total = view.delegations
+    if total:
+        bar = ProgressBar(total=total, completed=ended, width=_BAR_WIDTH)
+        row = Table.grid(padding=(0, 1))
+        row.add_row(bar, Text(f"{ended}/{total} delegations"))
+        parts.append(row)
+    parts.append(Text(totals_line(view, now), style="dim"))
+    return Group(*parts)
+
+
+def totals_line(view: RunView, now: datetime) -> str:
+    """What the whole run has spent."""
+    usage = view.usage
+    turns = f"{usage.requests} turn" if usage.requests == 1 else f"{usage.requests} turns"
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    status = "waiting for approval" if view.pending else view.status
+    return f"{status} · {turns} · {tokens} · {_elapsed(view.started_at, view.ended_at, now)}"
+
+
+def state_of(node: Node) -> str:
+    """The node's status, or `waiting` where a person is asked."""
+    return "waiting" if node.status == "running" and node.waiting else node.status
+
+
+def activity_of(node: Node) -> str:
+    """What the invocation does now, on one line; how it failed where it did."""
+    if node.error:
+        return visible_line(node.error, 300)
+    if node.waiting:
+        more = f" (+{len(node.waiting) - 1})" if len(node.waiting) > 1 else ""
+        return f"approval: {visible_line(next(iter(node.waiting.values())), 200)}{more}"
+    doing = list(node.doing.values())
+    more = f" (+{len(doing) - 1})" if len(doing) > 1 else ""
+    return f"{visible_line(doing[0], 200)}{more}" if doing else ""
+
+
+def _tree(view: RunView, now: datetime, height: int | None) -> RenderableType:
+    nodes = view.ordered
+    shown = nodes if height is None else _most_telling(nodes, max(1, height - _FRAME_LINES))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, overflow="ellipsis", min_width=16)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    for _ in range(3):
+        table.add_column(no_wrap=True, justify="right")
+    for node in shown:
+        table.add_row(*_row(node, now))
+    if len(shown) == len(nodes):
+        return table
+    return Group(table, Text(f"… {len(nodes) - len(shown)} more", style="dim"))
+
+
+def _row(node: Node, now: datetime) -> tuple[Text, Text, Text, Text, Text]:
+    symbol, style = _SYMBOLS.get(state_of(node), ("?", "red"))
+    name = node.path.rpartition("/")[2]
+    label = Text("  " * node.depth)
+    label.append(f"{symbol} ", style=style)
+    label.append(visible_line(name))
+    if not name.startswith(node.worker):
+        label.append(f" {visible_line(node.worker)}", style="dim")
+    tokens = node.usage.input_tokens + node.usage.output_tokens
+    return (
+        label,
+        Text(activity_of(node), style="red" if node.error else "dim"),
+        Text(f"turn {node.usage.requests}"),
+        Text(f"{tokens:,} tok"),
+        Text(_elapsed(node.started_at, node.ended_at, now)),
+    )
+
+
+def _most_telling(nodes: list[Node], limit: int) -> list[Node]:
+    """At most `limit` invocations in their order: those that wait, then those that run, then the newest others."""
+    if len(nodes) <= limit:
+        return nodes
+    rank = {"waiting": 0, "running": 1}
+    newest_first = sorted(range(len(nodes)), key=lambda i: (rank.get(state_of(nodes[i]), 2), -i))
+    return [nodes[i] for i in sorted(newest_first[:limit])]
+
+
+def _elapsed(start: datetime | None, end: datetime | None, now: datetime) -> str:
+    if start is None:
+        return "0:00"
+    seconds = max(0, int(((end or now) - start).total_seconds()))
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours}:{minutes:02d}:{seconds % 60:02d}" if hours else f"{minutes}:{seconds % 60:02d}"

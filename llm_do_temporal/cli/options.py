@@ -1,0 +1,149 @@
+"""Options that commands share, and values given as JSON.
+
+Owns their names, help texts and checks. Must not connect to anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+
+from llm_do_temporal.cli.plain_text import PROGRAM
+from llm_do_temporal.errors import UsageError, WorkshopNotFound
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.connecting import Connection
+
+OutputFormat = Literal["text", "json", "jsonl"]
+Output = Annotated[OutputFormat, Parameter(name=["--output", "-o"])]
+Timeout = Annotated[float | None, Parameter(name="--timeout")]
+_WHERE = Group("Where", sort_key=10)
+
+
+@Parameter(name="*", group=_WHERE)
+@dataclass(frozen=True, kw_only=True)
+class Location:
+    """Which workshop and which Temporal server a command is about."""
+
+    workshop: Annotated[Path | None, Parameter(help="Folder with workshop.yaml; default: search upwards.")] = None
+    address: Annotated[str | None, Parameter(help="Temporal server, host:port.")] = None
+    namespace: Annotated[str | None, Parameter(help="Temporal namespace.")] = None
+    api_key: Annotated[str | None, Parameter(help="API key; implies TLS.")] = None
+    tls: Annotated[bool | None, Parameter(negative="--no-tls", help="Connect with TLS.")] = None
+    tls_cert_path: Annotated[str | None, Parameter(help="Client certificate.")] = None
+    tls_key_path: Annotated[str | None, Parameter(help="Private key of the client certificate.")] = None
+    tls_ca_path: Annotated[str | None, Parameter(help="Certificate of the authority that signed the server's.")] = None
+    tls_server_name: Annotated[str | None, Parameter(help="Name expected in the server's certificate.")] = None
+    profile: Annotated[str | None, Parameter(help="Profile of temporal.toml.")] = None
+
+    def connection(self) -> Connection:
+        """The connection flags, as the client takes them."""
+        from llm_do_temporal.client.connecting import Connection
+
+        return Connection(
+            address=self.address,
+            namespace=self.namespace,
+            api_key=self.api_key,
+            tls=self.tls,
+            tls_cert_path=self.tls_cert_path,
+            tls_key_path=self.tls_key_path,
+            tls_ca_path=self.tls_ca_path,
+            tls_server_name=self.tls_server_name,
+            profile=self.profile,
+        )
+
+    def find_workshop(self) -> Path:
+        """The workshop's folder: --workshop, else LLM_DO_WORKSHOP, else searched upwards. Raises WorkshopNotFound."""
+        given = self.workshop or _from_environment()
+        if given is None:
+            return _search_upwards(Path.cwd())
+        folder = given.resolve()
+        if not (folder / "workshop.yaml").is_file():
+            raise WorkshopNotFound(
+                f"there is no workshop.yaml in '{given}'",
+                next_step="Name the folder that holds workshop.yaml with --workshop DIR.",
+            )
+        return folder
+
+    def local_workshop(self) -> Path | None:
+        """The workshop's folder, or None where there is none; a folder that was named must be one."""
+        if self.workshop is not None or _from_environment() is not None:
+            return self.find_workshop()
+        try:
+            return self.find_workshop()
+        except WorkshopNotFound:
+            return None
+
+    def as_flags(self) -> str:
+        """What has to be typed after another command so that it is about the same place, with a space before it."""
+        named = (
+            ("--workshop", self.workshop),
+            ("--address", self.address),
+            ("--namespace", self.namespace),
+            ("--tls-cert-path", self.tls_cert_path),
+            ("--tls-key-path", self.tls_key_path),
+            ("--tls-ca-path", self.tls_ca_path),
+            ("--tls-server-name", self.tls_server_name),
+            ("--profile", self.profile),
+        )
+        flags = [f" {flag} {shlex.quote(str(value))}" for flag, value in named if value is not None]
+        if self.tls is not None:
+            flags.append(" --tls" if self.tls else " --no-tls")
+        return "".join(flags)
+
+    def command(self, words: str) -> str:
+        """A command of this program, complete, to be copied and typed."""
+        return f"{PROGRAM} {words}{self.as_flags()}"
+
+
+def read_json(text: str, option: str) -> Any:
+    """The value of an option given as JSON or as @FILE. Raises UsageError naming the option."""
+    source = text
+    if text.startswith("@"):
+        try:
+            source = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise UsageError(f"the file '{text[1:]}' given with {option} cannot be read: {reason}") from error
+    try:
+        return json.loads(source)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"the value of {option} is not JSON: {error}",
+            next_step=f'Quote it for the shell, like {option} \'{{"key": "value"}}\', or give a file: {option} @FILE.',
+        ) from error
+
+
+def read_json_object(text: str, option: str) -> dict[str, Any]:
+    """Like `read_json`, for an option that takes an object."""
+    value = read_json(text, option)
+    if not isinstance(value, dict):
+        raise UsageError(f'the value of {option} is not a JSON object; write it like \'{{"path": "/a.txt"}}\'')
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def check_timeout(seconds: float | None) -> None:
+    """Raise UsageError for a limit that is not a number of seconds above zero."""
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise UsageError(f"--timeout {seconds:g} is not a number of seconds above zero")
+
+
+def _from_environment() -> Path | None:
+    named = os.environ.get("LLM_DO_WORKSHOP")
+    return Path(named) if named else None
+
+
+def _search_upwards(start: Path) -> Path:
+    for folder in (start, *start.parents):
+        if (folder / "workshop.yaml").is_file():
+            return folder
+    raise WorkshopNotFound(
+        "no workshop.yaml in this folder or in one above it",
+        next_step="Go to the workshop's folder, or name it with --workshop DIR.",
+    )

@@ -1,0 +1,163 @@
+"""The result of a run on stdout, as text, as one object, or as lines of events.
+
+Owns the shape of `-o json` and `-o jsonl`. Must not print anything else on stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from llm_do_temporal.cli.options import OutputFormat
+from llm_do_temporal.cli.plain_text import PROGRAM, say, visible_block
+from llm_do_temporal.errors import LlmDoError, RunCancelled
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.view import RunView, ViewEvent
+    from llm_do_temporal.messages import Usage
+
+EVENT_VERSION = 1
+Status = Literal["completed", "failed", "cancelled", "waiting", "running"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is known of a run when a command stops looking at it."""
+
+    run: str | None
+    """None: there is none, the command failed before."""
+    status: Status
+    exit_code: int = 0
+    output: Any = None
+    usage: Usage | None = None
+    models: tuple[str, ...] = ()
+    duration_ms: int | None = None
+    pending: tuple[dict[str, Any], ...] = ()
+    error: LlmDoError | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of `-o json`."""
+        usage = self.usage
+        return {
+            "type": f"run.{self.status}",
+            "status": self.status,
+            "is_error": self.error is not None,
+            "output": self.output,
+            "run": self.run,
+            "usage": {
+                "requests": usage.requests if usage else 0,
+                "tool_calls": usage.tool_calls if usage else 0,
+                "input_tokens": usage.input_tokens if usage else 0,
+                "output_tokens": usage.output_tokens if usage else 0,
+            },
+            "cost_usd": None,
+            "unpriced_models": list(self.models),
+            "duration_ms": self.duration_ms,
+            "pending_approvals": list(self.pending),
+            "error": None if self.error is None else _error_json(self.error),
+        }
+
+
+def failure(error: LlmDoError, *, run: str | None = None, view: RunView | None = None) -> Outcome:
+    """The outcome of a run that ended with `error`, or of a command that could not start one."""
+    status = "cancelled" if isinstance(error, RunCancelled) else "failed"
+    return Outcome(run, status, exit_code=error.exit_code, error=error, **seen_of(view))
+
+
+def seen_of(view: RunView | None) -> dict[str, Any]:
+    """What an outcome takes from the view of a run."""
+    if view is None:
+        return {}
+    models = {node.model for node in view.nodes.values() if node.model}
+    return {"usage": view.usage, "models": tuple(sorted(models)), "duration_ms": duration_ms(view)}
+
+
+def duration_ms(view: RunView) -> int | None:
+    """From the start of a run to its end, or to the present while it is open."""
+    if view.started_at is None:
+        return None
+    from datetime import UTC, datetime
+
+    until = view.ended_at or datetime.now(UTC).replace(tzinfo=None)
+    return max(0, round((until - view.started_at).total_seconds() * 1000))
+
+
+def report(outcome: Outcome, output: OutputFormat) -> int:
+    """Print the outcome, the result on stdout and what went wrong on stderr; returns the exit code."""
+    if output != "text":
+        print_json(outcome.as_json(), pretty=output == "json" and sys.stdout.isatty())
+    elif outcome.status == "completed":
+        print_value(outcome.output)
+    if outcome.error is not None:
+        say_error(outcome.error)
+    return outcome.exit_code
+
+
+def print_value(value: Any) -> None:
+    """A worker's output: text as it is, anything else as JSON."""
+    if not isinstance(value, str):
+        print_json(value, pretty=True)
+        return
+    # A pipe gets every byte; a terminal would obey control characters that a model wrote.
+    print(visible_block(value) if sys.stdout.isatty() else value, flush=True)
+
+
+def print_json(value: Any, *, pretty: bool) -> None:
+    """A JSON value on stdout, on one line unless `pretty`."""
+    print(dump_json(value, pretty=pretty), flush=True)
+
+
+def dump_json(value: Any, *, pretty: bool) -> str:
+    """JSON text that a terminal cannot be made to obey: control characters are escaped by JSON itself."""
+    text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None)
+    return "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
+
+
+def say_error(error: LlmDoError) -> None:
+    """One line with what happened and, where there is one, a line with what to do next."""
+    say(f"{PROGRAM}: {error.message}")
+    if error.next_step:
+        say(f"  {error.next_step}")
+
+
+class EventLines:
+    """Prints events as lines of JSON; one that was read again after a reconnection is not printed twice."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self.enabled = enabled
+        self._seq = 0
+        self._told: Counter[str] = Counter()
+        self._read: Counter[str] = Counter()
+
+    def begin_reading(self) -> None:
+        """From here on the histories are read from their beginning, again or for the first time."""
+        self._read.clear()
+
+    def tell(self, event: ViewEvent) -> None:
+        """Print the event. The end of the run is left out: the last line tells it, with the result."""
+        if not self.enabled or event.type in _ENDS:
+            return
+        reserved = {"ts": f"{event.at.isoformat(timespec='milliseconds')}Z", "type": event.type, "path": event.path}
+        line = reserved | {name: value for name, value in event.data.items() if name not in (*reserved, "v", "seq")}
+        key = dump_json([event.at.isoformat(), line], pretty=False)
+        # Calls of one turn can look the same to the microsecond, so they are counted.
+        self._read[key] += 1
+        if self._read[key] <= self._told[key]:
+            return
+        self._told[key] += 1
+        self._seq += 1
+        print_json({"v": EVENT_VERSION, "seq": self._seq} | line, pretty=False)
+
+
+_ENDS = frozenset(f"run.{status}" for status in ("completed", "failed", "cancelled", "terminated", "timed out"))
+
+
+def _error_json(error: LlmDoError) -> dict[str, Any]:
+    return {"code": error.code, "message": error.message, "next": error.next_step}
+
+
+def _escaped(char: str) -> str:
+    return char if char == " " else json.dumps(char)[1:-1]

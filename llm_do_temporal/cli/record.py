@@ -1,0 +1,101 @@
+"""A run as `show` tells it: the tree, the totals, and who decided what and when; read from histories alone."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from llm_do_temporal.cli.live import activity_of, render_run, state_of
+from llm_do_temporal.cli.output import duration_ms
+from llm_do_temporal.cli.plain_text import visible_line
+from llm_do_temporal.client.following import Follower
+from llm_do_temporal.client.runs import LlmDoClient, RunSummary
+from llm_do_temporal.client.view import Node, RunView, ViewEvent
+
+_PIPE_WIDTH = 200
+
+
+async def read_record(client: LlmDoClient, run: str) -> tuple[RunView, list[ViewEvent]]:
+    """The run as its histories have it now, and its decisions in the order in which they were taken."""
+    follower = Follower(client.temporal, run, wait=False)
+    events = [event async for event in follower.events() if event.type == "approval.decided"]
+    return follower.view, sorted(events, key=lambda event: event.at)
+
+
+def print_record(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -> None:
+    """The record on stdout, for a person."""
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    console.print(render_record(summary, view, decided, datetime.now(UTC).replace(tzinfo=None)))
+
+
+def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], now: datetime) -> RenderableType:
+    """The record as a renderable; `now` is UTC without a zone."""
+    head = f"{view.run} · {summary.worker} · {summary.status} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    parts: list[RenderableType] = [Text(visible_line(head), style="bold"), render_run(view, now)]
+    lines = [_decision_line(event) for event in decided]
+    lines += [f"  {one.id}  pending  {one.path}: {visible_line(one.summary, 200)}" for one in view.pending]
+    if lines:
+        parts.append(Text("approvals", style="bold"))
+        parts.extend(Text(visible_line(line)) for line in lines)
+    return Group(*parts)
+
+
+def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -> dict[str, Any]:
+    """The object of `show --json`."""
+    return {
+        "run": view.run,
+        "worker": summary.worker,
+        "status": summary.status,
+        "error": view.error or None,
+        "started_at": summary.started_at.isoformat(),
+        "ended_at": summary.ended_at.isoformat() if summary.ended_at else None,
+        "duration_ms": duration_ms(view),
+        "usage": view.usage.model_dump(),
+        "invocations": [_node_json(node) for node in view.ordered],
+        "approvals": [_decided_json(event) for event in decided]
+        + [
+            {"id": one.id, "path": one.path, "tool": one.tool, "summary": one.summary, "decision": None}
+            for one in view.pending
+        ],
+    }
+
+
+def _decision_line(event: ViewEvent) -> str:
+    data = event.data
+    who = data.get("by") or "somebody"
+    note = f" ({data['note']})" if data.get("note") else ""
+    when = f"{event.at:%Y-%m-%d %H:%M:%S} UTC"
+    door = f"by {data.get('door')}"
+    return (
+        f"  {data.get('id')}  {data.get('decision')}  {who}, {when}, {door}  {event.path}: {data.get('summary')}{note}"
+    )
+
+
+def _decided_json(event: ViewEvent) -> dict[str, Any]:
+    names = ("id", "summary", "decision", "by", "note", "door")
+    return {"path": event.path, "at": _iso(event.at)} | {name: event.data.get(name) for name in names}
+
+
+def _node_json(node: Node) -> dict[str, Any]:
+    return {
+        "path": node.path,
+        "worker": node.worker,
+        "model": node.model,
+        "depth": node.depth,
+        "status": state_of(node),
+        "doing": activity_of(node) if node.status == "running" else "",
+        "error": node.error or None,
+        "usage": node.usage.model_dump(),
+        "started_at": _iso(node.started_at),
+        "ended_at": _iso(node.ended_at),
+        "workflow": node.workflow_id,
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.replace(tzinfo=UTC).isoformat()

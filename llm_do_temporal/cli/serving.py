@@ -1,0 +1,152 @@
+"""`dev` and `worker`: running what serves a workshop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.plain_text import PROGRAM, say
+from llm_do_temporal.errors import LlmDoError, UsageError
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.embedded import HostInfo
+    from llm_do_temporal.client.host import Host
+
+_TAKEOVER_SECONDS = 60
+"""A background host lets its worker service finish what is under way, for up to 40 s."""
+_POLL_SECONDS = 0.1
+
+
+async def dev(
+    *,
+    port: int | None = None,
+    ui_port: int | None = None,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Serve the workshop in the foreground until Ctrl-C: embedded Temporal server and worker service.
+
+    Parameters
+    ----------
+    port
+        Port of the Temporal server; 7233 by default.
+    ui_port
+        Port of the Temporal UI; by default the server's port and 1000.
+    """
+    from llm_do_temporal.client.connecting import names_server
+    from llm_do_temporal.client.host import Host, HostSettings
+
+    _check_ports(port, ui_port)
+    if location.address is not None:
+        raise UsageError(
+            f"dev starts a server of its own and cannot use '{location.address}'",
+            next_step=f"Run the worker service against that server: {location.command('worker')}",
+        )
+    workshop = location.find_workshop()
+    await _make_room(workshop)
+    host = Host(HostSettings(workshop, kind="dev", port=port, ui_port=ui_port))
+    _stop_on_signals(host)
+    elsewhere = names_server(location.connection())
+    await host.run(lambda info: _announce(info, workshop, elsewhere=elsewhere))
+    say("stopped; runs that are open go on with the next `start`, `watch` or `dev`")
+    return 0
+
+
+def worker(
+    *,
+    max_cached_workflows: Annotated[int | None, Parameter(help="Workflows kept in memory between tasks.")] = None,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Run the worker service alone, against the server that the flags, TEMPORAL_* or a profile name."""
+    workshop = location.find_workshop()
+    command = [sys.executable, "-m", "worker_service", "--workshop", str(workshop)]
+    if max_cached_workflows is not None:
+        command += ["--max-cached-workflows", str(max_cached_workflows)]
+    environment = {**os.environ, **service_environment(location, workshop)}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The service takes the place of this process, so that its signals and its exit code are its own.
+    os.execve(sys.executable, command, environment)  # noqa: S606 - no shell is wanted
+
+
+def service_environment(location: Location, workshop: Path) -> dict[str, str]:
+    """The connection as variables, which every Temporal client reads; keys stay off the command line that way."""
+    from llm_do_temporal.client.connecting import names_server
+    from llm_do_temporal.client.embedded import running_host
+
+    values = {
+        "TEMPORAL_ADDRESS": location.address,
+        "TEMPORAL_NAMESPACE": location.namespace,
+        "TEMPORAL_API_KEY": location.api_key,
+        "TEMPORAL_TLS": None if location.tls is None else str(location.tls).lower(),
+        "TEMPORAL_TLS_CLIENT_CERT_PATH": location.tls_cert_path,
+        "TEMPORAL_TLS_CLIENT_KEY_PATH": location.tls_key_path,
+        "TEMPORAL_TLS_SERVER_CA_CERT_PATH": location.tls_ca_path,
+        "TEMPORAL_TLS_SERVER_NAME": location.tls_server_name,
+        "TEMPORAL_PROFILE": location.profile,
+    }
+    if not names_server(location.connection()):
+        host = running_host(workshop)
+        values["TEMPORAL_ADDRESS"] = host.address if host is not None else None
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _check_ports(*ports: int | None) -> None:
+    for port in ports:
+        if port is not None and not 0 < port < 65_536:
+            raise UsageError(f"{port} is not a port; ports go from 1 to 65535")
+
+
+async def _make_room(workshop: Path) -> None:
+    """Ask a background host to leave. Raises UsageError where a `dev` serves the workshop already."""
+    from llm_do_temporal.client.embedded import host_lock_is_free, running_host, state_folder
+
+    host = running_host(workshop)
+    if host is not None and host.kind == "dev":
+        raise UsageError(
+            f"`{PROGRAM} dev` already serves this workshop at {host.address} (process {host.pid})",
+            next_step="Use that one, or stop it with Ctrl-C where it runs.",
+        )
+    if host is not None:
+        say("taking over from the background server of this workshop …")
+        with suppress(ProcessLookupError):
+            os.kill(host.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _TAKEOVER_SECONDS
+    while not host_lock_is_free(state_folder(workshop)):
+        if time.monotonic() > deadline:
+            raise LlmDoError("the background server of this workshop does not stop", next_step="Try again in a minute.")
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _stop_on_signals(host: Host) -> None:
+    asked: list[int] = []
+
+    def stop(number: int) -> None:
+        if asked:
+            # Whoever asks twice does not want to wait; the children die with this process.
+            os._exit(128 + number)
+        asked.append(number)
+        say("\nstopping: finishing what is under way; press Ctrl-C again to stop at once")
+        host.stop()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+
+
+def _announce(info: HostInfo, workshop: Path, *, elsewhere: bool) -> None:
+    say(f"workshop      {workshop}")
+    say(f"Temporal      {info.address}")
+    say(f"Temporal UI   {info.ui}")
+    say(f"logs          {workshop / '.llm-do'}/service.log and server.log")
+    if elsewhere:
+        say("note: TEMPORAL_ADDRESS or a profile names another server, and commands will use that one")
+    say(f"\nIn another terminal, in the workshop: {PROGRAM} start WORKER 'what to do'\nCtrl-C stops.")

@@ -1,0 +1,35 @@
+"""Plain tables on stdout: aligned on a terminal, whole in a pipe."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from llm_do_temporal.cli.plain_text import visible_line
+
+_GAP = "  "
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table with every cell on its line; on a terminal the last column is cut where the line ends."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print("\n".join(format_table(header, rows, width)), flush=True)
+
+
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """The lines of a table; `width` cuts them, None leaves them whole."""
+    table = [[visible_line(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    lines = [_GAP.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in table]
+    return lines if width is None else [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+
+
+def ago(moment: datetime, now: datetime | None = None) -> str:
+    """How long ago something was, roughly."""
+    seconds = max(0, int(((now or datetime.now(UTC)) - moment).total_seconds()))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit} ago"
+    return f"{seconds}s ago"

@@ -1,0 +1,91 @@
+"""Reading what a person types at the terminal, line by line, without holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+import tempfile
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+from llm_do_temporal.cli.plain_text import visible_line
+
+_MAX_LINE_BYTES = 1 << 16
+
+
+class Interrupt:
+    """Ctrl-C, which leaves the run alone; held back while an editor has the terminal."""
+
+    def __init__(self) -> None:
+        self.happened = asyncio.Event()
+        self.held = False
+
+    def raise_it(self) -> None:
+        """Ctrl-C was pressed, or something that means the same was typed."""
+        if not self.held:
+            self.happened.set()
+
+
+def forget_typed() -> None:
+    """Drop what was typed before a question was shown: it cannot be its answer."""
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+async def read_line(prompt: str) -> str | None:
+    """The next line typed after `prompt`, without its end; None at the end of input. Can be cancelled.
+
+    The terminal itself edits the line, so this works wherever one does.
+    """
+    loop = asyncio.get_running_loop()
+    descriptor = sys.stdin.fileno()
+    typed: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        if not typed.done():
+            typed.set_result(os.read(descriptor, _MAX_LINE_BYTES))
+
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    loop.add_reader(descriptor, read)
+    try:
+        data = await typed
+    except asyncio.CancelledError:
+        sys.stderr.write("\n")
+        raise
+    finally:
+        loop.remove_reader(descriptor)
+    return data.decode(errors="replace").rstrip("\n") if data else None
+
+
+def editor() -> list[str] | None:
+    """The person's editor, as $VISUAL or $EDITOR names it."""
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        return shlex.split(named) or None
+    except ValueError:
+        return None
+
+
+async def edit(text: str, command: list[str], interrupt: Interrupt) -> str | None:
+    """What becomes of `text` in the person's editor; None, having said why, when it cannot be used."""
+    with tempfile.TemporaryDirectory(prefix="llm-do-") as folder:
+        file = Path(folder) / "arguments.json"
+        file.write_text(text, encoding="utf-8")
+        interrupt.held = True
+        try:
+            process = await asyncio.create_subprocess_exec(*command, str(file))
+            code = await process.wait()
+            edited = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            sys.stderr.write(f"the editor '{visible_line(command[0])}' cannot be used: {error}\n")
+            return None
+        finally:
+            interrupt.held = False
+    if code != 0:
+        sys.stderr.write(f"the editor '{visible_line(command[0])}' ended with code {code}; nothing was changed\n")
+        return None
+    return edited

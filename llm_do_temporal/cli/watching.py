@@ -1,0 +1,277 @@
+"""Staying with a run until it ends, waits for somebody, or is left: what `start`, `watch` and `result` have in common.
+
+Owns reconnecting and the three ways to stay: with a live screen, without a terminal, and waiting to the end.
+A run is never harmed by whoever watches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from temporalio.client import WorkflowFailureError
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.cli.options import Location, OutputFormat
+from llm_do_temporal.cli.output import EventLines, Outcome, failure, report, seen_of
+from llm_do_temporal.cli.plain_text import say, visible_line
+from llm_do_temporal.cli.session import Session, opened
+from llm_do_temporal.cli.terminal_lines import Interrupt
+from llm_do_temporal.client.embedded import running_host
+from llm_do_temporal.client.following import Follower
+from llm_do_temporal.client.runs import PendingApproval
+from llm_do_temporal.client.view import RunView
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+
+DEFAULT_ADDRESS = "127.0.0.1:7233"
+TIMED_OUT = 6
+WAITING = 3
+INTERRUPTED = 130
+_RETRY_SECONDS = 1.0
+_GUARD_SECONDS = 1.0
+_SETTLE_SECONDS = 2.0
+"""How long to wait for the other questions of a turn, or for the last news of children, before going on without."""
+_LOST = frozenset(
+    {
+        RPCStatusCode.ABORTED,
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.INTERNAL,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.UNKNOWN,
+    }
+)
+
+Stay = Literal["live", "until_question", "until_end"]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to stay with a run."""
+
+    stay: Stay
+    output: OutputFormat = "text"
+    timeout: float | None = None
+
+
+class _ConnectionLost(Exception):
+    """The server went away while a run was followed; the message says how."""
+
+
+def choose_stay(output: OutputFormat) -> Stay:
+    """Live where a person sits at a terminal, reads stderr and can be asked; else never ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "until_question"
+    # Lines of events on the same terminal would run through the screen.
+    if output == "jsonl" and sys.stdout.isatty():
+        return "until_question"
+    # A background job that reads the terminal is stopped by it.
+    return "live" if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp() else "until_question"
+
+
+async def attend(location: Location, run: str, manner: Manner) -> int:
+    """Stay with the run in this manner, print what came of it, and return the exit code."""
+    interrupt = Interrupt()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupt.raise_it)
+    attending = _Attending(location, run, manner, interrupt)
+    following = asyncio.create_task(attending.follow())
+    leaving = asyncio.create_task(interrupt.happened.wait())
+    try:
+        await asyncio.wait({following, leaving}, timeout=manner.timeout, return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            outcome = following.result()
+        else:
+            await _stop(following)
+            outcome = attending.left(timed_out=not interrupt.happened.is_set())
+    except LlmDoError as error:
+        outcome = failure(error, run=run)
+    finally:
+        await _stop(leaving)
+        loop.remove_signal_handler(signal.SIGINT)
+    return report(outcome, manner.output)
+
+
+class _Attending:
+    """One stay with one run, over as many connections as it takes."""
+
+    def __init__(self, location: Location, run: str, manner: Manner, interrupt: Interrupt) -> None:
+        self._location = location
+        self._run = run
+        self._manner = manner
+        self._interrupt = interrupt
+        self._lines = EventLines(enabled=manner.output == "jsonl")
+        self._view: RunView | None = None
+
+    async def follow(self) -> Outcome:
+        """Follow to the outcome, connecting again whenever the connection is lost."""
+        told = ""
+        while True:
+            try:
+                async with opened(self._location) as session:
+                    await session.client.status(self._run)
+                    if told:
+                        say("connected again")
+                        told = ""
+                    return await self._over(session)
+            except (_ConnectionLost, ConnectionFailed) as lost:
+                if self._view is None:
+                    raise
+                if not told:
+                    told = visible_line(str(lost), 200)
+                    say(f"the connection was lost ({told}); the run goes on, connecting again …")
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def left(self, *, timed_out: bool) -> Outcome:
+        """The outcome when nobody stays any longer; says how to come back."""
+        again = self._location.command(f"watch {self._run}")
+        if timed_out:
+            say(f"no result after {self._manner.timeout:g} s; run {self._run} goes on; {again}")
+            code = TIMED_OUT
+        else:
+            say(f"run {self._run} goes on; {again}")
+            code = 0 if self._manner.stay == "live" else INTERRUPTED
+        return Outcome(self._run, "running", exit_code=code, **seen_of(self._view))
+
+    async def _over(self, session: Session) -> Outcome:
+        """Follow over one connection. Raises _ConnectionLost."""
+        follower = session.client.follow(self._run)
+        self._view = follower.view
+        news = asyncio.Event()
+        pump = asyncio.create_task(self._pump(session, follower, news))
+        front = asyncio.create_task(self._front(session, follower.view, news))
+        tasks: set[asyncio.Task[Any]] = {pump, front, asyncio.create_task(_guard(session))}
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if front in done:
+                return front.result()
+            for task in done:
+                task.result()
+        except RPCError as error:
+            raise _explain(error, self._run) from error
+        finally:
+            await _stop(*tasks)
+        return await self._ended(session, follower.view)
+
+    async def _pump(self, session: Session, follower: Follower, news: asyncio.Event) -> None:
+        if self._lines.enabled:
+            # What happened before is read history by history; people and programs want it in its order.
+            self._lines.begin_reading()
+            past = Follower(session.client.temporal, self._run, wait=False)
+            for event in sorted([event async for event in past.events()], key=lambda event: event.at):
+                self._lines.tell(event)
+            self._lines.begin_reading()
+        events = follower.events()
+        while True:
+            patience = None if follower.view.status == "running" else _SETTLE_SECONDS
+            try:
+                self._lines.tell(await asyncio.wait_for(anext(events), patience))
+            except (StopAsyncIteration, TimeoutError):
+                return
+            news.set()
+
+    def _front(self, session: Session, view: RunView, news: asyncio.Event) -> Coroutine[Any, Any, Outcome]:
+        if self._manner.stay == "live":
+            from llm_do_temporal.cli.screen import Screen
+
+            return Screen(session.client, view, news, self._interrupt).show()
+        if self._manner.stay == "until_end":
+            return self._note_questions(view, news)
+        return self._until_question(session, view, news)
+
+    async def _until_question(self, session: Session, view: RunView, news: asyncio.Event) -> Outcome:
+        """Wait for the first questions, print how to answer them, and leave."""
+        while not view.pending:
+            await news.wait()
+            news.clear()
+        await _settle(view, news)
+        pending = await session.client.approvals(self._run)
+        if not pending:
+            return await self._until_question(session, view, news)
+        _say_questions(pending, self._location, session)
+        shown = tuple(one.as_json() for one in pending)
+        return Outcome(self._run, "waiting", exit_code=WAITING, pending=shown, **seen_of(view))
+
+    async def _note_questions(self, view: RunView, news: asyncio.Event) -> Outcome:
+        """Mention new questions, and never leave."""
+        noted: set[str] = set()
+        while True:
+            await news.wait()
+            news.clear()
+            for one in view.pending:
+                if one.id not in noted:
+                    noted.add(one.id)
+                    say(f"waits for approval {one.id}: {visible_line(one.summary)}")
+
+    async def _ended(self, session: Session, view: RunView) -> Outcome:
+        try:
+            result = await session.client.result(self._run)
+        except LlmDoError as error:
+            if not isinstance(error.__cause__, WorkflowFailureError):
+                raise
+            return failure(error, run=self._run, view=view)
+        seen = Outcome(self._run, "completed", output=result.output, **seen_of(view))
+        return replace(seen, usage=result.usage)
+
+
+async def _settle(view: RunView, news: asyncio.Event) -> None:
+    """Wait for the rest of the questions of the same turn, which reach the desk one by one."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            while len(view.pending) < sum(len(node.waiting) for node in view.nodes.values()):
+                await news.wait()
+                news.clear()
+
+
+def _say_questions(pending: list[PendingApproval], location: Location, session: Session) -> None:
+    run = pending[0].run
+    say(f"run {run} waits for approval:")
+    for one in pending:
+        request = one.request
+        say(f"  {one.id}  {request.path}  {visible_line(request.summary, 200)}")
+        say(f"      {location.command(f'approve {run} {one.id}')}")
+        say(f"      {signal_command(run, one.id, session)}")
+    say(f"reject with a reason: {location.command(f'reject {run} {pending[0].id} --reason WHY')}")
+    say(f"then go on with: {location.command(f'watch {run}')}")
+
+
+def signal_command(run: str, approval: str, session: Session) -> str:
+    """The plain `temporal` command that approves."""
+    where = "" if session.address == DEFAULT_ADDRESS else f" --address {session.address}"
+    namespace = session.client.temporal.namespace
+    if namespace != "default":
+        where += f" --namespace {namespace}"
+    payload = f'{{"id":"{approval}","decision":"approve"}}'
+    return f"temporal workflow signal -w {run} --name decide --input '{payload}'{where}"
+
+
+async def _guard(session: Session) -> None:
+    """Notice that the embedded server is gone: a long poll would wait for it in vain. Raises _ConnectionLost."""
+    workshop = session.workshop
+    while session.embedded and workshop is not None:
+        host = running_host(workshop)
+        if host is None or host.address != session.address:
+            raise _ConnectionLost("the embedded server has stopped")
+        await asyncio.sleep(_GUARD_SECONDS)
+    await asyncio.Event().wait()
+
+
+async def _stop(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _explain(error: RPCError, run: str) -> Exception:
+    if error.status is RPCStatusCode.NOT_FOUND:
+        return UsageError(f"run '{run}' is no longer on the server")
+    if error.status in _LOST:
+        return _ConnectionLost(error.message)
+    return ConnectionFailed(f"the Temporal server refused: {error.message}")

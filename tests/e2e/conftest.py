@@ -1,0 +1,174 @@
+"""The product as people use it: the installed command in processes of its own, in a copy of the workshop that ships."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from llm_do_temporal.client.embedded import HostInfo, running_host
+from tests.support.provider import FakeProvider
+
+SHIPPED = Path(__file__).parents[2] / "workers"
+PATIENCE_SECONDS = 20
+"""How long anything may take before a test gives up; machines are slow, nothing here is slow on purpose."""
+_SCRIPTS = Path(sysconfig.get_path("scripts"))
+
+
+def eventually(found: Callable[[], Any], what: str) -> Any:
+    """Ask again and again until there is an answer, and return it."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"never happened: {what}")
+
+
+@dataclass
+class Desk:
+    """A workshop, and somebody who types commands in it."""
+
+    workshop: Path
+    environment: dict[str, str]
+    groups: list[subprocess.Popen[str]] = field(default_factory=list[subprocess.Popen[str]])
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line, with this workshop named."""
+        return [sys.executable, "-m", "llm_do_temporal.cli", *arguments, "--workshop", str(self.workshop)]
+
+    def type(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end, and hold its exit code against `code`."""
+        done = subprocess.run(
+            self.command(*arguments),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def temporal(self, *arguments: str) -> str:
+        """Run the plain `temporal` CLI against the server of this workshop."""
+        done = subprocess.run(
+            [str(_SCRIPTS / "temporal"), *arguments, "--address", self.host.address],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command in a process group of its own, and leave it running."""
+        process = subprocess.Popen(
+            self.command(*arguments),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.groups.append(process)
+        return process
+
+    def kill_group(self, process: subprocess.Popen[str]) -> None:
+        """SIGKILL the whole process group of a command, and see its server and worker service die with it."""
+        group = [one for one in psutil.process_iter() if _group(one.pid) == process.pid]
+        pids = [each.pid for one in group for each in (one, *one.children(recursive=True))]
+        assert len(pids) >= 3, "a host, a server and a worker service were running"
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        eventually(lambda: not any(_alive(pid) for pid in pids), f"the processes {pids} are gone")
+
+    @property
+    def host(self) -> HostInfo:
+        """The host that serves this workshop, as soon as there is one."""
+        found: HostInfo = eventually(lambda: running_host(self.workshop), "a host serves the workshop")
+        return found
+
+    def pending(self, run: str, count: int) -> list[dict[str, Any]]:
+        """The approvals of a run, as soon as there are `count` of them."""
+
+        def ask() -> list[dict[str, Any]] | None:
+            found = json.loads(self.type("approvals", run, "--json").stdout)
+            return found if len(found) == count else None
+
+        found: list[dict[str, Any]] = eventually(ask, f"{count} approvals are pending")
+        return found
+
+    def evaluations(self) -> dict[str, str]:
+        """What was written, by name."""
+        return {path.stem: path.read_text() for path in (self.workshop / "evaluations").glob("*.md")}
+
+    @property
+    def decks(self) -> list[str]:
+        """The decks of the workshop, by name."""
+        return sorted(path.stem for path in (self.workshop / "pipeline").glob("*.pdf"))
+
+    def close(self) -> None:
+        """Stop everything that still runs."""
+        for process in self.groups:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+        host = running_host(self.workshop)
+        if host is not None:
+            os.kill(host.pid, signal.SIGTERM)
+            eventually(lambda: running_host(self.workshop) is None, "the host has left")
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A copy of the workshop that ships, and an environment that names no server and no key."""
+    workshop = tmp_path / "workers"
+    shutil.copytree(SHIPPED, workshop, ignore=shutil.ignore_patterns(".llm-do", "evaluations", "__pycache__"))
+    hidden = ("TEMPORAL_", "LLM_DO_", "OPENAI_", "ANTHROPIC_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    environment |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    desk = Desk(workshop, environment)
+    try:
+        yield desk
+    finally:
+        desk.close()
+
+
+def use_provider(desk: Desk, provider: FakeProvider) -> None:
+    """Let commands of this desk find the provider where OpenAI would be."""
+    desk.environment |= {"OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-test"}

@@ -1,0 +1,97 @@
+"""How errors become Temporal failures: ours are final, passing ones are retried, the host is not named."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from llm_do_temporal.activities.failures import naming, user_errors
+from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError, SandboxRefusal, error_classes
+
+HOST = "/home/somebody/workshop/secret.txt"
+
+
+def failed(error: BaseException) -> ApplicationError:
+    with pytest.raises(ApplicationError) as caught, user_errors():
+        raise error
+    return caught.value
+
+
+@pytest.mark.parametrize("cls", error_classes().values(), ids=lambda cls: cls.__name__)
+def test_an_error_of_ours_is_final_and_carries_all_it_knows(cls: type[LlmDoError]) -> None:
+    failure = failed(cls("what happened", next_step="what to do"))
+    assert (failure.type, failure.message, failure.non_retryable) == (cls.__name__, "what happened", True)
+    assert failure.details == ({"code": cls.__name__, "message": "what happened", "next_step": "what to do"},)
+    assert failure.category is ApplicationErrorCategory.BENIGN
+
+
+def test_the_message_is_whole_and_the_cause_stays_behind() -> None:
+    error = DefinitionError("is wrong", file="a.worker", line=3)
+    error.__cause__ = FileNotFoundError(errno.ENOENT, "gone", HOST)
+    failure = failed(error)
+    assert failure.message == "a.worker:3: is wrong"
+    assert failure.__cause__ is None
+    assert failure.details[0]["next_step"] is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(OSError(n, "x", HOST) for n in (errno.EIO, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ESTALE)),
+        *(OSError(n, "x", HOST) for n in (errno.EBUSY, errno.EINTR, errno.ENOMEM, errno.ETIMEDOUT)),
+        ConnectionResetError(errno.ECONNRESET, "x"),
+        TimeoutError(),
+        OSError("without a number"),
+    ],
+    ids=repr,
+)
+def test_what_passes_is_retried(error: OSError) -> None:
+    failure = failed(error)
+    assert not failure.non_retryable
+    assert HOST not in failure.message
+    with pytest.raises(OSError, match=r".*") as same, naming("/a.txt"):
+        raise error
+    assert same.value is error
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EINVAL])
+def test_what_does_not_pass_is_final_and_names_no_folder_of_the_host(number: int) -> None:
+    failure = failed(OSError(number, "x", HOST))
+    assert (failure.type, failure.non_retryable) == ("EffectFailed", True)
+    assert HOST not in f"{failure.message}{failure.details}"
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.ENOSPC, "'/a.txt' cannot be written: the disk is full"),
+        (errno.EDQUOT, "'/a.txt' cannot be written: the disk quota is used up"),
+        (errno.EACCES, "'/a.txt' cannot be used: permission denied"),
+        (errno.EPERM, "'/a.txt' cannot be used: permission denied"),
+        (errno.EROFS, "'/a.txt' cannot be written: the file system is read-only"),
+        (errno.EFBIG, "'/a.txt' cannot be written: it is too large"),
+        (errno.EINVAL, "'/a.txt' cannot be used: Invalid argument"),
+    ],
+)
+def test_a_named_file_is_told_what_happened(number: int, says: str) -> None:
+    with pytest.raises(EffectFailed) as caught, naming("/a.txt"):
+        raise OSError(number, "x", HOST)
+    assert str(caught.value).startswith(says)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.ELOOP])
+def test_a_path_that_leads_out_is_a_refusal(number: int) -> None:
+    with pytest.raises(SandboxRefusal, match=r"'/a\.txt' leads out"), naming("/a.txt"):
+        raise OSError(number, "x", HOST)
+
+
+def test_everything_else_goes_on_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError), user_errors(), naming("/a.txt"):
+        raise ZeroDivisionError
+    with pytest.raises(EffectFailed, match="ours"), naming("/a.txt"):
+        raise EffectFailed("ours")
+    with user_errors(), naming("/a.txt"):
+        pass

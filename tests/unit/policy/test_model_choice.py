@@ -1,0 +1,88 @@
+"""Which model an invocation uses: the chain, aliases, and what a worker is compatible with."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_do_temporal.errors import ModelRefusal
+from llm_do_temporal.policy.models import ModelSources, resolve_model
+
+CHAIN = ("force", "worker", "caller", "run", "workshop", "environment")
+
+
+@pytest.mark.parametrize("first", range(len(CHAIN)))
+@pytest.mark.parametrize("missing", [None, ""], ids=["absent", "empty"])
+def test_the_first_source_that_names_a_model_wins(first: int, missing: str | None) -> None:
+    named = {name: f"p:{name}" if index >= first else missing for index, name in enumerate(CHAIN)}
+    model = resolve_model(
+        ModelSources(
+            force_model=named["force"],
+            run_model=named["run"],
+            workshop_model=named["workshop"],
+            environment_model=named["environment"],
+        ),
+        worker="w",
+        worker_model=named["worker"],
+        caller_model=named["caller"],
+        compatible=None,
+    )
+    assert model == f"p:{CHAIN[first]}"
+
+
+def test_without_any_source_the_error_names_the_ways_to_set_one() -> None:
+    with pytest.raises(ModelRefusal, match="no model for worker 'w'") as refused:
+        resolve_model(ModelSources(), worker="w", worker_model=None, caller_model=None, compatible=None)
+    for way in ("model:", "workshop.yaml", "--model", "LLM_DO_MODEL"):
+        assert way in (refused.value.next_step or "")
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ("fast", "anthropic:haiku"),
+        ("anthropic:haiku", "anthropic:haiku"),
+        # an alias is a whole name, and is looked up once
+        ("Fast", "Fast"),
+        ("again", "fast"),
+    ],
+)
+def test_an_alias_stands_for_a_model(named: str, expected: str) -> None:
+    sources = ModelSources(aliases={"fast": "anthropic:haiku", "again": "fast"})
+    assert resolve_model(sources, worker="w", worker_model=named, caller_model=None, compatible=None) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "compatible", "fits"),
+    [
+        ("anthropic:sonnet", ("anthropic:*",), True),
+        ("anthropic:sonnet", ("ANTHROPIC:*",), True),
+        ("Anthropic:Sonnet", ("anthropic:sonnet",), True),
+        ("anthropic:sonnet", ("openai:*", "*sonnet"), True),
+        ("anthropic:sonnet", ("*",), True),
+        ("anthropic:sonnet", ("openai:*",), False),
+        ("anthropic:sonnet", ("anthropic",), False),
+        # nothing is compatible with an empty list
+        ("anthropic:sonnet", (), False),
+        # the alias's model is what counts
+        ("fast", ("anthropic:*",), True),
+        ("fast", ("fast",), False),
+    ],
+)
+def test_the_model_must_match_one_of_the_compatible_ones(model: str, compatible: tuple[str, ...], fits: bool) -> None:
+    sources = ModelSources(aliases={"fast": "anthropic:haiku"})
+    if fits:
+        resolve_model(sources, worker="w", worker_model=model, caller_model=None, compatible=compatible)
+        return
+    with pytest.raises(ModelRefusal, match="worker 'w' does not work with model"):
+        resolve_model(sources, worker="w", worker_model=model, caller_model=None, compatible=compatible)
+
+
+def test_a_forced_model_must_be_compatible_too() -> None:
+    with pytest.raises(ModelRefusal, match="does not work with model 'openai:x'; compatible: anthropic:\\*"):
+        resolve_model(
+            ModelSources(force_model="openai:x"),
+            worker="w",
+            worker_model="anthropic:sonnet",
+            caller_model=None,
+            compatible=("anthropic:*",),
+        )
