@@ -1,7 +1,8 @@
 """Records the histories that `tests/replay` holds every later version against.
 
-Runs the shipped pitch deck workshop on a development server of its own, with approvals given by update and by signal, and
-writes each workflow's history as JSON. Run it when a feature gets its first history, never to make a failing replay pass.
+Runs the shipped pitch deck workshop on a development server of its own, with approvals given by update and by
+signal, and writes each workflow's history as JSON. Run it when a feature gets its first history, never to make a
+failing replay pass.
 """
 
 from __future__ import annotations

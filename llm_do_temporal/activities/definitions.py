@@ -8,9 +8,8 @@ from pathlib import Path
 from temporalio import activity
 
 from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.definitions import Registry, load_workshop
-from llm_do_temporal.messages import LoadedRun, LoadRunInput, LoadWorkerInput, PinnedWorker, RunSettings
-from llm_do_temporal.policy.models import ModelSources
+from llm_do_temporal.definitions import Registry, load_workshop, run_settings
+from llm_do_temporal.messages import LoadedRun, LoadRunInput, LoadWorkerInput, PinnedWorker
 from llm_do_temporal.policy.sandbox import root_tree
 
 MODEL_VARIABLE = "LLM_DO_MODEL"
@@ -29,24 +28,14 @@ class DefinitionActivities:
         start = request.start
         with user_errors():
             workshop = load_workshop(self._workshop)
-            config = workshop.config
             worker = Registry(workshop).load(start.worker)
             return LoadedRun(
                 worker=worker,
-                tree=root_tree(config.sandbox),
-                settings=RunSettings(
-                    mode=start.mode or config.approvals.mode,
-                    rules=config.approvals,
-                    models=ModelSources(
-                        force_model=start.force_model,
-                        run_model=start.model,
-                        workshop_model=config.model,
-                        environment_model=start.environment_model or os.environ.get(MODEL_VARIABLE),
-                        aliases=config.models,
-                    ),
-                    max_depth=config.max_depth,
-                    on_refusal=config.on_refusal,
-                    workshop_has_sandbox=config.sandbox is not None,
+                tree=root_tree(workshop.config.sandbox),
+                settings=run_settings(
+                    workshop.config,
+                    start,
+                    environment_model=os.environ.get(MODEL_VARIABLE),
                     search_attributes=self._search_attributes,
                 ),
             )

@@ -9,6 +9,7 @@ carries only their digests, so that no history ever holds them.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -42,6 +43,7 @@ from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 
 BLOB_SCHEME = "llmdo-blob:sha256/"
+_KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(?:API_)?(?:KEY|TOKEN)")
 _MALFORMED_ANSWER_ATTEMPTS = 3
 """A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
 
@@ -90,14 +92,8 @@ def check_provider(model_id: str) -> None:
     provider, _ = parse_model_id(model_id)
     if provider in ("offline", "test"):
         return
-    if provider is None:
-        raise ModelRefusal(
-            f"model '{model_id}' names no provider",
-            next_step="Write it as provider:name, like anthropic:claude-sonnet-4-5, or give it an alias in "
-            "workshop.yaml under `models:`.",
-        )
     try:
-        infer_provider_class(provider)
+        infer_provider_class(provider or "")
     except (ValueError, ImportError) as error:
         raise ModelRefusal(
             f"model '{model_id}' names the unknown provider '{provider}'",

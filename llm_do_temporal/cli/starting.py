@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from llm_do_temporal.cli.login import login_name
 from llm_do_temporal.cli.options import Location, Output, OutputFormat, Timeout, check_timeout, read_json
 from llm_do_temporal.cli.plain_text import say
-from llm_do_temporal.errors import AttachmentRefusal, LlmDoError, UsageError
+from llm_do_temporal.errors import AttachmentRefusal, LlmDoError, ModelRefusal, UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.messages import PinnedWorker, StartRunInput
@@ -134,6 +134,8 @@ def _prepare(wanted: _Wanted, location: Location) -> StartRunInput:
         mode=mode,
         started_by=login_name(),
     )
+    if workshop is not None and worker is not None and not elsewhere:
+        _check_model(workshop, worker, request)
     size = len(request.model_dump_json())
     if size > MAX_START_BYTES:
         raise UsageError(
@@ -160,6 +162,24 @@ def _load(workshop: Path, name: str) -> PinnedWorker:
     for warning in worker.warnings:
         say(f"warning: {warning}")
     return worker
+
+
+def _check_model(workshop: Path, worker: PinnedWorker, request: StartRunInput) -> None:
+    """The embedded worker service shares this environment, so what it would choose is known now."""
+    from llm_do_temporal.definitions import load_workshop, run_settings
+    from llm_do_temporal.policy.models import resolve_model
+
+    settings = run_settings(load_workshop(workshop).config, request)
+    try:
+        resolve_model(
+            settings.models,
+            worker=worker.name,
+            worker_model=worker.model,
+            caller_model=None,
+            compatible=worker.compatible_models,
+        )
+    except ModelRefusal as refusal:
+        raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
 
 
 def _read_prompt(prompt: str | None) -> str:

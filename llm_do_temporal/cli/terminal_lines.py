@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import signal
 import sys
 import tempfile
 import termios
@@ -17,16 +18,20 @@ _MAX_LINE_BYTES = 1 << 16
 
 
 class Interrupt:
-    """Ctrl-C, which leaves the run alone; held back while an editor has the terminal."""
+    """A signal to leave, which leaves the run alone; Ctrl-C is held back while an editor has the terminal."""
 
     def __init__(self) -> None:
         self.happened = asyncio.Event()
         self.held = False
+        self.number = signal.SIGINT
+        """The signal that came."""
 
-    def raise_it(self) -> None:
-        """Ctrl-C was pressed, or something that means the same was typed."""
-        if not self.held:
-            self.happened.set()
+    def raise_it(self, number: signal.Signals = signal.SIGINT) -> None:
+        """A signal came, or something that means Ctrl-C was typed."""
+        if number is signal.SIGINT and self.held:
+            return
+        self.number = number
+        self.happened.set()
 
 
 def forget_typed() -> None:

@@ -32,7 +32,8 @@ from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TIMED_OUT = 6
 WAITING = 3
-INTERRUPTED = 130
+_SIGNALLED = 128
+"""Added to the number of the signal, as shells do."""
 _RETRY_SECONDS = 1.0
 _GUARD_SECONDS = 1.0
 _SETTLE_SECONDS = 2.0
@@ -80,7 +81,8 @@ async def attend(location: Location, run: str, manner: Manner) -> int:
     """Stay with the run in this manner, print what came of it, and return the exit code."""
     interrupt = Interrupt()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, interrupt.raise_it)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt.raise_it, number)
     attending = _Attending(location, run, manner, interrupt)
     following = asyncio.create_task(attending.follow())
     leaving = asyncio.create_task(interrupt.happened.wait())
@@ -95,7 +97,8 @@ async def attend(location: Location, run: str, manner: Manner) -> int:
         outcome = failure(error, run=run)
     finally:
         await _stop(leaving)
-        loop.remove_signal_handler(signal.SIGINT)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
     return report(outcome, manner.output)
 
 
@@ -137,7 +140,9 @@ class _Attending:
             code = TIMED_OUT
         else:
             say(f"run {self._run} goes on; {again}")
-            code = 0 if self._manner.stay == "live" else INTERRUPTED
+            number = self._interrupt.number
+            at_terminal = self._manner.stay == "live" and number is signal.SIGINT
+            code = 0 if at_terminal else _SIGNALLED + number
         return Outcome(self._run, "running", exit_code=code, **seen_of(self._view))
 
     async def _over(self, session: Session) -> Outcome:

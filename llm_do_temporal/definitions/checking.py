@@ -26,8 +26,6 @@ from llm_do_temporal.policy.sandbox import WorkerSandbox, narrow, root_tree
 
 _MODEL_STEP = "Write it like 'anthropic:claude-sonnet-4-5', or add an alias under `models:` in workshop.yaml."
 _SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."
-_TEST_MODEL = "test"
-"""The one model that Pydantic AI knows without a provider."""
 
 
 def check_workshop(folder: Path) -> list[Problem]:
@@ -90,7 +88,7 @@ def _workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem
     if config.model is not None and not _is_known_model(config.model, workshop):
         yield _unknown_model(WORKSHOP_FILE, document.line_of(("model",)), config.model)
     for alias, model in config.models.items():
-        if ":" not in model and model != _TEST_MODEL:
+        if ":" not in model:
             message = f"alias '{alias}' stands for '{model}', which is not provider:name"
             yield Problem(WORKSHOP_FILE, document.line_of(("models", alias)), message, next_step=_MODEL_STEP)
 
@@ -116,7 +114,7 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
 
 
 def _is_known_model(model: str, workshop: Workshop) -> bool:
-    return ":" in model or model in workshop.config.models or model == _TEST_MODEL
+    return ":" in model or model in workshop.config.models
 
 
 def _unknown_model(file: str, line: int | None, model: str) -> Problem:

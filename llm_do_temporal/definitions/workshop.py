@@ -12,9 +12,11 @@ from llm_do_temporal.definitions.text_files import Missing, Unreadable, decode, 
 from llm_do_temporal.definitions.validation import validate
 from llm_do_temporal.definitions.yaml_lines import Document, parse_yaml
 from llm_do_temporal.errors import SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.messages import RunSettings, StartRunInput
+from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.sandbox import WorkshopSandbox, root_tree
 
-_NEXT_STEP = "Make one with `llm-do-temporal init`, or name its folder with --workshop DIR."
+_NEXT_STEP = "Make one that says `sandbox: {root: .}`, or name the folder that has one with --workshop DIR."
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,31 @@ class Workshop:
     root: Path
     """The folder, with symlinks followed."""
     config: WorkshopConfig
+
+
+def run_settings(
+    config: WorkshopConfig,
+    start: StartRunInput,
+    *,
+    environment_model: str | None = None,
+    search_attributes: bool = True,
+) -> RunSettings:
+    """What a run takes from its workshop and its start; `environment_model` is used where the start carries none."""
+    return RunSettings(
+        mode=start.mode or config.approvals.mode,
+        rules=config.approvals,
+        models=ModelSources(
+            force_model=start.force_model,
+            run_model=start.model,
+            workshop_model=config.model,
+            environment_model=start.environment_model or environment_model,
+            aliases=config.models,
+        ),
+        max_depth=config.max_depth,
+        on_refusal=config.on_refusal,
+        workshop_has_sandbox=config.sandbox is not None,
+        search_attributes=search_attributes,
+    )
 
 
 def find_workshop(start: Path) -> Path:

@@ -34,7 +34,7 @@ def resolve_model(
 ) -> str:
     """The model, as `provider:name`, for a worker called by somebody whose effective model is `caller_model`.
 
-    Raises ModelRefusal when no source names one, or the one chosen matches none of `compatible`.
+    Raises ModelRefusal when no source names one, or the one chosen has no provider or matches none of `compatible`.
     """
     chain = (
         sources.force_model,
@@ -51,6 +51,12 @@ def resolve_model(
             next_step="Set `model:` in the worker or in workshop.yaml, pass --model, or set LLM_DO_MODEL.",
         )
     model = sources.aliases.get(named, named)
+    if ":" not in model:
+        raise ModelRefusal(
+            f"model '{model}' names no provider",
+            next_step="Write it as provider:name, like anthropic:claude-sonnet-4-5, or give it an alias in "
+            "workshop.yaml under `models:`.",
+        )
     if compatible is not None and not any(fnmatchcase(model.lower(), pattern.lower()) for pattern in compatible):
         raise ModelRefusal(
             f"worker '{worker}' does not work with model '{model}'; compatible: {', '.join(compatible)}",

@@ -7,9 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest_asyncio
+import yaml
+from pydantic_ai.models import Model
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
@@ -18,6 +21,7 @@ from llm_do_temporal.client import LlmDoClient, PendingApproval
 from llm_do_temporal.client.host import temporal_binary
 from llm_do_temporal.messages import Decision, DecisionKind, RunResult, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
+from llm_do_temporal.testing import register_model
 
 NO_CACHE = os.environ.get("LLM_DO_TEST_NO_CACHE") == "1"
 """Whether every workflow task replays its history from the start."""
@@ -50,6 +54,18 @@ class Place:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
+
+    def workshop(self, **keys: Any) -> None:
+        """Write `workshop.yaml` anew; the sandbox stays at the workshop's root unless it is given."""
+        text = yaml.safe_dump({"name": "test", "sandbox": {"root": "."}, **keys})
+        (self.folder / "workshop.yaml").write_text(text, encoding="utf-8")
+
+    def worker(self, name: str, model: Model | None = None, instructions: str = "Do it.", **keys: Any) -> None:
+        """Write a worker, played by `model` where one is given."""
+        if model is not None:
+            # The folder's name is the test's, so no test gets another one's script.
+            keys["model"] = register_model(f"{self.folder.parent.name}-{name}", model)
+        self.write(f"workers/{name}.worker", f"{yaml.safe_dump(keys) if keys else ''}---\n{instructions}\n")
 
     async def start(self, worker: str, prompt: str = "go", **more: object) -> str:
         """Start a run."""

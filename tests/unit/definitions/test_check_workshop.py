@@ -23,7 +23,7 @@ def test_a_good_workshop_has_no_problems(workshop: WorkshopFolder) -> None:
         """,
     )
     workshop.write(
-        "workers/writer.worker", "model: test\ntoolsets: {delegation: {allow_workers: [chief, '*']}}\n---\nx"
+        "workers/writer.worker", "model: offline:echo\ntoolsets: {delegation: {allow_workers: [chief, '*']}}\n---\nx"
     )
     assert workshop.said() == []
 

@@ -23,7 +23,7 @@ def test_outside_a_workshop_the_next_step_is_said(tmp_path: Path) -> None:
     with pytest.raises(WorkshopNotFound) as caught:
         find_workshop(tmp_path)
     assert caught.value.next_step is not None
-    assert "llm-do-temporal init" in caught.value.next_step
+    assert "--workshop DIR" in caught.value.next_step
     assert str(tmp_path) not in str(caught.value)
     with pytest.raises(WorkshopNotFound):
         load_workshop(tmp_path)

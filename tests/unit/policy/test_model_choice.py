@@ -41,14 +41,29 @@ def test_without_any_source_the_error_names_the_ways_to_set_one() -> None:
     [
         ("fast", "anthropic:haiku"),
         ("anthropic:haiku", "anthropic:haiku"),
-        # an alias is a whole name, and is looked up once
-        ("Fast", "Fast"),
-        ("again", "fast"),
     ],
 )
 def test_an_alias_stands_for_a_model(named: str, expected: str) -> None:
-    sources = ModelSources(aliases={"fast": "anthropic:haiku", "again": "fast"})
+    sources = ModelSources(aliases={"fast": "anthropic:haiku"})
     assert resolve_model(sources, worker="w", worker_model=named, caller_model=None, compatible=None) == expected
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        # an alias is a whole name
+        "Fast",
+        # and is looked up once
+        "again",
+        # what people type who know another program
+        "claude-sonnet-4",
+    ],
+)
+def test_a_model_without_a_provider_is_refused(named: str) -> None:
+    sources = ModelSources(aliases={"fast": "anthropic:haiku", "again": "fast"})
+    with pytest.raises(ModelRefusal, match="names no provider") as refused:
+        resolve_model(sources, worker="w", worker_model=named, caller_model=None, compatible=None)
+    assert "provider:name" in (refused.value.next_step or "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""A mistake gets one clear line that says what to do, the right exit code, and leaves no run behind."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.client.embedded import any_free_port
+from tests.e2e.conftest import Desk
+
+WORKSHOP = "name: bad\nsandbox: {root: .}\n"
+A = "{% include 'a.md' %}"
+B = "{% include 'b.md' %}"
+FINE = "---\ndescription: Fine.\n---\nSay hi.\n"
+
+
+@pytest.fixture
+def bad(desk: Desk) -> Desk:
+    """A workshop of our own in place of the shipped one."""
+    desk.workshop = desk.workshop.parent / "bad"
+    desk.workshop.mkdir()
+    write(desk, "workshop.yaml", WORKSHOP)
+    write(desk, "fine.worker", FINE)
+    return desk
+
+
+def write(desk: Desk, name: str, text: str) -> None:
+    """Put a file into the workshop."""
+    (desk.workshop / name).write_text(text, encoding="utf-8")
+
+
+def told(done: subprocess.CompletedProcess[str], *parts: str) -> None:
+    """Nothing on stdout, no traceback, and every part in what was said."""
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("llm-do-temporal: ")
+    for part in parts:
+        assert part in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "worker", "parts"),
+    [
+        # nobody of that name
+        ({}, "nobody", ("no worker 'nobody'", "'fine'")),
+        # broken YAML
+        ({"w.worker": "description: [\n---\nhi\n"}, "w", ("w.worker:1:", "YAML")),
+        # a key we do not know
+        ({"w.worker": "description: x\ncolour: red\n---\nhi\n"}, "w", ("w.worker:2:", "unknown key 'colour'")),
+        # instructions that include each other
+        (
+            {"w.worker": "---\nname: w\n---\n{% include 'a.md' %}", "a.md": B, "b.md": A},
+            "w",
+            ("include",),
+        ),
+        # a file that is not there
+        ({"w.worker": "---\nname: w\n---\n{{ file('RUBRIC.md') }}\n"}, "w", ("w.worker:4:", "'RUBRIC.md'")),
+        # a workshop file with a key we do not know
+        ({"workshop.yaml": "name: bad\nsandbocks: {}\n"}, "fine", ("workshop.yaml:2:", "unknown key 'sandbocks'")),
+        # a name that leads out of the workshop
+        ({}, "../fine", ("'../fine'",)),
+    ],
+)  # fmt: skip
+def test_a_bad_definition_starts_no_run(bad: Desk, files: dict[str, str], worker: str, parts: tuple[str, ...]) -> None:
+    for name, text in files.items():
+        write(bad, name, text)
+    told(bad.type("start", worker, "hi", "--model", "offline:echo", code=8), *parts)
+    assert not (bad.workshop / ".llm-do").exists()
+
+
+def test_a_folder_without_a_workshop(bad: Desk) -> None:
+    (bad.workshop / "workshop.yaml").unlink()
+    told(bad.type("start", "fine", "hi", code=8), "workshop.yaml")
+
+
+def test_check_reports_every_problem_at_once(bad: Desk) -> None:
+    write(bad, "one.worker", "description: [\n---\nhi\n")
+    write(bad, "two.worker", "colour: red\nmodle: x\n---\nhi\n")
+    done = bad.type("check", str(bad.workshop), code=8)
+    printed = done.stdout + done.stderr
+    for part in ("one.worker:1:", "two.worker:1:", "two.worker:2:", "'colour'", "'modle'"):
+        assert part in printed
+
+
+@pytest.mark.parametrize(
+    ("attached", "policy", "part"),
+    [
+        # not there
+        ("missing.pdf", "", "missing.pdf'"),
+        # a folder
+        ("folder", "", "folder' is a folder"),
+        # more bytes than the worker takes
+        ("big.pdf", "attachment_policy: {max_total_bytes: 10}", "10"),
+        # a type that the worker does not take
+        ("big.pdf", "attachment_policy: {allowed_suffixes: [.txt]}", ".txt"),
+        # more files than the worker takes
+        ("big.pdf", "attachment_policy: {max_attachments: 0}", "at most 0"),
+    ],
+)
+def test_a_bad_attachment_starts_no_run(bad: Desk, attached: str, policy: str, part: str) -> None:
+    write(bad, "fine.worker", f"---\nname: fine\n{policy}\n---\nSay hi.\n")
+    (bad.workshop / "folder").mkdir()
+    write(bad, "big.pdf", "%PDF-1.4 eleven bytes and more")
+    done = bad.type("start", "fine", "hi", "--model", "offline:echo", "-a", str(bad.workshop / attached), code=2)
+    told(done, part)
+
+
+def test_no_model_anywhere_names_every_place_to_set_one(bad: Desk) -> None:
+    told(bad.type("start", "fine", "hi", code=2), "no model", "workshop.yaml", "--model", "LLM_DO_MODEL")
+
+
+def test_an_unknown_provider_is_named(bad: Desk) -> None:
+    done = bad.type("start", "fine", "hi", "--model", "foo:bar", code=1)
+    assert "unknown provider 'foo'" in done.stderr
+
+
+def test_a_missing_key_is_named_and_not_waited_for(bad: Desk) -> None:
+    done = bad.type("start", "fine", "hi", "--model", "openai-chat:gpt-test", code=1)
+    assert "OPENAI_API_KEY" in done.stderr
+
+
+def test_dev_says_that_its_port_is_in_use(bad: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told(bad.type("dev", "--port", port, code=2), f"port {port} is in use", "--port")
+
+
+def test_a_second_dev_in_the_same_workshop_says_who_serves_it(bad: Desk) -> None:
+    bad.begin("dev", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
+    address = bad.host.address
+    told(bad.type("dev", "--port", str(any_free_port()), code=2), "already serves", address)
+    assert bad.host.address == address
+
+
+def test_a_server_that_does_not_answer(bad: Desk) -> None:
+    told(bad.type("list", "--address", "127.0.0.1:1", code=4), "127.0.0.1:1")
+
+
+def test_a_decision_that_cannot_be_taken(desk: Desk) -> None:
+    first, second = desk.decks[:2]
+    desk.type("start", "pitch_orchestrator", f"evaluate {first}.pdf and {second}.pdf", "--id", "job", "--detach")
+    one, other = desk.pending("job", 2)
+    told(desk.type("approve", "nobody", code=2), "no run 'nobody'")
+    told(desk.type("approve", "job", "a9", code=2), "no approval 'a9'", "a1")
+    told(desk.type("modify", "job", "a1", "--args", "{", code=2), "JSON")
+    told(desk.type("modify", "job", "a1", "--args", json.dumps({"path": 5}), code=2), "path")
+    escape = json.dumps({"path": "/../x", "content": "x"})
+    told(desk.type("modify", "job", "a1", "--args", escape, code=2), "..")
+    told(desk.type("approve", "job", code=2), "2 are pending", "a1", "a2")
+    assert desk.pending("job", 2) == [one, other]
+    desk.type("approve", "job", one["id"])
+    told(desk.type("reject", "job", "a1", "--reason", "late", code=2), "already decided")
+    desk.type("approve", "job")
+    desk.type("watch", "job")
+    assert sorted(desk.evaluations()) == [first, second]
+    assert not list(Path(desk.workshop).rglob("*.tmp"))

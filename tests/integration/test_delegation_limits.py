@@ -1,0 +1,172 @@
+"""How deep delegation goes, which model each worker gets, what is spent, and what is pinned."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
+
+from llm_do_temporal.errors import ModelRefusal
+from llm_do_temporal.messages import InvokeWorkerInput, PinnedWorker, Usage
+from llm_do_temporal.testing import ScriptedModel, call, register_model, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls, calls_any, told
+
+
+async def test_exactly_max_depth_runs_and_one_more_is_refused_without_a_child(place: Place) -> None:
+    place.workshop(max_depth=2)
+    down = scripted(call("worker_call", worker_name="down", input_data="deeper"), last_result)
+    place.worker("down", down, toolsets=calls_any("down"))
+    run = await place.start("down", mode=ALL)
+    result = await place.client.result(run)
+    assert result.output == (
+        "RecursionError: maximum worker depth exceeded: 'down' would run at depth 3, the limit is 2 (max_depth)"
+    )
+    nodes = (await place.client.view(run)).ordered
+    assert [(node.depth, node.path) for node in nodes] == [
+        (0, "main"),
+        (1, "main/down-1"),
+        (2, "main/down-1/down-1"),
+    ]
+    assert nodes[-1].children == []
+
+
+async def test_depth_zero_allows_the_entry_worker_and_nobody_else(place: Place) -> None:
+    place.workshop(max_depth=0)
+    main = scripted(call("sage", input="go"), "Alone.")
+    place.worker("sage", scripted())
+    place.worker("main", main, toolsets=calls("sage"))
+    await place.run("main", mode=ALL)
+    assert "the limit is 0" in told(main, "sage")[0]
+
+
+def last_result(messages: list[ModelMessage]) -> str:
+    """The text of the last tool result."""
+    (answer,) = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
+    return answer.model_response_str()
+
+
+def playing_both(name: str) -> ScriptedModel:
+    """A model that delegates in every worker but the one that is asked for `leaf`, which says who plays it."""
+
+    def play(messages: list[ModelMessage]) -> Any:
+        asked = [part.content for part in messages[0].parts if isinstance(part, UserPromptPart)]
+        return f"Played by {name}." if asked == ["leaf"] else call("child", input="leaf")
+
+    return scripted(play, last_result)
+
+
+@pytest.mark.parametrize(
+    ("child", "caller", "workshop", "start", "expected"),
+    [
+        # each link of the chain is used where all before it are silent
+        ("own", "caller", "shop", {"model": "run", "environment_model": "env"}, "own"),
+        (None, "caller", "shop", {"model": "run", "environment_model": "env"}, "caller"),
+        (None, None, "shop", {"model": "run", "environment_model": "env"}, "run"),
+        (None, None, "shop", {"environment_model": "env"}, "shop"),
+        (None, None, None, {"environment_model": "env"}, "env"),
+        # force overrides everybody
+        ("own", "caller", "shop", {"model": "run", "force_model": "forced"}, "forced"),
+        # an alias of the workshop stands for its model
+        ("quick", None, None, {"model": "run"}, "aliased"),
+    ],
+)
+async def test_the_model_is_the_first_that_anybody_names(
+    place: Place, child: str | None, caller: str | None, workshop: str | None, start: dict[str, str], expected: str
+) -> None:
+    names = ("own", "caller", "shop", "run", "env", "forced", "aliased")
+    ids = {name: register_model(f"{place.folder.parent.name}-{name}", playing_both(name)) for name in names}
+    models = {"models": {"quick": ids["aliased"]}}
+    place.workshop(**models, **({"model": ids[workshop]} if workshop else {}))
+    place.worker("child", **({"model": ids.get(child, child)} if child else {}))
+    place.worker("main", **({"model": ids[caller]} if caller else {}), toolsets=calls("child"))
+    result = await place.run("main", mode=ALL, **{key: ids[name] for key, name in start.items()})
+    assert result.output == f"Played by {expected}."
+
+
+async def test_without_any_model_the_error_names_every_place_for_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LLM_DO_MODEL", raising=False)
+    place.worker("main")
+    with pytest.raises(ModelRefusal, match="no model for worker 'main'") as refused:
+        await place.run("main")
+    assert refused.value.next_step is not None
+    assert all(source in refused.value.next_step for source in ("`model:`", "workshop.yaml", "--model", "LLM_DO_MODEL"))
+
+
+async def test_a_model_that_a_worker_does_not_work_with_is_refused_at_its_start(place: Place) -> None:
+    place.worker("main", scripted("Never."), compatible_models=["anthropic:*", "openai:gpt-*"])
+    with pytest.raises(ModelRefusal, match=r"worker 'main' does not work with .*; compatible: anthropic:\*, openai"):
+        await place.run("main")
+
+
+async def test_a_callee_that_does_not_work_with_the_callers_model_is_a_tool_result(place: Place) -> None:
+    main = scripted(call("picky", input="go"), "Alone.")
+    place.worker("picky", compatible_models=["anthropic:*"])
+    place.worker("main", main, toolsets=calls("picky"))
+    run = await place.start("main", mode=ALL)
+    await place.client.result(run)
+    assert "worker 'picky' does not work with model 'test:" in told(main, "picky")[0]
+    assert len((await place.client.view(run)).nodes) == 1
+
+
+async def test_the_usage_of_a_run_is_the_sum_of_all_its_turns_failed_children_included(place: Place) -> None:
+    place.worker("leaf", scripted("Leaf."))
+    place.worker("broken", scripted(call("leaf", input="go"), ValueError("no luck")), toolsets=calls("leaf"))
+    place.worker("branch", scripted(call("leaf", input="go"), "Branch."), toolsets=calls("leaf"))
+    turns = scripted([call("branch", input="a"), call("broken", input="b"), call("leaf", input="c")], "Tree.")
+    place.worker("main", turns, toolsets=calls("branch", "broken", "leaf"))
+    run = await place.start("main", mode=ALL)
+    usage = (await place.client.result(run)).usage
+    # main 2 turns, branch 2, broken 1 that was answered, leaf 3 times
+    assert usage.requests == 8
+    view = await place.client.view(run)
+    assert {node.status for node in view.ordered} == {"completed", "failed"}
+    spent = Usage()
+    for node in view.ordered:
+        spent = spent.plus(node.usage)
+    assert (usage.requests, usage.input_tokens, usage.output_tokens) == (
+        spent.requests,
+        spent.input_tokens,
+        spent.output_tokens,
+    )
+
+
+async def test_a_file_edited_after_the_start_does_not_change_the_run(place: Place) -> None:
+    def edit(_: list[ModelMessage]) -> str:
+        for name in ("main", "sage"):
+            place.write(f"workers/{name}.worker", "model: none:none\n---\nYou are somebody else.\n")
+        return "Edited."
+
+    sage, main = scripted(edit), scripted(call("sage", input="go"), "Done.")
+    place.worker("sage", sage, "You are wise.")
+    place.worker("main", main, "You are the first.", toolsets=calls("sage"))
+    text = (place.folder / "workers/main.worker").read_bytes()
+    run = await place.start("main", mode=ALL)
+    await place.client.result(run)
+    assert [seen.instructions for seen in main.requests] == ["You are the first."] * 2
+    assert sage.requests[0].instructions == "You are wise."
+    assert (await pinned(place, f"{run}/main")).sha256 == hashlib.sha256(text).hexdigest()
+
+
+async def pinned(place: Place, invocation: str) -> PinnedWorker:
+    """The definition in the history of an invocation."""
+    handle = place.client.temporal.get_workflow_handle(invocation)
+    first = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
+    (given,) = await place.client.temporal.data_converter.decode(first.input.payloads, [InvokeWorkerInput])
+    return given.worker
+
+
+async def test_a_worker_loaded_later_is_loaded_as_it_is_then(place: Place) -> None:
+    def edit(_: list[ModelMessage]) -> Any:
+        place.worker("sage", sage, "You are wiser now.")
+        return call("sage", input="go")
+
+    sage = scripted("Wise.")
+    place.worker("sage", sage, "You are wise.")
+    place.worker("main", scripted(call("sage", input="go"), edit, "Done."), toolsets=calls("sage"))
+    await place.run("main", mode=ALL)
+    assert [seen.instructions for seen in sage.requests] == ["You are wise.", "You are wiser now."]

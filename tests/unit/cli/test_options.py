@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.cli.options import Location, check_timeout, read_json, read_json_object
+from llm_do_temporal.errors import UsageError, WorkshopNotFound
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("LLM_DO_WORKSHOP", raising=False)
+    folder = tmp_path / "shop"
+    (folder / "workers").mkdir(parents=True)
+    (folder / "workshop.yaml").write_text("name: shop\n")
+    return folder
+
+
+def test_the_workshop_is_searched_upwards(workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workshop / "workers")
+    assert Location().find_workshop() == workshop
+
+
+def test_the_workshop_that_is_named_wins(workshop: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Location(workshop=Path("shop")).find_workshop() == workshop
+
+
+def test_the_environment_can_name_the_workshop(workshop: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LLM_DO_WORKSHOP", str(workshop))
+    assert Location().find_workshop() == workshop
+
+
+def test_a_folder_that_was_named_and_is_no_workshop_is_an_error(workshop: Path) -> None:
+    with pytest.raises(WorkshopNotFound, match=r"there is no workshop\.yaml in"):
+        Location(workshop=workshop / "workers").local_workshop()
+
+
+def test_no_workshop_anywhere_is_fine_where_none_is_needed(
+    workshop: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert workshop.parent == tmp_path
+    monkeypatch.chdir(tmp_path)
+    assert Location().local_workshop() is None
+    with pytest.raises(WorkshopNotFound, match=r"no workshop\.yaml"):
+        Location().find_workshop()
+
+
+def test_a_command_to_copy_is_about_the_same_place_and_holds_no_key() -> None:
+    location = Location(workshop=Path("my shop"), address="h:1", namespace="n", api_key="secret", tls=True)
+    assert location.command("watch r1") == (
+        "llm-do-temporal watch r1 --workshop 'my shop' --address h:1 --namespace n --tls"
+    )
+
+
+def test_a_command_to_copy_has_no_flags_that_nobody_gave() -> None:
+    assert Location().command("watch r1") == "llm-do-temporal watch r1"
+
+
+def test_connection_flags_reach_the_client() -> None:
+    connection = Location(address="h:1", tls=False, tls_server_name="name", profile="p").connection()
+    assert (connection.address, connection.tls, connection.tls_server_name, connection.profile) == (
+        "h:1",
+        False,
+        "name",
+        "p",
+    )
+
+
+def test_json_is_read_from_the_argument_or_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "input.json"
+    file.write_text('{"a": [1]}')
+    assert read_json('{"a": [1]}', "--input") == {"a": [1]}
+    assert read_json(f"@{file}", "--input") == {"a": [1]}
+
+
+@pytest.mark.parametrize("text", ["{", "nope", "", "[" * 100_000])
+def test_text_that_is_not_json_names_the_option(text: str) -> None:
+    with pytest.raises(UsageError, match="the value of --input is not JSON"):
+        read_json(text, "--input")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"missing.json' given with --args cannot be read"):
+        read_json(f"@{tmp_path}/missing.json", "--args")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="it is not UTF-8 text"):
+        read_json(f"@{binary}", "--args")
+
+
+def test_arguments_must_be_an_object() -> None:
+    with pytest.raises(UsageError, match="not a JSON object"):
+        read_json_object("[1]", "--args")
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_timeout_is_above_zero(seconds: float) -> None:
+    with pytest.raises(UsageError, match="--timeout"):
+        check_timeout(seconds)

@@ -1,0 +1,212 @@
+"""The program in a process of its own: exit codes, what goes where, and what is not imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.cli.app import COMMANDS
+
+NOBODY = "127.0.0.1:1"
+"""No server listens there."""
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Path:
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "workshop.yaml").write_text("model: offline:echo\n")
+    (tmp_path / "workers" / "greeter.worker").write_text("description: Greets.\n---\nSay hello.\n")
+    (tmp_path / "workers" / "reader.worker").write_text(
+        "attachment_policy: {max_attachments: 1, allowed_suffixes: [.pdf]}\n---\nRead it.\n"
+    )
+    return tmp_path
+
+
+def run(*arguments: str, folder: Path, stdin: str = "", code: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "LLM_DO_"))}
+    command = [sys.executable, "-m", "llm_do_temporal.cli"] if code is None else [sys.executable, "-c", code]
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment | {"HOME": str(folder)},
+    )
+
+
+USAGE = [
+    # a command line that cannot be carried out, what stderr says of it
+    (["nonsense"], 'Unknown command "nonsense"'),
+    (["start"], "WORKER requires an argument"),
+    (["start", "greeter", "hi", "more"], "Unused Tokens: ['more']"),
+    (["start", "greeter", "--no-such-flag"], "Unknown option: --no-such-flag"),
+    (["start", "greeter", "-o", "yaml"], 'Invalid value "yaml" for -o'),
+    (["start", "greeter", "--timeout", "soon"], "unable to convert"),
+    (["start", "greeter", "--timeout", "0"], "--timeout 0 is not a number of seconds above zero"),
+    (["start", "greeter", "--approve-all", "--strict"], "--approve-all and --strict exclude each other"),
+    (["start", "greeter", "--input", "{"], "the value of --input is not JSON"),
+    (["start", "greeter", "--input", "@gone.json"], "the file 'gone.json' given with --input cannot be read"),
+    (["start", "reader", "-a", "gone.pdf"], "there is no file 'gone.pdf'"),
+    (["start", "reader", "-a", "workshop.yaml"], "'workshop.yaml' has a suffix that worker 'reader' does not accept"),
+    (["start", "greeter", "--namespace", "other"], "--namespace says nothing without a server"),
+    (["reject", "run", "a1"], "--reason requires an argument"),
+    (["reject", "run", "a1", "--reason", " "], "--reason is empty"),
+    (["modify", "run", "a1"], "--args requires an argument"),
+    (["modify", "run", "a1", "--args", "[1]"], "the value of --args is not a JSON object"),
+    (["list", "--limit", "0"], "--limit 0 is not a number above zero"),
+    (["check", "gone"], "there is no file or folder 'gone'"),
+    (["dev", "--port", "99999"], "99999 is not a port"),
+    (["dev", "--address", "h:1"], "cannot use 'h:1'"),
+    (["approvals", "--address", "h:1", "--tls-cert-path", "gone.pem"], "the TLS file 'gone.pem' cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), USAGE, ids=[" ".join(arguments) for arguments, _ in USAGE])
+def test_a_mistake_in_the_command_line_is_one_message_and_exit_code_2(
+    arguments: list[str], said: str, workshop: Path
+) -> None:
+    done = run(*arguments, folder=workshop)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("llm-do-temporal: ")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_mistake_in_the_command_line_leaves_nothing_behind(workshop: Path) -> None:
+    run("start", "greeter", "--approve-all", "--strict", folder=workshop)
+    assert not (workshop / ".llm-do").exists()
+
+
+@pytest.mark.parametrize("arguments", [["start", "nobody"], ["start", "../greeter"], ["start", "broken"]])
+def test_a_bad_definition_is_exit_code_8_before_any_server_is_asked(arguments: list[str], workshop: Path) -> None:
+    (workshop / "workers" / "broken.worker").write_text("nonsense: 1\n---\nhi\n")
+    done = run(*arguments, "--address", NOBODY, folder=workshop)
+    assert (done.returncode, done.stdout) == (8, "")
+
+
+def test_no_workshop_is_exit_code_8(tmp_path: Path) -> None:
+    done = run("list", folder=tmp_path)
+    assert done.returncode == 8
+    assert "no workshop.yaml" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["start", "greeter", "hi"],
+        ["watch", "run"],
+        ["result", "run"],
+        ["show", "run"],
+        ["list"],
+        ["cancel", "run"],
+        ["approvals"],
+        ["approve", "run"],
+        ["reject", "run", "--reason", "no"],
+        ["modify", "run", "--args", "{}"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_server_is_exit_code_4_and_says_what_to_do(arguments: list[str], workshop: Path) -> None:
+    done = run(*arguments, "--address", NOBODY, folder=workshop)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.splitlines() == [
+        f"llm-do-temporal: no Temporal server answers at '{NOBODY}' (Connection refused)",
+        "  Start one with `llm-do-temporal dev`, or name another with --address or TEMPORAL_ADDRESS.",
+    ]
+
+
+def test_the_prompt_can_come_from_stdin(workshop: Path) -> None:
+    done = run("start", "greeter", "-", "--address", NOBODY, folder=workshop, stdin="x" * 2_000_000)
+    assert done.returncode == 2
+    assert "prompt and input have 2000" in done.stderr
+
+
+def test_an_attachment_is_kept_where_the_worker_service_finds_it(workshop: Path) -> None:
+    (workshop / "deck.pdf").write_bytes(b"%PDF-1.4")
+    assert run("start", "reader", "-a", "deck.pdf", "--address", NOBODY, folder=workshop).returncode == 4
+    kept = [path for path in (workshop / ".llm-do" / "blobs").rglob("*") if path.is_file()]
+    assert [path.read_bytes() for path in kept] == [b"%PDF-1.4"]
+
+
+def test_with_json_a_run_that_could_not_start_is_an_object_too(workshop: Path) -> None:
+    done = run("start", "nobody", "-o", "json", folder=workshop)
+    shown = json.loads(done.stdout)
+    assert done.returncode == 8
+    assert (shown["type"], shown["run"], shown["error"]["code"]) == ("run.failed", None, "WorkerNotFound")
+
+
+def test_tracebacks_appear_when_they_are_asked_for(workshop: Path) -> None:
+    code = "import os; os.environ['LLM_DO_DEBUG'] = '1'\nfrom llm_do_temporal.cli.__main__ import main; main()"
+    done = run("list", "--limit", "0", folder=workshop, code=code)
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
+def test_check_prints_problems_and_counts_them(workshop: Path) -> None:
+    assert run("check", folder=workshop).returncode == 0
+    (workshop / "workers" / "broken.worker").write_text("description: x\nnonsense: 1\n---\nhi\n")
+    done = run("check", folder=workshop)
+    assert done.returncode == 8
+    assert done.stdout.startswith("workers/broken.worker:2: error: unknown key 'nonsense'")
+    assert done.stderr == "1 error, 0 warnings\n"
+
+
+def test_check_of_one_file_is_about_that_file(workshop: Path) -> None:
+    (workshop / "workers" / "broken.worker").write_text("nonsense: 1\n---\nhi\n")
+    assert run("check", "workers/greeter.worker", folder=workshop).returncode == 0
+    assert run("check", "workers/broken.worker", folder=workshop).returncode == 8
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    done = run("--help", folder=tmp_path)
+    assert done.returncode == 0
+    assert all(f"│ {command} " in done.stdout for command in COMMANDS)
+
+
+SPY = """
+import os, sys
+leave = os._exit
+def spy(code):
+    sys.stderr.write("IMPORTED " + " ".join(sorted(sys.modules)) + chr(10))
+    sys.stderr.flush()
+    leave(code)
+os._exit = spy
+from llm_do_temporal.cli.__main__ import main
+main()
+"""
+"""Leaves like the program does, naming every module that was imported on the way."""
+
+
+def imported(done: subprocess.CompletedProcess[str]) -> set[str]:
+    line = next(line for line in done.stderr.splitlines() if line.startswith("IMPORTED "))
+    return {".".join(name.split(".")[:2]) if name.startswith("llm_do") else name.split(".")[0] for name in line.split()}
+
+
+def test_help_imports_neither_temporal_nor_yaml(tmp_path: Path) -> None:
+    done = run("--help", folder=tmp_path, code=SPY)
+    assert done.returncode == 0
+    assert not imported(done) & {"temporalio", "yaml", "jinja2", "pydantic", "pydantic_ai"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["approvals"], ["approve", "run"], ["list"], ["watch", "run"], ["start", "greeter", "hi"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_command_imports_agents(arguments: list[str], workshop: Path) -> None:
+    done = run(*arguments, "--address", NOBODY, folder=workshop, code=SPY)
+    assert done.returncode == 4
+    assert not imported(done) & {
+        "pydantic_ai",
+        "llm_do_temporal.activities",
+        "llm_do_temporal.service",
+        "llm_do_temporal.workflows",
+    }

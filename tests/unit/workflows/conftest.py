@@ -1,3 +1,0 @@
-"""Makes this folder's own module importable."""
-
-from __future__ import annotations
