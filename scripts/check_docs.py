@@ -1,7 +1,7 @@
 """Holds the documentation to the project: links resolve, examples parse, commands exist, forbidden words are absent.
 
 Reads README.md, CHANGELOG.md and everything in docs/. Run by `make check`, by CI and before each commit; prints one
-line a violation and exits 1 when there is any.
+line a violation and exits 1 when there is any. docs/cli.md must be what the program would write now.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -20,6 +21,8 @@ import yaml
 
 PROGRAM = "llm-do-temporal"
 COMMANDS_MODULE = "llm_do_temporal.cli.app"
+COMMANDS_PAGE = Path("docs/cli.md")
+PAGE_SCRIPT = "make_cli_docs"
 FORBIDDEN_WORDS: tuple[str, ...] = ()
 """Words that nothing of the project's text may contain, compared without regard to case."""
 
@@ -160,6 +163,17 @@ def check_commands(page: Page, commands: Collection[str]) -> Iterator[Fault]:
                 yield Fault(page.path, number, f'there is no command "{PROGRAM} {name}"; there are: {known}')
 
 
+def check_written(root: Path, render: Callable[[], str]) -> Iterator[Fault]:
+    """Hold the page that is written by a script to what would be written now; the fault is at the first difference."""
+    path = root / COMMANDS_PAGE
+    if not path.exists():
+        return
+    pairs = zip_longest(path.read_text(encoding="utf-8").split("\n"), render().split("\n"))
+    line = next((number for number, (written, wanted) in enumerate(pairs, 1) if written != wanted), None)
+    if line is not None:
+        yield Fault(path, line, f"not what the program says now; write it anew with `python scripts/{PAGE_SCRIPT}.py`")
+
+
 def check_words(path: Path, words: Collection[str]) -> Iterator[Fault]:
     """Look for forbidden words in a file of any kind; a file that is not text has none."""
     try:
@@ -185,6 +199,14 @@ def load_commands() -> frozenset[str]:
     return frozenset(commands)
 
 
+def render_commands() -> str:
+    """The page about the command line as the program would write it now."""
+    # As a script this module has the folder of its neighbours on the path, as a module it has a package.
+    name = f"{__package__}.{PAGE_SCRIPT}" if __package__ else PAGE_SCRIPT
+    render: Callable[[], str] = importlib.import_module(name).render
+    return render()
+
+
 def find_pages(root: Path) -> list[Path]:
     """The pages of the documentation."""
     front = [root / "README.md", root / "CHANGELOG.md"]
@@ -200,14 +222,18 @@ def find_texts(root: Path) -> list[Path]:
 
 
 def check_docs(
-    root: Path, commands: Callable[[], Collection[str]], words: Collection[str] = FORBIDDEN_WORDS
+    root: Path,
+    commands: Callable[[], Collection[str]],
+    words: Collection[str] = FORBIDDEN_WORDS,
+    render: Callable[[], str] = render_commands,
 ) -> list[Fault]:
-    """Run all checks. `commands` is asked only when there is a page to check."""
+    """Run all checks. `commands` and `render` are asked only when there is a page to check."""
     pages = [load_page(path) for path in find_pages(root)]
     known = commands() if pages else ()
     faults: list[Fault] = []
     for page in pages:
         faults += [*check_links(page, root), *check_yaml(page), *check_python(page), *check_commands(page, known)]
+    faults += check_written(root, render)
     if words:
         faults += [fault for path in find_texts(root) for fault in check_words(path, words)]
     return faults

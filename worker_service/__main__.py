@@ -14,7 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
-from llm_do_temporal.client.connecting import Connection, connect
+from llm_do_temporal.client.connecting import Connection, connect, connect_embedded
 from llm_do_temporal.definitions import find_workshop
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages import TASK_QUEUE
@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workshop", default=os.environ.get("LLM_DO_WORKSHOP"), help="folder with workshop.yaml")
     parser.add_argument("--address", default=None, help="Temporal server, host:port")
     parser.add_argument("--namespace", default=None)
+    parser.add_argument("--embedded", default=None, help="the embedded server's address; no other setting is looked at")
     parser.add_argument("--profile", default=None, help="profile of temporal.toml")
     parser.add_argument("--max-cached-workflows", type=int, default=ServiceSettings.max_cached_workflows)
     return parser
@@ -53,8 +54,10 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _serve(arguments: argparse.Namespace) -> None:
     workshop = find_workshop(Path(arguments.workshop or "."))
-    connection = Connection(address=arguments.address, namespace=arguments.namespace, profile=arguments.profile)
-    client = await connect(connection)
+    if arguments.embedded:
+        client = await connect_embedded(arguments.embedded)
+    else:
+        client = await connect(Connection(arguments.address, arguments.namespace, profile=arguments.profile))
     registered = await register_search_attributes(client)
     settings = ServiceSettings(
         task_queue=os.environ.get("LLM_DO_TASK_QUEUE") or TASK_QUEUE,

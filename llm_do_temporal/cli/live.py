@@ -74,7 +74,8 @@ def _tree(view: RunView, now: datetime, height: int | None) -> RenderableType:
     shown = nodes if height is None else _most_telling(nodes, max(1, height - _FRAME_LINES))
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, overflow="ellipsis", min_width=16)
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    # Only this column may shrink; its text is cut, not wrapped.
+    table.add_column()
     for _ in range(3):
         table.add_column(no_wrap=True, justify="right")
     for node in shown:
@@ -95,7 +96,7 @@ def _row(node: Node, now: datetime) -> tuple[Text, Text, Text, Text, Text]:
     tokens = node.usage.input_tokens + node.usage.output_tokens
     return (
         label,
-        Text(activity_of(node), style="red" if node.error else "dim"),
+        Text(activity_of(node), style="red" if node.error else "dim", no_wrap=True, overflow="ellipsis"),
         Text(f"turn {node.usage.requests}"),
         Text(f"{tokens:,} tok"),
         Text(_elapsed(node.started_at, node.ended_at, now)),

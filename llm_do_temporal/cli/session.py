@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, Connection, connect, names_server
+from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, connect, connect_embedded, names_server
 from llm_do_temporal.client.embedded import embedded_server
 from llm_do_temporal.client.runs import LlmDoClient
 from llm_do_temporal.errors import UsageError
@@ -46,7 +46,7 @@ async def opened(location: Location) -> AsyncGenerator[Session]:
     _check_unused_flags(location)
     workshop = location.find_workshop()
     async with embedded_server(workshop) as info:
-        temporal = await connect(Connection(address=info.address, namespace=DEFAULT_NAMESPACE, tls=False))
+        temporal = await connect_embedded(info.address)
         yield Session(LlmDoClient(temporal, task_queue=task_queue()), workshop, info.address, embedded=True)
 
 

@@ -5,7 +5,8 @@ pending must not wait for them.
 """
 
 from llm_do_temporal.client.connecting import Connection, connect
-from llm_do_temporal.client.runs import LlmDoClient, PendingApproval, RunSummary
+from llm_do_temporal.client.questions import PendingApproval
+from llm_do_temporal.client.runs import LlmDoClient, RunSummary
 from llm_do_temporal.client.view import Node, RunView
 
 __all__ = ["Connection", "LlmDoClient", "Node", "PendingApproval", "RunSummary", "RunView", "connect"]

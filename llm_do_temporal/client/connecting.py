@@ -58,11 +58,17 @@ def names_server(connection: Connection) -> bool:
     return bool(connect_config(connection).get("target_host"))
 
 
-async def connect(connection: Connection, *, default_address: str | None = None) -> Client:
+async def connect(connection: Connection) -> Client:
     """A connected client. Raises ConnectionFailed when no server answers, UsageError for bad configuration."""
-    config = connect_config(connection)
-    if default_address is not None:
-        config.setdefault("target_host", default_address)
+    return await _connect(connect_config(connection))
+
+
+async def connect_embedded(address: str) -> Client:
+    """A client of the embedded server, whatever variables and profiles say about other servers."""
+    return await _connect({"target_host": address, "namespace": DEFAULT_NAMESPACE})
+
+
+async def _connect(config: dict[str, Any]) -> Client:
     address = config.get("target_host") or "127.0.0.1:7233"
     config["target_host"] = address
     try:

@@ -83,7 +83,7 @@ class Follower:
             ending.apply(event)
             self.view.status, self.view.error, self.view.ended_at = ending.status, ending.error, at
             self.view.pending = []
-            return [ViewEvent(f"run.{ending.status}", at, "", {"error": ending.error or None})]
+            return [ViewEvent(f"run.{ending.status.replace(' ', '_')}", at, "", {"error": ending.error or None})]
         return []
 
     def _desk_changed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:

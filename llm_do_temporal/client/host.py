@@ -27,7 +27,7 @@ from temporalio.api.workflowservice.v1 import CountWorkflowExecutionsRequest, Up
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, Connection, connect
+from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, connect_embedded
 from llm_do_temporal.client.embedded import (
     DEFAULT_PORT,
     UI_PORT_OFFSET,
@@ -136,13 +136,13 @@ class Host:
         command += ["--headless"] if info.ui is None else ["--ui-port", info.ui.rpartition(":")[2]]
         for name, kind in ((STATE_ATTRIBUTE, "Keyword"), (PENDING_ATTRIBUTE, "Int"), (WORKER_ATTRIBUTE, "Keyword")):
             command += ["--search-attribute", f"{name}={kind}"]
-        self._children["server"] = self._spawn("server", command, {})
+        self._children["server"] = self._spawn("server", command)
         deadline = asyncio.get_running_loop().time() + _SERVER_START_SECONDS
         while asyncio.get_running_loop().time() < deadline:
             if self._children["server"].poll() is not None:
                 break
             if accepts(info.address):
-                client = await connect(Connection(address=info.address, namespace=DEFAULT_NAMESPACE))
+                client = await connect_embedded(info.address)
                 await _keep_runs(client)
                 return client
             await asyncio.sleep(_POLL_SECONDS / 5)
@@ -150,17 +150,18 @@ class Host:
 
     def _start_service(self, info: HostInfo) -> None:
         command = [sys.executable, "-m", "worker_service", "--workshop", str(self._settings.workshop)]
-        command += ["--address", info.address, "--namespace", DEFAULT_NAMESPACE]
-        self._children["service"] = self._spawn("service", command, {})
+        command += ["--embedded", info.address]
+        self._children["service"] = self._spawn("service", command)
 
-    def _spawn(self, name: str, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **environment},
+                # What is said about other servers must not reach these two.
+                env={name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")},
                 preexec_fn=_die_with_parent,
                 start_new_session=True,
             )

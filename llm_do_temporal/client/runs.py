@@ -28,6 +28,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.following import Follower
+from llm_do_temporal.client.questions import PendingApproval, read_pending
 from llm_do_temporal.client.view import RunView, pending_from_memo
 from llm_do_temporal.errors import (
     ConnectionFailed,
@@ -43,7 +44,6 @@ from llm_do_temporal.messages import (
     DECIDE_UPDATE,
     DESK_QUERY,
     PENDING_MEMO,
-    REQUEST_APPROVAL_SIGNAL,
     RUN_MEMO,
     RUN_WORKFLOW,
     TASK_QUEUE,
@@ -51,7 +51,6 @@ from llm_do_temporal.messages import (
     Decision,
     DeskState,
     PendingApprovalMemo,
-    RequestApprovalInput,
     RunMemo,
     RunResult,
     StartRunInput,
@@ -73,33 +72,6 @@ class RunSummary:
     pending: int
     started_at: datetime
     ended_at: datetime | None
-
-
-@dataclass(frozen=True)
-class PendingApproval:
-    """A question that waits for a person, with the whole call."""
-
-    id: str
-    run: str
-    request: RequestApprovalInput
-    asked_at: datetime
-    deadline: datetime | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The object `approvals --json` prints."""
-        request = self.request
-        return {
-            "id": self.id,
-            "run": self.run,
-            "worker": request.worker,
-            "path": request.path,
-            "tool": request.tool,
-            "args": request.args,
-            "capabilities": [{"name": use.name, "payload": use.payload} for use in request.capabilities],
-            "summary": request.summary,
-            "asked_at": self.asked_at.isoformat(),
-            "deadline": self.deadline.isoformat() if self.deadline else None,
-        }
 
 
 class LlmDoClient:
@@ -243,21 +215,7 @@ class LlmDoClient:
         description = await handle.describe()
         if description.status is not WorkflowExecutionStatus.RUNNING:
             return []
-        memos = _pending(await description.memo())
-        wanted = {(memo.invocation, memo.key): memo for memo in memos}
-        found: list[PendingApproval] = []
-        async for event in handle.fetch_history_events():
-            signal = event.workflow_execution_signaled_event_attributes
-            if not event.HasField("workflow_execution_signaled_event_attributes"):
-                continue
-            if signal.signal_name != REQUEST_APPROVAL_SIGNAL:
-                continue
-            decoded = await self.temporal.data_converter.decode(signal.input.payloads, [RequestApprovalInput])
-            request = cast("RequestApprovalInput", decoded[0])
-            memo = wanted.get((request.invocation, request.key))
-            if memo is not None:
-                found.append(PendingApproval(id=memo.id, run=run, request=request, asked_at=memo.asked_at))
-        return found
+        return await read_pending(self.temporal, run, handle.fetch_history_events())
 
 
 @asynccontextmanager

@@ -162,7 +162,7 @@ class Node:
         self.waiting.clear()
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
             self.error = event.workflow_execution_failed_event_attributes.failure.message
-        return [self._say(f"invocation.{self.status}", at, error=self.error or None)]
+        return [self._say(f"invocation.{self.status.replace(' ', '_')}", at, error=self.error or None)]
 
 
 def _failed_activity(event: HistoryEvent) -> int | None:

@@ -27,7 +27,7 @@ class Held:
         """Answer, or stop at the gate first."""
         answer = self._script(request, number)
         if self._concerns(request):
-            self.held.append(_identity(request))
+            self.held.append(identity(request))
             return Gated(self.gate, answer)
         return answer
 
@@ -36,13 +36,13 @@ class Held:
         return evaluating == (self.part == "evaluators")
 
 
-def _identity(request: dict[str, Any]) -> str:
+def identity(request: dict[str, Any]) -> str:
     """What a request asks, so that asking again can be seen."""
     return json.dumps([request["messages"], sorted(tool["function"]["name"] for tool in request["tools"])])
 
 
 def _asked(provider: FakeProvider) -> Counter[str]:
-    return Counter(_identity(request.body) for request in provider.requests)
+    return Counter(identity(request.body) for request in provider.requests)
 
 
 def _assert_finished_once(desk: Desk, provider: FakeProvider, *, unanswered: list[str]) -> None:

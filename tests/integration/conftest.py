@@ -19,7 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient, PendingApproval
 from llm_do_temporal.client.host import temporal_binary
-from llm_do_temporal.messages import Decision, DecisionKind, RunResult, StartRunInput
+from llm_do_temporal.messages import RUN_WORKFLOW, Decision, DecisionKind, RunResult, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
 from llm_do_temporal.testing import register_model
 
@@ -46,6 +46,7 @@ class Place:
 
     folder: Path
     client: LlmDoClient
+    queue: str
     started: list[str] = field(default_factory=list[str])
 
     def write(self, name: str, text: str) -> Path:
@@ -60,16 +61,27 @@ class Place:
         text = yaml.safe_dump({"name": "test", "sandbox": {"root": "."}, **keys})
         (self.folder / "workshop.yaml").write_text(text, encoding="utf-8")
 
-    def worker(self, name: str, model: Model | None = None, instructions: str = "Do it.", **keys: Any) -> None:
+    def worker(self, name: str, model: Model | str | None = None, instructions: str = "Do it.", **keys: Any) -> None:
         """Write a worker, played by `model` where one is given."""
         if model is not None:
-            # The folder's name is the test's, so no test gets another one's script.
-            keys["model"] = register_model(f"{self.folder.parent.name}-{name}", model)
-        self.write(f"workers/{name}.worker", f"{yaml.safe_dump(keys) if keys else ''}---\n{instructions}\n")
+            keys["model"] = model if isinstance(model, str) else self.script(name, model)
+        front = yaml.safe_dump(keys) if keys else ""
+        self.write(f"workers/{name}.worker", f"---\n{front}---\n{instructions}\n")
+
+    def script(self, name: str, model: Model) -> str:
+        """Register a model under a name of this test's own, and return its id."""
+        return register_model(f"{self.folder.parent.name}-{name}", model)
 
     async def start(self, worker: str, prompt: str = "go", **more: object) -> str:
         """Start a run."""
         run = await self.client.start(StartRunInput.model_validate({"worker": worker, "prompt": prompt, **more}))
+        self.started.append(run)
+        return run
+
+    async def start_raw(self, *payload: Any) -> str:
+        """Start a run with whatever payload, as anybody with a Temporal client can."""
+        run = f"raw-{uuid4().hex}"
+        await self.client.temporal.start_workflow(RUN_WORKFLOW, args=payload, id=run, task_queue=self.queue)
         self.started.append(run)
         return run
 
@@ -110,7 +122,7 @@ async def place(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Pl
     settings = ServiceSettings(task_queue=f"test-{uuid4().hex}", max_cached_workflows=0 if NO_CACHE else 100)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(build_worker(server.client, folder, settings))
-        place = Place(folder, LlmDoClient(server.client, task_queue=settings.task_queue))
+        place = Place(folder, LlmDoClient(server.client, task_queue=settings.task_queue), settings.task_queue)
         yield place
         for history in await place.histories():
             await build_replayer().replay_workflow(history)

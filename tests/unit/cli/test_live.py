@@ -75,3 +75,4 @@ def test_a_narrow_terminal_cuts_lines_and_wraps_none(view: RunView) -> None:
     lines = drawn(render_run(view, after(75)), width=60)
     assert len([line for line in lines if "scout" in line]) == 3
     assert all(len(line) <= 60 for line in lines)
+    assert lines[3].endswith("…  turn 0      0 tok  1:15")

@@ -1,0 +1,237 @@
+"""Writes docs/cli.md from the program itself, so that the page and `--help` cannot disagree.
+
+Commands, arguments and flags come from the command line's own definition; what they have in common, exit codes and
+output objects are fixed text here. Run it after a change of the command line; `check_docs` compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from cyclopts.argument import Argument
+
+from llm_do_temporal.cli.app import COMMANDS, app
+from llm_do_temporal.cli.options import Location
+
+PAGE = Path("docs/cli.md")
+_VALUES = {"Path": "PATH", "int": "N", "float": "SECONDS", "str": "TEXT"}
+_SHARED = frozenset(Location.__dataclass_fields__)
+
+_INTRODUCTION = """\
+# Command line
+
+<!-- Written by scripts/make_cli_docs.py; change that, or the command line itself, and run it again. -->
+
+stdout carries results and nothing else; everything for people goes to stderr. `--help` works everywhere.
+A run is named by its id, which `start` prints and `list` shows.
+"""
+
+_SHARED_TEXT = """\
+## Which workshop, which server
+
+Every command takes these.
+
+{table}
+
+The workshop is `--workshop`, else the variable `LLM_DO_WORKSHOP`, else the nearest folder with `workshop.yaml`,
+upwards from where you are.
+
+The server is found like the `temporal` CLI finds it: flag, then `TEMPORAL_ADDRESS` and the other `TEMPORAL_*`
+variables, then a profile of `temporal.toml`. When none of these names an address, it is the workshop's own embedded
+server, which is joined where it runs and started where it does not. `check` needs no server.
+
+| variable | meaning |
+|---|---|
+| `LLM_DO_WORKSHOP` | the workshop's folder |
+| `LLM_DO_MODEL` | the last resort for a model; read where `start` runs, else where the worker service runs |
+| `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |
+| `LLM_DO_DEBUG` | `1` prints the traceback of an error |
+| `VISUAL`, `EDITOR` | the editor for changed arguments, when a question is answered in the terminal |
+"""
+
+_EXIT_CODES = """\
+## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | done; also: detached from a live screen with Ctrl-C, the run goes on |
+| 1 | the run failed |
+| 2 | a command line, a value or a decision that cannot be used |
+| 3 | the run waits for approval; stderr has the commands that answer |
+| 4 | no Temporal server answers |
+| 5 | the run was cancelled or terminated |
+| 6 | `--timeout` passed; the run goes on |
+| 7 | a limit was reached: a conversation grew past what one request can carry |
+| 8 | a worker or workshop file is missing or wrong |
+| 130, 143 | Ctrl-C or SIGTERM without a live screen; a run that was being watched goes on |
+
+On a terminal, `start` and `watch` show the run live and ask in place. Without one, or in the background, they never
+ask: they leave with 3 as soon as somebody is needed. `result` waits through all of it.
+"""
+
+_OUTPUT = """\
+## Output
+
+`-o text` prints the worker's text as it is, or its structured value as JSON. `-o json` prints one object, whatever
+happened:
+
+```json
+{
+  "type": "run.completed",
+  "status": "completed",
+  "is_error": false,
+  "output": "You have 1 note.",
+  "run": "notes-4be3a1f0",
+  "usage": {"requests": 3, "tool_calls": 2, "input_tokens": 1967, "output_tokens": 66},
+  "cost_usd": null,
+  "unpriced_models": ["anthropic:claude-sonnet-4-5"],
+  "duration_ms": 5064,
+  "pending_approvals": [],
+  "error": null
+}
+```
+
+- `status` is `completed`, `failed`, `cancelled`, `waiting` (exit 3) or `running` (exit 6, or detached); `type` is
+  `run.` and the status.
+- `output` is the worker's text, or its structured value. `run` is null where no run was started.
+- `cost_usd` is always null for now: tokens are counted and not priced. `unpriced_models` lists the models used.
+- `pending_approvals` has the objects of `approvals --json`.
+- `error` is null or `{"code", "message", "next"}`, where `code` is the name of the error's class, like
+  `WorkerNotFound`, and `next` says what to do, or is null.
+
+`-o jsonl` prints events while they happen, and as its last line the object of `-o json`. Every event has `v` (1),
+`seq`, `ts` (UTC), `type` and `path` (the place in the tree, like `main/deck_reader-1`; empty for the run itself).
+
+| type | further fields |
+|---|---|
+| `run.started` | `run` |
+| `invocation.started` | `worker`, `model`, `depth` |
+| `turn.started`, `turn.completed` | `turn`; when completed `text`, `tools` (names), `input_tokens`, `output_tokens` |
+| `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity` |
+| `approval.requested` | `tool`, `summary` |
+| `desk.changed` | `pending`: ids that can be answered now |
+| `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door` |
+| `invocation.completed`, `.failed`, `.cancelled`, `.terminated`, `.timed out` | `error` |
+
+`approvals --json` is a list, oldest question first:
+
+```json
+[
+  {
+    "id": "a1",
+    "run": "notes-4be3a1f0",
+    "worker": "notes",
+    "path": "main",
+    "tool": "write_file",
+    "args": {"path": "/notes.md", "content": "- buy milk\\n"},
+    "capabilities": [{"name": "sandbox.write", "payload": {"path": "/notes.md", "bytes": 11}}],
+    "summary": "write_file /notes.md (11 bytes)",
+    "asked_at": "2026-11-21T15:06:35.258032+00:00",
+    "deadline": null
+  }
+]
+```
+
+`list --json` is a list of `{"run", "worker", "status", "pending_approvals", "started_at", "ended_at"}`.
+
+`show --json` is one object: `run`, `worker`, `status`, `error`, `started_at`, `ended_at`, `duration_ms`, `usage`,
+`invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `usage`, `started_at`, `ended_at`,
+`workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was decided; `decision` is
+null while it waits).
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    names = [name for name in app if name in COMMANDS]
+    sections = [_INTRODUCTION, _overview(names)]
+    sections += [_command(name) for name in names]
+    shared = [one for one in _arguments("list") if _is_shared(one)]
+    sections += [_SHARED_TEXT.format(table=_table("flag", map(_flag_row, shared))), _EXIT_CODES, _OUTPUT]
+    return "\n".join(sections)
+
+
+def _overview(names: Iterable[str]) -> str:
+    return _table("command", ((f"[`{name}`](#{name})", _summary(name)) for name in names)) + "\n"
+
+
+def _command(name: str) -> str:
+    arguments = [one for one in _arguments(name) if not _is_shared(one)]
+    values = [one for one in arguments if one.is_positional_only()]
+    flags = [one for one in arguments if not one.is_positional_only()]
+    parts = [f"## {name}", _summary(name), f"```text\n{_usage(name, values, flags)}\n```"]
+    if values:
+        parts.append(_table("argument", ((f"`{one.name}`", _meaning(one)) for one in values)))
+    if flags:
+        parts.append(_table("flag", map(_flag_row, flags)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _arguments(name: str) -> list[Argument]:
+    return [one for one in app[name].assemble_argument_collection(parse_docstring=True) if one.show]
+
+
+def _is_shared(argument: Argument) -> bool:
+    return argument.keys[:1] != () and argument.keys[0] in _SHARED
+
+
+def _summary(name: str) -> str:
+    return inspect.cleandoc(app[name].help).split("\n\n")[0].replace("\n", " ")
+
+
+def _usage(name: str, values: Sequence[Argument], flags: Sequence[Argument]) -> str:
+    words = [one.name if one.required else f"[{one.name}]" for one in values]
+    words += [f"{one.name}{_value(one)}" for one in flags if one.required]
+    optional = " [FLAGS]" if any(not one.required for one in flags) else ""
+    return " ".join([app.name[0], name, *words]) + optional
+
+
+def _flag_row(argument: Argument) -> tuple[str, str]:
+    names = [name for name in argument.names if name not in argument.negatives or name == "--no-tls"]
+    names = [name for name in names if not name.startswith("--empty-")]
+    return f"`{', '.join(names)}{_value(argument)}`", _meaning(argument)
+
+
+def _value(argument: Argument) -> str:
+    kind = _inner(argument.hint)
+    if kind is bool:
+        return ""
+    if get_origin(kind) is Literal:
+        return f" {'|'.join(get_args(kind))}"
+    return f" {_VALUES[kind.__name__]}"
+
+
+def _inner(hint: Any) -> Any:
+    """The type of one value: `Path` for `Path | None` and for `tuple[Path, ...]`."""
+    while get_origin(hint) is not None and get_origin(hint) is not Literal:
+        hint = next(kind for kind in get_args(hint) if kind is not type(None))
+    return hint
+
+
+def _meaning(argument: Argument) -> str:
+    text = argument.parameter.help or ""
+    default = argument.field_info.default
+    given = isinstance(default, int | float) and not isinstance(default, bool)
+    needed = " Required." if argument.required and not argument.is_positional_only() else ""
+    return text + needed + (f" {default} by default." if given else "")
+
+
+def _table(what: str, rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join([f"| {what} | meaning |", "|---|---|", *_lines(rows)])
+
+
+def _lines(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for name, meaning in rows:
+        yield f"| {_cell(name)} | {_cell(meaning)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    (Path(sys.argv[1] if len(sys.argv) > 1 else ".") / PAGE).write_text(render(), encoding="utf-8")

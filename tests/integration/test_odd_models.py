@@ -1,0 +1,138 @@
+"""Whatever a model sends, its workflow goes on: the model is told, or the run fails with a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+
+from llm_do_temporal.activities.answers import MAX_ANSWER_BYTES, MAX_CALL_BYTES
+from llm_do_temporal.errors import BudgetExceeded, ModelFailed, UsageError
+from llm_do_temporal.testing import call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls_any
+
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+FILES: dict[str, Any] = {"filesystem": {}}
+
+
+class Sender(Model):
+    """Calls `tool` once with exactly these arguments, then stops; `heard` is what it was told of it."""
+
+    def __init__(self, tool: str, args: Any) -> None:
+        super().__init__()
+        self._call = ToolCallPart(tool, args, tool_call_id="call_1")
+        self.heard = ""
+
+    model_name = "sender"
+    system = "test"
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        if len(messages) == 1:
+            return ModelResponse(parts=[self._call])
+        self.heard = str(messages[-1])
+        return ModelResponse(parts=[TextPart("Understood.")])
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "expected"),
+    [
+        # a tool that is not there
+        ("rm_rf", {}, "Unknown tool name: 'rm_rf'"),
+        # arguments that are no object, or no JSON
+        ("write_file", '["/a.txt", "hi"]', "Input should be an object"),
+        ("write_file", '"/a.txt"', "Input should be an object"),
+        ("write_file", "{'path': '/a.txt'", "Invalid JSON"),
+        ("write_file", "", "'path' is a required property"),
+        # the wrong ones
+        ("write_file", {"path": "/a.txt"}, "'content' is a required property"),
+        ("write_file", {"path": 1, "content": "hi"}, "path: 1 is not of type 'string'"),
+        ("write_file", {"path": "/a.txt", "content": "hi", "mode": "x"}, "Additional properties are not allowed"),
+        # names that the loop itself uses
+        ("write_file", {"context": 1, "path": "/a.txt", "content": "hi"}, "Additional properties are not allowed"),
+        ("write_file", {"self": 1, "tool": 2, "args": 3}, "Additional properties are not allowed"),
+        # half characters, as JSON text and as a value
+        ("write_file", '{"path": "/a\\ud800.txt", "content": "hi"}', "Invalid JSON"),
+        ("write_file", {"path": "/a.txt", "content": "\ud800"}, "Wrote /a.txt"),
+        ("read_file", {"path": "/\ud800"}, "does not exist"),
+        # numbers and depth that Python itself refuses
+        ("read_file", '{"path": "/a.txt", "offset": ' + "9" * 5000 + "}", ""),
+        ("worker_call", '{"worker_name": "x", "input_data": ' + '{"a":' * 150 + "1" + "}" * 150 + "}", "no worker 'x'"),
+        ("worker_call", '{"worker_name": "x", "input_data": ' + '{"a":' * 900 + "1" + "}" * 900 + "}", "recursion"),
+        # NUL and other names that no file has
+        ("read_file", {"path": "/a\0b"}, "NUL"),
+        ("read_file", {"path": "x" * 5000}, "too long"),
+        ("read_file", {"path": "/a.txt", "offset": 10**18}, "does not exist"),
+        ("list_files", {"pattern": "[" * 300}, ""),
+    ],
+)
+async def test_a_strange_call_is_answered_and_the_run_goes_on(
+    place: Place, tool: str, args: Any, expected: str
+) -> None:
+    model = Sender(tool, args)
+    place.worker("main", model, toolsets={**FILES, **calls_any("*")})
+    assert (await place.run("main", mode=ALL)).output == "Understood."
+    assert expected in model.heard
+
+
+async def test_arguments_too_large_for_a_history_are_refused_with_the_limit(place: Place) -> None:
+    huge = call("write_file", path="/a.txt", content="x" * 3_000_000)
+    main = scripted(huge, call("write_file", path="/a.txt", content="x" * 200_000), "Written.")
+    place.worker("main", main, toolsets=FILES)
+    assert (await place.run("main", mode=ALL)).output == "Written."
+    assert f"at most {MAX_CALL_BYTES} are accepted" in str(main.requests[1].messages[-1])
+    assert (place.folder / "a.txt").stat().st_size == 200_000
+
+
+async def test_many_large_calls_in_one_turn_are_as_good_as_one(place: Place) -> None:
+    writes = [call("write_file", path=f"/{number}.txt", content="x" * 300_000) for number in range(8)]
+    main = scripted(writes, "Too much.")
+    place.worker("main", main, toolsets=FILES)
+    assert (await place.run("main", mode=ALL)).output == "Too much."
+    assert len(list(place.folder.glob("*.txt"))) == 0
+
+
+async def test_an_answer_too_large_for_a_history_fails_the_run_at_once(place: Place) -> None:
+    main = scripted("x" * (MAX_ANSWER_BYTES + 1))
+    place.worker("main", main)
+    with pytest.raises(ModelFailed, match=f"at most {MAX_ANSWER_BYTES} can be kept"):
+        await place.run("main")
+    assert len(main.requests) == 1
+
+
+async def test_half_characters_in_an_answer_are_replaced(place: Place) -> None:
+    place.worker("main", scripted("half \ud800, whole \U0001f600"))
+    assert (await place.run("main")).output == f"half {3 * UNKNOWN}, whole \U0001f600"
+
+
+async def test_a_conversation_too_large_to_send_fails_the_run_and_says_what_to_do(place: Place) -> None:
+    place.write("long.txt", "x" * 200_000)
+    read = [call("read_file", path="/long.txt", max_chars=200_000) for _ in range(5)]
+    place.worker("main", scripted(read, read, "Never."), toolsets=FILES)
+    with pytest.raises(BudgetExceeded, match="the conversation has grown to") as ended:
+        await place.run("main")
+    assert "smaller parts" in str(ended.value.next_step)
+
+
+async def test_a_model_that_never_gets_the_arguments_right_fails_its_run(place: Place) -> None:
+    main = scripted(*[call("read_file", file="/a.txt")] * 4, "Never.")
+    place.worker("main", main, toolsets=FILES)
+    with pytest.raises(ModelFailed, match="'read_file' exceeded max retries count of 3"):
+        await place.run("main")
+
+
+@pytest.mark.parametrize(
+    "payload", [None, "greeter", 7, [], {}, {"worker": "main", "promt": "hi"}, {"worker": ["main"]}]
+)
+async def test_a_start_that_makes_no_sense_fails_the_run_and_says_why(place: Place, payload: Any) -> None:
+    run = await place.start_raw(payload)
+    with pytest.raises(UsageError, match="malformed start: "):
+        await place.client.result(run)

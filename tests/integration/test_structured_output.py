@@ -1,0 +1,97 @@
+"""Workers with a schema for their result, and workers without."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.errors import DefinitionError, ModelFailed
+from llm_do_temporal.testing import call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls, told
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "title": "Deck verdict!",
+    "properties": {
+        "verdict": {"enum": ["go", "pass"]},
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+    },
+    "required": ["verdict", "score"],
+    "additionalProperties": False,
+}
+GOOD = {"verdict": "go", "score": 4}
+
+
+async def test_a_result_that_fits_is_the_output_as_an_object(place: Place) -> None:
+    main = scripted(GOOD)
+    place.worker("main", main, output_schema=SCHEMA)
+    assert (await place.run("main")).output == GOOD
+    assert main.requests[0].output_schema is not None
+    assert main.requests[0].output_schema["properties"] == SCHEMA["properties"]
+
+
+async def test_the_schema_may_be_a_class_of_the_workshop(place: Place) -> None:
+    place.write(
+        "workers/schemas.py",
+        "from pydantic import BaseModel, Field\n\n"
+        "class Score(BaseModel):\n    value: int = Field(ge=1, le=5)\n\n"
+        "class Verdict(BaseModel):\n    verdict: str\n    scores: list[Score]\n",
+    )
+    main = scripted({"verdict": "go", "scores": [{"value": 9}]}, {"verdict": "go", "scores": [{"value": 5}]})
+    place.worker("main", main, output_schema_ref="schemas.py:Verdict")
+    assert (await place.run("main")).output == {"verdict": "go", "scores": [{"value": 5}]}
+    assert "scores.0.value: 9 is greater than the maximum of 5" in str(main.requests[1].messages[-1])
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        # a value out of range, a missing key, a key nobody asked for
+        ({"verdict": "go", "score": 9}, "score: 9 is greater than the maximum of 5"),
+        ({"verdict": "go"}, "'score' is a required property"),
+        ({**GOOD, "why": "because"}, "Additional properties are not allowed ('why' was unexpected)"),
+        # text, where an object was wanted
+        ("I would say go.", ""),
+    ],
+)
+async def test_a_result_that_does_not_fit_is_asked_again_with_the_problem_named(
+    place: Place, answer: Any, problem: str
+) -> None:
+    main = scripted(answer, GOOD)
+    place.worker("main", main, output_schema=SCHEMA)
+    assert (await place.run("main")).output == GOOD
+    assert problem in str(main.requests[1].messages[-1])
+
+
+async def test_a_model_that_never_fits_the_schema_fails_the_run_after_three_retries(place: Place) -> None:
+    bad = {"verdict": "maybe", "score": 3}
+    main = scripted(bad, bad, bad, bad, GOOD)
+    place.worker("main", main, output_schema=SCHEMA)
+    with pytest.raises(ModelFailed, match="the model's answers could not be used"):
+        await place.run("main")
+    assert len(main.requests) == 4
+
+
+async def test_a_worker_may_use_tools_before_it_gives_its_result(place: Place) -> None:
+    main = scripted(call("list_files"), GOOD)
+    place.worker("main", main, output_schema=SCHEMA, toolsets={"filesystem": {}})
+    assert (await place.run("main")).output == GOOD
+    assert main.requests[1].results("list_files")[0].ok
+
+
+async def test_a_structured_result_reaches_the_callers_model_as_json(place: Place) -> None:
+    main = scripted(call("judge", input="go"), "Done.")
+    place.worker("judge", scripted(GOOD), output_schema=SCHEMA)
+    place.worker("main", main, toolsets=calls("judge"))
+    await place.run("main", mode=ALL)
+    assert json.loads(told(main, "judge")[0]) == GOOD
+
+
+async def test_a_schema_that_cannot_be_applied_fails_the_run_and_names_its_worker(place: Place) -> None:
+    schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": "(unclosed"}}}
+    place.worker("main", scripted({"code": "x"}), output_schema=schema)
+    with pytest.raises(DefinitionError, match="the output schema of worker 'main' cannot be used"):
+        await place.run("main")

@@ -1,0 +1,48 @@
+"""The page about the command line is what the program writes itself; a difference is named with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.cli.app import COMMANDS
+from scripts import check_docs, make_cli_docs
+from scripts.check_docs import Fault
+
+
+def faults_of(root: Path, page: str) -> list[Fault]:
+    (root / "docs").mkdir(exist_ok=True)
+    (root / check_docs.COMMANDS_PAGE).write_text(page)
+    return check_docs.check_docs(root, lambda: COMMANDS, ())
+
+
+def test_the_page_as_the_program_writes_it_has_no_faults(tmp_path: Path) -> None:
+    assert faults_of(tmp_path, make_cli_docs.render()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        (lambda lines: ["# Commands", *lines[1:]], 1),
+        (lambda lines: [*lines[:9], *lines[10:]], 10),  # a line is missing
+        (lambda lines: lines[:3], 4),  # all the rest is missing
+        (lambda lines: [*lines[:-1], "One more."], len(make_cli_docs.render().split("\n"))),
+    ],
+)
+def test_a_planted_difference_is_named_with_the_command_that_mends_it(
+    tmp_path: Path, changed: Callable[[list[str]], list[str]], line: int
+) -> None:
+    (fault,) = faults_of(tmp_path, "\n".join(changed(make_cli_docs.render().split("\n"))))
+    assert (fault.path, fault.line) == (tmp_path / "docs" / "cli.md", line)
+    assert fault.message.endswith("write it anew with `python scripts/make_cli_docs.py`")
+
+
+def test_every_command_and_flag_is_on_the_page() -> None:
+    page = make_cli_docs.render()
+    assert all(f"## {name}\n" in page for name in COMMANDS)
+    assert page.count("--workshop PATH") == 1
+    assert "| `--output, -o text\\|json\\|jsonl` |" in page
+    assert "llm-do-temporal modify RUN [ID] --args TEXT [FLAGS]" in page
+    assert "| `--tls, --no-tls` |" in page
