@@ -115,7 +115,7 @@ happened:
 | `approval.requested` | `tool`, `summary` |
 | `desk.changed` | `pending`: ids that can be answered now |
 | `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door` |
-| `invocation.completed`, `.failed`, `.cancelled`, `.terminated`, `.timed out` | `error` |
+| `invocation.completed`, `.failed`, `.cancelled`, `.terminated`, `.timed_out` | `error` |
 
 `approvals --json` is a list, oldest question first:
 

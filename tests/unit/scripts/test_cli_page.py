@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,19 +21,22 @@ def test_the_page_as_the_program_writes_it_has_no_faults(tmp_path: Path) -> None
     assert faults_of(tmp_path, make_cli_docs.render()) == []
 
 
+LINES = make_cli_docs.render().split("\n")
+
+
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        (lambda lines: ["# Commands", *lines[1:]], 1),
-        (lambda lines: [*lines[:9], *lines[10:]], 10),  # a line is missing
-        (lambda lines: lines[:3], 4),  # all the rest is missing
-        (lambda lines: [*lines[:-1], "One more."], len(make_cli_docs.render().split("\n"))),
+        (["# Commands", *LINES[1:]], 1),
+        ([*LINES[:9], *LINES[10:]], 10),  # a line is missing
+        (LINES[:3], 4),  # all the rest is missing
+        ([*LINES[:-1], "One more."], len(LINES)),
     ],
 )
 def test_a_planted_difference_is_named_with_the_command_that_mends_it(
-    tmp_path: Path, changed: Callable[[list[str]], list[str]], line: int
+    tmp_path: Path, changed: list[str], line: int
 ) -> None:
-    (fault,) = faults_of(tmp_path, "\n".join(changed(make_cli_docs.render().split("\n"))))
+    (fault,) = faults_of(tmp_path, "\n".join(changed))
     assert (fault.path, fault.line) == (tmp_path / "docs" / "cli.md", line)
     assert fault.message.endswith("write it anew with `python scripts/make_cli_docs.py`")
 
