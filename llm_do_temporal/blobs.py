@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Protocol
 
 from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
 CHUNK_BYTES = 1 << 20
-STATE_FOLDER = ".llm-do"
-"""The product's own folder in a workshop: database, logs, blobs. No worker can reach it."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -53,8 +52,8 @@ class BlobStore(Protocol):
         """The bytes with this digest. Raises EffectFailed when they are missing or damaged."""
         ...
 
-    def has(self, sha256: str) -> bool:
-        """Whether there are bytes under this digest."""
+    def size(self, sha256: str) -> int:
+        """How many bytes there are under this digest. Raises EffectFailed when there are none."""
         ...
 
 
@@ -87,10 +86,7 @@ class LocalBlobStore:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            raise EffectFailed(
-                f"blob '{sha256}' is not in the blob store",
-                next_step="Every process of a workshop needs the same blob store; check where this one keeps it.",
-            ) from None
+            raise _missing(sha256) from None
         if hashlib.sha256(data).hexdigest() != sha256:
             raise EffectFailed(
                 f"blob '{sha256}' is damaged: its bytes do not have that digest",
@@ -98,9 +94,12 @@ class LocalBlobStore:
             )
         return data
 
-    def has(self, sha256: str) -> bool:
-        """Whether there are bytes under this digest."""
-        return self._path(sha256).is_file()
+    def size(self, sha256: str) -> int:
+        """How many bytes there are under this digest. Raises EffectFailed when there are none."""
+        try:
+            return self._path(sha256).stat().st_size
+        except FileNotFoundError:
+            raise _missing(sha256) from None
 
     def _path(self, sha256: str) -> Path:
         if not _SHA256.fullmatch(sha256):
@@ -127,6 +126,13 @@ class LocalBlobStore:
             raise
         _sync_folder(path.parent)
         return sha256, size
+
+
+def _missing(sha256: str) -> EffectFailed:
+    return EffectFailed(
+        f"blob '{sha256}' is not in the blob store",
+        next_step="Every process of a workshop needs the same blob store; check where this one keeps it.",
+    )
 
 
 def _chunks(reader: Readable, max_bytes: int) -> Iterator[bytes]:

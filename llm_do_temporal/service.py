@@ -74,7 +74,7 @@ def build_worker(
     blobs = LocalBlobStore(blob_folder(workshop))
     install_blobs(blobs)
     files = FileActivities(workshop)
-    definitions = DefinitionActivities(workshop, search_attributes=search_attributes)
+    definitions = DefinitionActivities(workshop, blobs, search_attributes=search_attributes)
     return Worker(
         client,
         task_queue=chosen.task_queue,

@@ -8,8 +8,11 @@ from pathlib import Path
 from temporalio import activity
 
 from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.definitions import Registry, load_workshop, run_settings
+from llm_do_temporal.errors import AttachmentRefusal
 from llm_do_temporal.messages import LoadedRun, LoadRunInput, LoadWorkerInput, PinnedWorker
+from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.sandbox import root_tree
 
 MODEL_VARIABLE = "LLM_DO_MODEL"
@@ -18,8 +21,9 @@ MODEL_VARIABLE = "LLM_DO_MODEL"
 class DefinitionActivities:
     """Reads the workshop's files anew for every run and every callee, so that new workers are found at once."""
 
-    def __init__(self, workshop: Path, *, search_attributes: bool) -> None:
+    def __init__(self, workshop: Path, blobs: BlobStore, *, search_attributes: bool) -> None:
         self._workshop = workshop
+        self._blobs = blobs
         self._search_attributes = search_attributes
 
     @activity.defn(name="load_run")
@@ -28,6 +32,8 @@ class DefinitionActivities:
         start = request.start
         with user_errors():
             workshop = load_workshop(self._workshop)
+            for attachment in start.attachments:
+                self._check_attached(attachment)
             worker = Registry(workshop).load(start.worker)
             return LoadedRun(
                 worker=worker,
@@ -39,6 +45,12 @@ class DefinitionActivities:
                     search_attributes=self._search_attributes,
                 ),
             )
+
+    def _check_attached(self, attachment: Attachment) -> None:
+        """Whoever starts a run by hand claims what is attached; policy must judge what is there."""
+        size = self._blobs.size(attachment.sha256)
+        if size != attachment.bytes:
+            raise AttachmentRefusal(f"'{attachment.path}' is said to have {attachment.bytes} bytes, but has {size}")
 
     @activity.defn(name="load_worker")
     def load_worker(self, request: LoadWorkerInput) -> PinnedWorker:

@@ -27,9 +27,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from llm_do_temporal.activities.failures import naming
-from llm_do_temporal.blobs import STATE_FOLDER
 from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.policy.sandbox import Place, has_suffix, join
+from llm_do_temporal.policy.sandbox import STATE_FOLDER, Place, has_suffix, join
 
 MAX_LINKS = 40
 """The kernel gives up after as many, too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -166,5 +167,7 @@ async def _decide(
     if decided is None:
         say(f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up")
         return 0
-    say(f"{done}: {decided.id} of {decided.request.path}: {visible_line(decided.request.summary, 200)}")
+    asked = visible_line(decided.request.summary, 200)
+    changed = f"; it goes on with {visible_line(json.dumps(args, ensure_ascii=False), 200)}" if args is not None else ""
+    say(f"{done}: {decided.id} of {decided.request.path}: {asked}{changed}")
     return 0

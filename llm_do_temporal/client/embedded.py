@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from llm_do_temporal.blobs import STATE_FOLDER
 from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
 DEFAULT_PORT = 7233
 UI_PORT_OFFSET = 1000

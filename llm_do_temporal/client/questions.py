@@ -50,6 +50,7 @@ class PendingApproval:
             "args": request.args,
             "capabilities": [{"name": use.name, "payload": use.payload} for use in request.capabilities],
             "summary": request.summary,
+            "diff": request.diff,
             "asked_at": self.asked_at.isoformat(),
             "deadline": self.deadline.isoformat() if self.deadline else None,
         }
@@ -81,8 +82,11 @@ async def read_pending(client: Client, run: str, events: AsyncIterator[HistoryEv
 
 
 async def _decode(client: Client, payloads: Payloads, kind: type[M]) -> M | None:
+    """The one message a signal carries, or None where the desk would ignore it too."""
+    if len(payloads.payloads) != 1:
+        return None
     try:
-        decoded = await client.data_converter.decode(payloads.payloads, [kind])
+        (decoded,) = await client.data_converter.decode(payloads.payloads, [kind])
     except (ValidationError, ValueError, RuntimeError):
         return None
-    return cast("M", decoded[0]) if decoded else None
+    return cast("M", decoded)

@@ -21,6 +21,7 @@ from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop, parse_workshop
 from llm_do_temporal.definitions.yaml_lines import Document, KeyPath
 from llm_do_temporal.errors import ModelRefusal, SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.models import ModelSources, resolve_model
 from llm_do_temporal.policy.sandbox import WorkerSandbox, narrow, root_tree
 
@@ -34,7 +35,7 @@ def check_workshop(folder: Path) -> list[Problem]:
         workshop, problems, document = parse_workshop(folder)
     except WorkshopNotFound as error:
         return [problem_of(error, file=WORKSHOP_FILE)]
-    problems += _workshop_models(workshop, document)
+    problems += [*_workshop_models(workshop, document), *_rule_problems(workshop, document)]
     workers = _Workers(workshop.root)
     for parsed in workers.in_workshop():
         problems += [*parsed.problems, *complete(parsed)[2]]
@@ -91,6 +92,18 @@ def _workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem
         if ":" not in model:
             message = f"alias '{alias}' stands for '{model}', which is not provider:name"
             yield Problem(WORKSHOP_FILE, document.line_of(("models", alias)), message, next_step=_MODEL_STEP)
+
+
+def _rule_problems(workshop: Workshop, document: Document) -> Iterator[Problem]:
+    """Rules for capabilities that nothing has: a typing error there would silently allow what it meant to block."""
+    known = {name.rsplit(".", depth)[0] for name in DEFAULT_RULES for depth in range(name.count(".") + 1)}
+    for name in workshop.config.approvals.rules:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"Capabilities are {', '.join(sorted(DEFAULT_RULES))}."
+            line = document.line_of(("approvals", "rules", name))
+            message = f"no tool of ours has the capability '{name}'; this rule does nothing"
+            yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
 
 
 def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:

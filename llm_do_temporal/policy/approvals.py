@@ -37,6 +37,7 @@ DEFAULT_RULES: dict[str, Ruling] = {
     "sandbox.list": Ruling.PRE_APPROVED,
     "sandbox.read": Ruling.PRE_APPROVED,
     "sandbox.write": Ruling.NEEDS_APPROVAL,
+    "sandbox.write.definitions": Ruling.BLOCKED,
     "worker.call": Ruling.NEEDS_APPROVAL,
     "worker.create": Ruling.NEEDS_APPROVAL,
     "proc.exec": Ruling.NEEDS_APPROVAL,

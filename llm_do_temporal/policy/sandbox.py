@@ -101,6 +101,9 @@ class Place(Value):
 
 
 NO_FILES = Tree()
+STATE_FOLDER = ".llm-do"
+"""The product's own folder at the top of a workshop: database, logs, blobs. No worker can reach it."""
+_DEFINITION_SUFFIXES = (".py", ".yaml", ".yml")
 _WRITE_ASKS_BY_DEFAULT = True
 _READ_ASKS_BY_DEFAULT = False
 
@@ -170,11 +173,13 @@ def locate_all(tree: Tree, path: str) -> tuple[str, tuple[Place, ...]]:
 
 def check_readable(place: Place) -> None:
     """Raise SandboxRefusal unless a file with this name may be read here."""
+    _check_private(place)
     _check_suffix(place)
 
 
 def check_writable(place: Place) -> None:
     """Raise SandboxRefusal unless a file with this name may be written here."""
+    _check_private(place)
     if place.mount.readonly:
         raise SandboxRefusal(f"'{place.path}' is read-only; it cannot be written")
     if place.relative == ".":
@@ -187,6 +192,17 @@ def check_size(place: Place, size: int) -> None:
     limit = place.mount.max_file_bytes
     if limit is not None and size > limit:
         raise SandboxRefusal(f"'{place.path}' has {size} bytes; the limit here is {limit} (max_file_bytes)")
+
+
+def defines_workers(place: Place) -> bool:
+    """Whether the file may be loaded as a definition: worker files, and YAML and Python where they are looked for.
+
+    Whoever can write these can change policy, and can run Python in the worker service.
+    """
+    path = PurePosixPath(join(place.mount.root, place.relative))
+    if path.suffix.lower() == ".worker":
+        return True
+    return path.suffix.lower() in _DEFINITION_SUFFIXES and (len(path.parts) == 1 or path.parts[0] == "workers")
 
 
 def describe_roots(tree: Tree) -> str:
@@ -261,6 +277,8 @@ def _restricted(tree: Tree, restrict: str) -> Tree:
             kept[subtree] = mount.model_copy(update={"at": subtree, "root": join(mount.root, inner)})
         elif _below(mount.at, subtree) is not None:
             kept[mount.at] = mount
+    if not tree.mounts:
+        raise SandboxEscalation(f"sandbox restrict '{restrict}' asks for files where the caller has none")
     if not kept:
         raise SandboxEscalation(f"sandbox restrict '{restrict}' lies outside the caller's files")
     return tree.model_copy(update={"mounts": tuple(kept.values())})
@@ -307,6 +325,17 @@ def _below(path: str, folder: str) -> str | None:
     """`path` relative to `folder` (`.` when they are the same), or None when it is not below it."""
     inner, outer = PurePosixPath(path), PurePosixPath(folder)
     return str(inner.relative_to(outer)) if inner.is_relative_to(outer) else None
+
+
+def _check_private(place: Place) -> None:
+    top = PurePosixPath(join(place.mount.root, place.relative)).parts[:1]
+    # Some file systems do not tell capitals from small letters.
+    if top and top[0].casefold() == STATE_FOLDER:
+        raise SandboxRefusal(
+            f"'{place.path}' lies in '{STATE_FOLDER}', where llm-do-temporal keeps its own state; "
+            "no worker can read or write there",
+            next_step="Choose another folder.",
+        )
 
 
 def _check_suffix(place: Place) -> None:

@@ -21,6 +21,7 @@ from llm_do_temporal.policy.sandbox import (
     check_readable,
     check_size,
     check_writable,
+    defines_workers,
     describe_roots,
     locate,
     normalise,
@@ -67,9 +68,8 @@ def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 
 def _write_question(place: Place, args: dict[str, Any], tool: str, size: int) -> Question:
-    use = CapabilityUse(
-        name="sandbox.write", payload={"path": place.path, "bytes": size}, asks=place.mount.write_approval
-    )
+    name = "sandbox.write.definitions" if defines_workers(place) else "sandbox.write"
+    use = CapabilityUse(name=name, payload={"path": place.path, "bytes": size}, asks=place.mount.write_approval)
     return Question(uses=(use,), args=args, summary=f"{tool} {place.path} ({size} bytes)")
 
 

@@ -8,7 +8,7 @@ checked, and changed arguments are prepared and judged again from the start.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
@@ -99,8 +99,9 @@ class Gate:
         """
         try:
             _check_arguments(tool, args)
-            prepared = await self._cleared(tool, args)
-            return await _explained(prepared.effect())
+            prepared, change = await self._cleared(tool, args)
+            outcome = await _explained(prepared.effect())
+            return outcome if change is None else _with_change(outcome, change)
         except (RunAborted, ModelRetry, NondeterminismError, ReadOnlyContextError):
             raise
         except Refusal as refusal:
@@ -113,14 +114,15 @@ class Gate:
             workflow.logger.exception("tool %s broke", tool.name)
             raise ToolFailed(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:500]) from error
 
-    async def _cleared(self, tool: GatedTool, args: dict[str, Any]) -> Prepared:
-        """The call, prepared and allowed; with the arguments a person may have put in its place."""
+    async def _cleared(self, tool: GatedTool, args: dict[str, Any]) -> tuple[Prepared, DecisionTaken | None]:
+        """The call, prepared and allowed, and the decision that put other arguments in its place, if one did."""
+        change: DecisionTaken | None = None
         prepared = await self._prepare(tool, args)
         answered: set[str] = set()
         while True:
             question = self._open_question(tool, prepared, answered)
             if question is None:
-                return prepared
+                return prepared, change
             diff = await _explained(prepared.preview()) if prepared.preview else None
             reason = decide(self._settings.rules, self._settings.mode, tool.name, question.uses).reason
             decision = await self._desk.ask(tool, question, diff=diff, reason=reason)
@@ -131,6 +133,7 @@ class Gate:
                 problems = schema_problems(tool.schema, decision.args)
                 if problems:
                     raise ApprovalRefusal(f"the changed arguments are not valid: {'; '.join(problems[:5])}")
+                change = decision
                 prepared = await self._prepare(tool, decision.args)
                 # Whoever changed the call has seen what it will do: its own question is answered.
                 answered |= {one.identity for one in prepared.questions if one.changeable}
@@ -167,6 +170,16 @@ async def _explained(work: Awaitable[T]) -> T:
         return await work
     except FailureError as failure:
         raise explain(failure) from failure
+
+
+def _with_change(outcome: Outcome, change: DecisionTaken) -> Outcome:
+    """The result together with what a person changed: a model that is not told goes on from what it wanted."""
+    note = f"{change.by or 'A person'} changed this call before it ran. It ran with: {canonical(change.args)}"
+    if change.note:
+        note += f" ({change.note})"
+    if isinstance(outcome.value, str):
+        return replace(outcome, value=f"{outcome.value}\n{note}")
+    return replace(outcome, value={"result": outcome.value, "note": note})
 
 
 def _rejection(decision: DecisionTaken) -> str:

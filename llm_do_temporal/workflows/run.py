@@ -47,6 +47,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.effects import run_effect, send_signal
     from llm_do_temporal.workflows.failures import as_failure, explain
     from llm_do_temporal.workflows.invoking import run_invocation
+    from llm_do_temporal.workflows.signals import read_signal
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
@@ -133,16 +134,22 @@ class LlmDoRun:
     # --- the desk ---
 
     @workflow.signal(name=REQUEST_APPROVAL_SIGNAL)
-    def request_approval(self, request: RequestApprovalInput) -> None:
+    def request_approval(self, *payloads: Any) -> None:
         """A question from an invocation."""
+        request = read_signal(RequestApprovalInput, payloads)
+        if request is None:
+            return
         self._desk, approval = desk.with_request(self._desk, request, now=workflow.now())
         if approval.verdict is not None:
             self._undelivered.append(approval)
         self._stale = True
 
     @workflow.signal(name=WITHDRAW_APPROVALS_SIGNAL)
-    def withdraw_approvals(self, withdrawal: WithdrawApprovalsInput) -> None:
+    def withdraw_approvals(self, *payloads: Any) -> None:
         """An invocation ended before it was answered."""
+        withdrawal = read_signal(WithdrawApprovalsInput, payloads)
+        if withdrawal is None:
+            return
         self._desk = desk.with_withdrawal(self._desk, withdrawal)
         self._stale = True
 
@@ -208,12 +215,11 @@ class LlmDoRun:
         workflow.set_current_details(_details(waiting))
 
     def _close_desk(self) -> None:
-        """Leave no trace of open questions on a run that has ended."""
-        if not self._shown:
-            return
+        """Say that nothing goes on here any more."""
         if self._search_attributes:
             workflow.upsert_search_attributes([_STATE.value_set("closed"), _PENDING.value_set(0)])
-        workflow.upsert_memo({PENDING_MEMO: []})
+        if self._shown:
+            workflow.upsert_memo({PENDING_MEMO: []})
 
 
 def _memo(approval: Approval) -> PendingApprovalMemo:

@@ -35,6 +35,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.file_tools import file_tools
     from llm_do_temporal.workflows.gate import Gate, GatedTool, Question, for_model
+    from llm_do_temporal.workflows.signals import read_signal
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 """Arguments are an object, whatever is in it: the rest is the gate's business, with messages of its own."""
@@ -158,9 +159,10 @@ class LlmDoWorker:
         return self._answers.pop(key)
 
     @workflow.signal(name=DELIVER_DECISION_SIGNAL)
-    def deliver_decision(self, delivery: DeliverDecisionInput) -> None:
+    def deliver_decision(self, *payloads: Any) -> None:
         """Take the desk's answer; one that nobody waits for is dropped."""
-        if delivery.key in self._waiting:
+        delivery = read_signal(DeliverDecisionInput, payloads)
+        if delivery is not None and delivery.key in self._waiting:
             self._answers[delivery.key] = delivery.verdict
 
     async def _withdraw(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient, PendingApproval
 from llm_do_temporal.client.host import temporal_binary
-from llm_do_temporal.messages import RUN_WORKFLOW, Decision, DecisionKind, RunResult, StartRunInput
+from llm_do_temporal.messages import DECIDE_SIGNAL, RUN_WORKFLOW, Approval, Decision, RunResult, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
 from llm_do_temporal.testing import register_model
 
@@ -91,16 +91,41 @@ class Place:
 
     async def pending(self, run: str, count: int = 1) -> list[PendingApproval]:
         """Wait until `count` approvals are pending, and return them."""
-        follower = self.client.follow(run)
-        async for _ in follower.events():
-            if len(follower.view.pending) >= count:
-                return sorted(await self.client.approvals(run), key=lambda one: int(one.id[1:]))
-        raise AssertionError(f"the run ended ({follower.view.status}: {follower.view.error}) without {count} approvals")
+        return await self._pending(run, lambda found: len(found) >= count)
 
-    async def approve(self, run: str, **more: object) -> None:
-        """Wait for one approval and approve it."""
-        (one,) = await self.pending(run)
-        await self.client.decide(run, Decision.model_validate({"id": one.id, "decision": DecisionKind.APPROVE, **more}))
+    async def pending_is(self, run: str, *ids: str) -> None:
+        """Wait until exactly these approvals are pending."""
+        await self._pending(run, lambda found: {one.id for one in found} == set(ids))
+
+    async def _pending(self, run: str, wanted: Callable[[list[PendingApproval]], bool]) -> list[PendingApproval]:
+        follower = self.client.follow(run)
+        async for event in follower.events():
+            # The follower tells when to look; it may still be reading how it was, so it is not asked how it is.
+            if event.type == "desk.changed":
+                found = await self.client.approvals(run)
+                if wanted(found):
+                    return sorted(found, key=lambda one: int(one.id[1:]))
+        raise AssertionError(f"the run ended ({follower.view.status}: {follower.view.error}) without these approvals")
+
+    async def completed(self, run: str, *wanted: str) -> None:
+        """Wait until the activities with these summaries have completed somewhere in the run."""
+        missing = set(wanted)
+        async for event in self.client.follow(run).events():
+            if event.type == "activity.completed":
+                missing.discard(event.data["what"])
+            if not missing:
+                return
+        raise AssertionError(f"the run ended without {missing}")
+
+    async def decide(self, run: str, decision: str = "approve", **more: object) -> Approval:
+        """Take a decision by update."""
+        taken = await self.client.decide(run, Decision.model_validate({"decision": decision, **more}))
+        assert taken is not None
+        return taken
+
+    async def signal(self, run: str, *payload: Any) -> None:
+        """Send whatever payload as the signal `decide`."""
+        await self.client.temporal.get_workflow_handle(run).signal(DECIDE_SIGNAL, args=payload)
 
     async def histories(self) -> list[WorkflowHistory]:
         """The histories of everything that was started here."""

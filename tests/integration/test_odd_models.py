@@ -27,8 +27,13 @@ class Sender(Model):
         self._call = ToolCallPart(tool, args, tool_call_id="call_1")
         self.heard = ""
 
-    model_name = "sender"
-    system = "test"
+    @property
+    def model_name(self) -> str:
+        return "sender"
+
+    @property
+    def system(self) -> str:
+        return "test"
 
     async def request(
         self,

@@ -11,13 +11,14 @@ from tests.integration.conftest import Place
 SHIPPED = Path(__file__).parents[2] / "workers"
 
 
-def _install(place: Place) -> list[str]:
+def install(place: Place) -> list[str]:
+    """Put the shipped workshop in place; the names of its decks."""
     shutil.copytree(SHIPPED, place.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".llm-do", "evaluations"))
     return sorted(path.stem for path in (place.folder / "pipeline").glob("*.pdf"))
 
 
 async def test_every_deck_is_evaluated_and_the_evaluations_differ(place: Place) -> None:
-    decks = _install(place)
+    decks = install(place)
     result = await place.run("pitch_orchestrator", "evaluate every deck", mode="approve_all")
     written = {path.stem: path.read_text() for path in (place.folder / "evaluations").glob("*.md")}
     assert sorted(written) == decks
@@ -27,7 +28,7 @@ async def test_every_deck_is_evaluated_and_the_evaluations_differ(place: Place) 
 
 
 async def test_writes_ask_and_the_answers_reach_the_model_and_the_files(place: Place) -> None:
-    decks = _install(place)
+    decks = install(place)
     run = await place.start("pitch_orchestrator", "evaluate every deck")
     waiting = await place.pending(run, len(decks))
     assert {one.request.tool for one in waiting} == {"write_file"}

@@ -95,7 +95,7 @@ def test_all_the_problems_of_all_files_are_reported(workshop: WorkshopFolder) ->
             "sandbox:\n  restrict: /src\n  readonly: false",
             "error workers/a.worker:3: '/src' is read-only for the caller",
         ),
-        ("", "sandbox: {restrict: /src}", "error workers/a.worker:1: sandbox restrict '/src' lies outside"),
+        ("", "sandbox: {restrict: /src}", "error workers/a.worker:1: sandbox restrict '/src' asks for files"),
         (
             "",
             "toolsets:\n  filesystem:",

@@ -1,0 +1,170 @@
+"""The signal `decide` and the update `decide_now`: what they take, and what becomes of nonsense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.common import RawValue
+
+from llm_do_temporal.errors import DecisionRefused, RunCancelled, UsageError
+from llm_do_temporal.messages import (
+    DECIDE_UPDATE,
+    DELIVER_DECISION_SIGNAL,
+    REQUEST_APPROVAL_SIGNAL,
+    WITHDRAW_APPROVALS_SIGNAL,
+)
+from llm_do_temporal.testing import call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_approvals import FILES, parked, writes
+from tests.integration.test_delegation import calls, told
+
+NONSENSE: list[tuple[tuple[Any, ...], str]] = [
+    # not one object
+    ((), "it is one object, and 0 values were sent"),
+    (({"decision": "approve"}, {"decision": "approve"}), "it is one object, and 2 values were sent"),
+    ((None,), "malformed decision: "),
+    (("approve",), "malformed decision: "),
+    ((["a1", "approve"],), "malformed decision: "),
+    ((42,), "malformed decision: "),
+    ((b"\x00\xff",), "malformed decision: "),
+    # an object, but not a decision
+    (({},), "malformed decision: decision: Field required"),
+    (({"decision": "maybe"},), "malformed decision: decision: "),
+    (({"decision": "approve", "idd": "a1"},), "malformed decision: idd: Extra inputs are not permitted"),
+    (({"decision": "approve", "id": 1},), "malformed decision: id: "),
+    (({"decision": "modify", "args": "x"},), "malformed decision: args: "),
+    (({"decision": "approve", "note": "x" * 1_000_000, "bye": 1},), "malformed decision: bye: "),
+    (({"x" * 1_000_000: 1},), "malformed decision: "),
+    # a decision, but not one that can be taken
+    (({"id": "a7", "decision": "approve"},), "there is no approval 'a7'; pending: a1"),
+    (({"id": "a1", "decision": "modify"},), "a `modify` needs the new arguments"),
+    (({"id": "a1", "decision": "modify", "args": {"path": "../x", "content": ""}},), "policy refuses"),
+]
+
+
+async def test_nonsense_signals_are_noted_and_ignored_and_the_run_goes_on(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    for payload, _ in NONSENSE:
+        await place.signal(run, *payload)
+    ignored = (await place.client.desk(run)).ignored
+    assert len(ignored) == len(NONSENSE)
+    for note, (payload, message) in zip(ignored, NONSENSE, strict=True):
+        assert message in note.reason, str(payload)[:100]
+        assert len(note.reason) <= 500
+    await place.signal(run, {"decision": "approve"})
+    assert (await place.client.result(run)).output == "Done."
+
+
+async def test_signals_that_are_not_even_json_do_not_stop_the_run(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    broken = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b'{"decision": "appr'))
+    await place.signal(run, broken)
+    await place.decide(run)
+    assert (await place.client.result(run)).output == "Done."
+
+
+async def test_nonsense_updates_are_refused_and_the_run_goes_on(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    handle = place.client.temporal.get_workflow_handle(run)
+    before = (await handle.describe()).history_length
+    for payload, _ in NONSENSE:
+        with pytest.raises(WorkflowUpdateFailedError):
+            await handle.execute_update(DECIDE_UPDATE, args=payload)
+    assert (await handle.describe()).history_length == before
+    await place.decide(run)
+    assert (await place.client.result(run)).output == "Done."
+
+
+async def test_the_id_may_be_left_out_while_exactly_one_is_pending(place: Place) -> None:
+    main = scripted([writes("/a.txt"), writes("/b.txt")], "Done.")
+    place.worker("main", main, toolsets=FILES)
+    run = await place.start("main")
+    first, second = await place.pending(run, 2)
+    with pytest.raises(DecisionRefused, match=r"say which approval: 2 are pending \(a1, a2\)"):
+        await place.decide(run)
+    await place.decide(run, id=second.id)
+    taken = await place.decide(run)
+    assert taken.id == first.id
+    await place.client.result(run)
+
+
+async def test_a_second_decision_is_told_who_decided_and_when(place: Place) -> None:
+    main = scripted([writes("/a.txt"), writes("/b.txt")], "Done.")
+    place.worker("main", main, toolsets=FILES)
+    run = await place.start("main")
+    await place.pending(run, 2)
+    taken = await place.decide(run, "reject", id="a1", by="ada")
+    assert taken.verdict is not None
+    when = taken.verdict.at.isoformat(timespec="seconds")
+    with pytest.raises(DecisionRefused) as refused:
+        await place.decide(run, id="a1", by="bob")
+    assert str(refused.value) == f"approval 'a1' was already decided: reject by ada at {when}"
+    with pytest.raises(DecisionRefused, match="there is no approval 'a9'; pending: a2"):
+        await place.decide(run, id="a9")
+    await place.decide(run, id="a2")
+    await place.client.result(run)
+
+
+async def test_a_decision_for_an_unknown_run_is_a_mistake_of_the_person_who_sent_it(place: Place) -> None:
+    with pytest.raises(UsageError, match="there is no run 'nobody'"):
+        await place.decide("nobody", id="a1")
+
+
+async def test_internal_signals_with_nonsense_do_not_stop_anybody(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    temporal = place.client.temporal
+    payloads: list[list[Any]] = [["x"], [{}], [None], [], [{}, {}]]
+    doors = [(REQUEST_APPROVAL_SIGNAL, run), (WITHDRAW_APPROVALS_SIGNAL, run), (DELIVER_DECISION_SIGNAL, f"{run}/main")]
+    for name, target in doors:
+        for payload in payloads:
+            await temporal.get_workflow_handle(target).signal(name, args=payload)
+    await temporal.get_workflow_handle(f"{run}/main").signal("no_such_signal", "x")
+    await place.decide(run)
+    assert (await place.client.result(run)).output == "Done."
+
+
+async def test_a_decision_for_an_invocation_that_has_ended_is_refused_or_noted(place: Place) -> None:
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("child", scripted(writes("/child.txt"), "Never."), toolsets=FILES)
+    main = scripted([call("child", input="go"), writes("/main.txt")], "Done.")
+    place.worker("main", main, toolsets={**FILES, **calls("child")})
+    run = await place.start("main")
+    waiting = {one.request.worker: one.id for one in await place.pending(run, 2)}
+    await place.client.temporal.get_workflow_handle(f"{run}/main/child-1").cancel()
+    await place.pending_is(run, waiting["main"])
+    with pytest.raises(DecisionRefused, match="is no longer needed: its worker has stopped"):
+        await place.decide(run, id=waiting["child"])
+    await place.signal(run, {"id": waiting["child"], "decision": "approve"})
+    await place.decide(run, id=waiting["main"])
+    await place.client.result(run)
+    assert told(main, "child") == ["worker 'child' failed: it was cancelled"]
+    assert not (place.folder / "child.txt").exists()
+
+
+async def test_a_decision_for_an_invocation_that_was_terminated_is_noted(place: Place) -> None:
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("child", scripted(writes("/child.txt"), "Never."), toolsets=FILES)
+    main = scripted([call("child", input="go"), writes("/main.txt")], "Done.")
+    place.worker("main", main, toolsets={**FILES, **calls("child")})
+    run = await place.start("main")
+    waiting = {one.request.worker: one.id for one in await place.pending(run, 2)}
+    await place.client.temporal.get_workflow_handle(f"{run}/main/child-1").terminate()
+    await place.decide(run, id=waiting["child"])
+    await place.decide(run, id=waiting["main"])
+    await place.client.result(run)
+    assert f"the worker that asked '{waiting['child']}' has ended" in {
+        note.reason for note in (await place.client.desk(run)).ignored
+    }
+
+
+async def test_cancelling_a_run_that_waits_ends_it_and_leaves_nothing_pending(place: Place) -> None:
+    run, _ = await parked(place, [writes("/a.txt"), writes("/b.txt")], "Never.")
+    await place.client.cancel(run)
+    with pytest.raises(RunCancelled):
+        await place.client.result(run)
+    assert await place.client.approvals(run) == []
+    assert {node.status for node in (await place.client.view(run)).ordered} == {"cancelled"}
+    assert not (place.folder / "a.txt").exists()

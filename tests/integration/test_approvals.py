@@ -1,0 +1,193 @@
+"""Decisions: approve, reject, modify, remember; what the model is told and what is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import calls, told
+
+FILES: dict[str, Any] = {"filesystem": {}}
+
+
+def writes(path: str = "/a.txt", content: str = "hi") -> Call:
+    return call("write_file", path=path, content=content)
+
+
+async def parked(place: Place, *turns: Any) -> tuple[str, ScriptedModel]:
+    """A run of a worker that plays these turns, waiting for its first approval."""
+    main = scripted(*turns)
+    place.worker("main", main, toolsets=FILES)
+    run = await place.start("main")
+    await place.pending(run)
+    return run, main
+
+
+@pytest.mark.parametrize("door", ["signal", "update"])
+async def test_an_approved_call_is_carried_out(place: Place, door: str) -> None:
+    run, main = await parked(place, writes(), "Done.")
+    assert not (place.folder / "a.txt").exists()
+    if door == "signal":
+        await place.signal(run, {"id": "a1", "decision": "approve", "by": "ada"})
+    else:
+        taken = await place.decide(run, id="a1", by="ada")
+        assert taken.verdict is not None
+        assert (taken.verdict.by, taken.verdict.door) == ("ada", "update")
+    assert (await place.client.result(run)).output == "Done."
+    assert (place.folder / "a.txt").read_text() == "hi"
+    assert told(main, "write_file") == ["Wrote /a.txt (2 bytes, new file)."]
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        ({"note": "not today", "by": "ada"}, "Rejected by ada: not today"),
+        ({"note": "not today"}, "Rejected by a person: not today"),
+        ({"by": "ada"}, "Rejected by ada"),
+        ({}, "Rejected by a person"),
+    ],
+)
+async def test_a_rejection_is_told_to_the_model_and_nothing_is_written(
+    place: Place, decision: dict[str, str], expected: str
+) -> None:
+    run, main = await parked(place, writes(), "Pity.")
+    await place.decide(run, "reject", **decision)
+    assert (await place.client.result(run)).output == "Pity."
+    assert told(main, "write_file") == [expected]
+    assert not (place.folder / "a.txt").exists()
+
+
+async def test_modified_arguments_are_the_ones_that_are_used(place: Place) -> None:
+    run, main = await parked(place, writes(), "Done.")
+    await place.decide(run, "modify", args={"path": "/b.txt", "content": "better"})
+    await place.client.result(run)
+    assert (place.folder / "b.txt").read_text() == "better"
+    assert not (place.folder / "a.txt").exists()
+    assert told(main, "write_file") == ["Wrote /b.txt (6 bytes, new file)."]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"path": "/../out.txt", "content": ""}, "policy refuses the new arguments: '/../out.txt' contains '..'"),
+        ({"path": "/closed/x.txt", "content": ""}, "policy refuses the new arguments: '/closed/x.txt' is outside"),
+        ({"path": "/open/x.txt"}, "the new arguments are not valid: 'content' is a required property"),
+        ({"path": "/open/x.txt", "content": "", "mode": 7}, "the new arguments are not valid: Additional properties"),
+        (None, "a `modify` needs the new arguments in `args`"),
+    ],
+)
+async def test_a_change_that_policy_or_schema_refuses_is_refused_before_anything_is_written(
+    place: Place, args: dict[str, Any] | None, message: str
+) -> None:
+    main = scripted(writes("/open/a.txt"), "Done.")
+    place.worker("main", main, toolsets=FILES, sandbox={"restrict": "/open"})
+    run = await place.start("main")
+    await place.pending(run)
+    with pytest.raises(DecisionRefused) as refused:
+        await place.decide(run, "modify", args=args)
+    assert message in str(refused.value)
+    assert len(await place.pending(run)) == 1
+    await place.decide(run)
+    await place.client.result(run)
+    assert [str(path.relative_to(place.folder)) for path in place.folder.rglob("*.txt")] == ["open/a.txt"]
+
+
+async def test_a_changed_delegation_is_judged_again_from_the_start(place: Place) -> None:
+    main = scripted(call("worker_call", worker_name="one", input_data="go"), "Done.")
+    place.worker("one", scripted("1"))
+    place.worker("main", main, toolsets={"delegation": {"allow_workers": ["one"]}})
+    run = await place.start("main")
+    await place.pending(run)
+    await place.decide(run, "modify", args={"worker_name": "main", "input_data": "go"})
+    await place.client.result(run)
+    assert told(main, "worker_call") == ["worker 'main' may not call 'main'; it may call 'one'"]
+
+
+async def test_an_approval_shows_the_call_and_what_it_would_change(place: Place) -> None:
+    place.write("a.txt", "old\n")
+    run, _ = await parked(place, writes(content="new\n"), "Done.")
+    (one,) = await place.pending(run)
+    request = one.request
+    assert (one.id, request.tool, request.path, request.worker) == ("a1", "write_file", "main", "main")
+    assert request.args == {"path": "/a.txt", "content": "new\n"}
+    assert [use.name for use in request.capabilities] == ["sandbox.write"]
+    assert request.diff is not None
+    assert "-old\n+new\n" in request.diff
+    assert request.reason == "sandbox.write needs approval"
+    await place.decide(run)
+    await place.client.result(run)
+
+
+async def test_an_edit_that_cannot_work_asks_nobody(place: Place) -> None:
+    place.write("a.txt", "old\n")
+    main = scripted(call("edit_file", path="/a.txt", old_text="absent", new_text="x"), "Sorry.")
+    place.worker("main", main, toolsets=FILES)
+    run = await place.start("main")
+    await place.client.result(run)
+    assert "does not occur in '/a.txt'" in told(main, "edit_file")[0]
+    assert (await place.client.desk(run)).approvals == ()
+
+
+async def test_a_remembered_approval_answers_the_identical_call_of_a_child(place: Place) -> None:
+    child = scripted(Call("write_file", {"content": "hi", "path": "/a.txt"}), "Written again.")
+    place.worker("child", child, toolsets=FILES)
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    main = scripted(writes(), call("child", input="go"), "Done.")
+    place.worker("main", main, toolsets={**FILES, **calls("child")})
+    run = await place.start("main")
+    await place.pending(run)
+    await place.decide(run, remember="session", by="ada")
+    assert (await place.client.result(run)).output == "Done."
+    assert child.requests[-1].results("write_file")[0].ok
+    first, second = (await place.client.desk(run)).approvals
+    assert first.verdict is not None
+    assert second.verdict is not None
+    assert (first.verdict.door, second.verdict.door, second.verdict.by) == ("update", "grant", "ada")
+
+
+async def test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another(place: Place) -> None:
+    run, main = await parked(place, writes(), writes(), writes("/b.txt"), "Done.")
+    await place.decide(run, "reject", remember="session", note="never", by="ada")
+    (other,) = await place.pending(run)
+    assert other.request.args["path"] == "/b.txt"
+    await place.decide(run)
+    await place.client.result(run)
+    assert told(main, "write_file")[:2] == ["Rejected by ada: never"] * 2
+    assert (place.folder / "b.txt").exists()
+    assert not (place.folder / "a.txt").exists()
+
+
+async def test_all_approvals_of_a_turn_are_pending_together_while_its_other_tools_go_on(place: Place) -> None:
+    place.write("notes.txt", "read me")
+    turn = [writes("/a.txt"), call("read_file", path="/notes.txt"), writes("/b.txt"), writes("/c.txt")]
+    main = scripted(turn, "Done.")
+    place.worker("main", main, toolsets=FILES)
+    run = await place.start("main")
+    waiting = await place.pending(run, 3)
+    assert {one.request.args["path"] for one in waiting} == {"/a.txt", "/b.txt", "/c.txt"}
+    await place.completed(run, "read /notes.txt")
+    for one in reversed(waiting):
+        await place.decide(run, id=one.id)
+    await place.client.result(run)
+    assert len(told(main, "write_file")) == 3
+
+
+async def test_of_two_decisions_at_once_exactly_one_wins(place: Place) -> None:
+    run, main = await parked(place, writes(), "Done.")
+    answers = await asyncio.gather(
+        place.decide(run, id="a1", by="ada"),
+        place.decide(run, "reject", id="a1", by="bob"),
+        return_exceptions=True,
+    )
+    refused = [answer for answer in answers if isinstance(answer, DecisionRefused)]
+    assert len(refused) == 1
+    await place.client.result(run)
+    winner = "bob" if isinstance(answers[0], DecisionRefused) else "ada"
+    assert f"by {winner} at " in str(refused[0])
+    assert (place.folder / "a.txt").exists() is (winner == "ada")
+    assert told(main, "write_file")[0].startswith("Wrote" if winner == "ada" else "Rejected by bob")

@@ -1,0 +1,202 @@
+"""Attachments: which are accepted, what the callee's model gets, and where their bytes never are."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import random
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelMessage
+
+from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.errors import AttachmentRefusal
+from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.snapshots import snapshot_host_files
+from llm_do_temporal.testing import ScriptedModel, call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls, calls_any, told
+
+PDF = b"%PDF-1.7\n" + random.Random(7).randbytes(2_000)
+
+
+def deck(place: Place, name: str = "pipeline/deck.pdf", data: bytes = PDF) -> None:
+    """Put a deck into the workshop."""
+    path = place.folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def received(model: ScriptedModel) -> list[tuple[str, str]]:
+    """Media type and sha256 of the files in the model's first request."""
+    return [(one.media_type, hashlib.sha256(one.data).hexdigest()) for one in model.requests[0].attachments]
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+async def test_twelve_megabytes_reach_the_model_whole_and_no_history_at_all(place: Place) -> None:
+    data = b"%PDF-1.7\n" + random.Random(1).randbytes(12_000_000)
+    deck(place, data=data)
+    child = scripted("Read it.", "Never.")
+    place.worker("reader", child)
+    place.worker(
+        "main", scripted(call("reader", input="go", attachments=["pipeline/deck.pdf"]), "Ok."), toolsets=calls("reader")
+    )
+    run = await place.start("main", mode=ALL)
+    await place.client.result(run)
+    assert received(child) == [("application/pdf", sha256(data))]
+    # A slice whose base64 is a part of the whole file's: it starts and ends at a multiple of three bytes.
+    piece = data[6_000_000:6_000_060]
+    texts = {piece, base64.b64encode(piece), base64.urlsafe_b64encode(piece)}
+    for history in await place.histories():
+        events = b"".join(event.SerializeToString() for event in history.events)
+        assert len(events) < 100_000
+        assert not any(text in events for text in texts)
+    assert sha256(data).encode() in events_of(await place.histories())
+
+
+def events_of(histories: list[Any]) -> bytes:
+    return b"".join(event.SerializeToString() for history in histories for event in history.events)
+
+
+async def test_a_file_replaced_after_the_snapshot_changes_nothing(place: Place) -> None:
+    deck(place)
+    child = scripted("Read it.")
+    place.worker("reader", child)
+    main = scripted(call("reader", input="go", attachments=["/pipeline/deck.pdf"]), "Ok.")
+    place.worker("main", main, toolsets=calls("reader"))
+    run = await place.start("main")
+    # The call has been checked and waits for a person: now the file changes, and then it is gone.
+    await place.pending(run)
+    deck(place, data=b"%PDF-1.7\nforged")
+    (place.folder / "pipeline/deck.pdf").unlink()
+    await place.decide(run)
+    await place.client.result(run)
+    assert received(child) == [("application/pdf", sha256(PDF))]
+
+
+async def test_a_file_replaced_between_two_calls_is_another_file(place: Place) -> None:
+    deck(place)
+    other = PDF + b"more"
+
+    def replace(_: list[ModelMessage]) -> Any:
+        deck(place, data=other)
+        return call("reader", input="again", attachments=["pipeline/deck.pdf"])
+
+    child = scripted("Read it.")
+    place.worker("reader", child)
+    main = scripted(call("reader", input="go", attachments=["pipeline/deck.pdf"]), replace, "Ok.")
+    place.worker("main", main, toolsets=calls("reader"))
+    await place.run("main", mode=ALL)
+    digests = [sha256(file.data) for seen in child.requests for file in seen.attachments]
+    assert digests == [sha256(PDF), sha256(other)]
+
+
+async def test_the_generic_face_hands_over_attachments_too_and_text_arrives_as_text(place: Place) -> None:
+    deck(place)
+    place.write("notes.md", "# Ärger\n")
+    child = scripted("Read it.")
+    place.worker("reader", child)
+    given = {"worker_name": "reader", "input_data": {"about": "both"}, "attachments": ["pipeline/deck.pdf", "notes.md"]}
+    place.worker("main", scripted(call("worker_call", **given), "Ok."), toolsets=calls_any("reader"))
+    await place.run("main", mode=ALL)
+    assert received(child) == [("application/pdf", sha256(PDF))]
+    assert "# Ärger" in child.requests[0].prompt
+    assert "/pipeline/deck.pdf (application/pdf" in child.requests[0].prompt
+
+
+@pytest.mark.parametrize(
+    ("attachments", "policy", "message"),
+    [
+        # not there, or not a file
+        (["/missing.pdf"], {}, "'/missing.pdf' does not exist"),
+        (["/pipeline"], {}, "'/pipeline' is a folder, not a file"),
+        (["/empty.pdf"], {}, "'/empty.pdf' is empty"),
+        # outside
+        (["../deck.pdf"], {}, "contains '..'"),
+        (["/etc/passwd"], {}, "'/etc/passwd' does not exist"),
+        (["/link.pdf"], {}, "leads out of this worker's files"),
+        # suffixes, without regard to case
+        (["/notes.md"], {"allowed_suffixes": [".pdf"]}, "worker 'reader' does not accept; accepted: .pdf"),
+        (["/NOTES.MD"], {"denied_suffixes": [".md"]}, "'/NOTES.MD' has a suffix that worker 'reader' denies: .md"),
+        # number and size
+        (["/notes.md", "/pipeline/deck.pdf"], {"max_attachments": 1}, "2 files attached, but worker 'reader' accepts"),
+        (["/notes.md"], {"max_attachments": 0}, "1 file attached, but worker 'reader' accepts at most 0"),
+        (["/pipeline/deck.pdf"], {"max_total_bytes": 2000}, "at most 2000 are accepted"),
+        (["/pipeline/deck.pdf"] * 2, {"max_total_bytes": 3000}, "at most 3000 are accepted"),
+    ],
+)
+async def test_an_attachment_that_is_not_accepted_is_named_and_no_child_starts(
+    place: Place, attachments: list[str], policy: dict[str, Any], message: str
+) -> None:
+    deck(place)
+    for name in ("notes.md", "NOTES.MD"):
+        place.write(name, "# Notes\n")
+    place.write("empty.pdf", "")
+    outside = place.folder.parent / "outside.pdf"
+    outside.write_bytes(PDF)
+    (place.folder / "link.pdf").symlink_to(outside)
+    main = scripted(call("worker_call", worker_name="reader", input_data="go", attachments=attachments), "Alone.")
+    place.worker("reader", scripted(), attachment_policy=policy)
+    place.worker("main", main, toolsets=calls_any("reader"))
+    run = await place.start("main", mode=ALL)
+    await place.client.result(run)
+    (answer,) = told(main, "worker_call")
+    assert message in answer
+    assert str(place.folder) not in answer
+    assert len((await place.client.view(run)).nodes) == 1
+
+
+async def test_the_callers_policy_counts_as_well_as_the_callees(place: Place) -> None:
+    deck(place)
+    main = scripted(call("reader", input="go", attachments=["pipeline/deck.pdf"]), "Alone.")
+    place.worker("reader", scripted())
+    place.worker("main", main, toolsets=calls("reader"), attachment_policy={"denied_suffixes": [".pdf"]})
+    await place.run("main", mode=ALL)
+    assert "has a suffix that worker 'main' denies: .pdf" in told(main, "reader")[0]
+
+
+async def test_a_capital_suffix_is_the_same_suffix(place: Place) -> None:
+    deck(place, "DECK.PDF")
+    child = scripted("Read it.")
+    place.worker("reader", child, attachment_policy={"allowed_suffixes": [".pdf"]})
+    place.worker(
+        "main", scripted(call("reader", input="go", attachments=["DECK.PDF"]), "Ok."), toolsets=calls("reader")
+    )
+    await place.run("main", mode=ALL)
+    assert received(child) == [("application/pdf", sha256(PDF))]
+
+
+async def test_the_same_file_twice_arrives_twice(place: Place) -> None:
+    deck(place)
+    child = scripted("Read them.")
+    place.worker("reader", child)
+    main = scripted(call("reader", input="go", attachments=["pipeline/deck.pdf", "/pipeline/./deck.pdf"]), "Ok.")
+    place.worker("main", main, toolsets=calls("reader"))
+    await place.run("main", mode=ALL)
+    assert received(child) == [("application/pdf", sha256(PDF))] * 2
+
+
+def host_files(place: Place, *names: str) -> tuple[Attachment, ...]:
+    """Files of the person who starts a run, as the command line takes them."""
+    paths = [place.folder.parent / name for name in names]
+    for path in paths:
+        path.write_bytes(PDF)
+    return snapshot_host_files(paths, LocalBlobStore(blob_folder(place.folder)), 20_000_000)
+
+
+async def test_files_given_at_the_start_reach_the_entry_worker(place: Place) -> None:
+    main = scripted("Read it.")
+    place.worker("main", main)
+    await place.run("main", attachments=host_files(place, "mine.pdf"))
+    assert received(main) == [("application/pdf", sha256(PDF))]
+    assert "mine.pdf" in main.requests[0].prompt
+
+
+async def test_files_given_at_the_start_are_judged_by_the_entry_workers_policy(place: Place) -> None:
+    place.worker("main", scripted("Never."), attachment_policy={"max_attachments": 1})
+    with pytest.raises(AttachmentRefusal, match="2 files attached, but worker 'main' accepts at most 1"):
+        await place.run("main", attachments=host_files(place, "one.pdf", "two.pdf"))

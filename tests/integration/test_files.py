@@ -1,0 +1,132 @@
+"""The file tools through a worker: what they do, and that every refusal is a result for the model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_approvals import FILES, writes
+from tests.integration.test_delegation import ALL, calls, told
+
+
+async def played(place: Place, *turn: Call, **keys: Any) -> ScriptedModel:
+    """A finished run of a worker that makes these calls, one a turn."""
+    main = scripted(*turn, "Done.")
+    place.worker("main", main, toolsets=FILES, **keys)
+    assert (await place.run("main", mode=ALL)).output == "Done."
+    return main
+
+
+async def test_a_worker_writes_reads_edits_and_lists(place: Place) -> None:
+    main = await played(
+        place,
+        call("write_file", path="notes/todo.md", content="- buy milk\n- sleep\n"),
+        call("edit_file", path="/notes/todo.md", old_text="milk", new_text="bread"),
+        call("read_file", path="notes/todo.md"),
+        call("read_file", path="notes/todo.md", offset=2, max_chars=9),
+        call("list_files", path="/notes", pattern="*.md"),
+    )
+    assert (place.folder / "notes/todo.md").read_text() == "- buy bread\n- sleep\n"
+    (whole, part) = [result.data for result in main.requests[-1].results("read_file")]
+    assert whole == {"content": "- buy bread\n- sleep\n", "truncated": False, "total_chars": 20}
+    assert part == {"content": "buy bread", "truncated": True, "total_chars": 20}
+    (listing,) = [result.data for result in main.requests[-1].results("list_files")]
+    assert listing == {"files": [{"path": "/notes/todo.md", "bytes": 20}], "truncated": False}
+
+
+READ_ONLY = {"sandbox": {"readonly": True}}
+ONLY_SRC = {"sandbox": {"restrict": "/src"}}
+ONLY_TEXT = {"sandbox": {"suffixes": [".txt"], "max_file_bytes": 10}}
+NAMED = {"sandbox": {"paths": {"input": {"root": "src", "mode": "ro"}, "output": {"root": "out", "mode": "rw"}}}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "tool", "args", "message"),
+    [
+        # out of the tree
+        ({}, "read_file", {"path": "../secret"}, "contains '..'"),
+        ({}, "read_file", {"path": "/src/../../secret"}, "contains '..'"),
+        ({}, "read_file", {"path": "/etc/passwd"}, "'/etc/passwd' does not exist"),
+        ({}, "read_file", {"path": "/link-out/secret.txt"}, "leads out of this worker's files"),
+        ({}, "write_file", {"path": "/link-out/new.txt", "content": "x"}, "leads out of this worker's files"),
+        # what is not a text file
+        ({}, "read_file", {"path": "/missing.txt"}, "does not exist"),
+        ({}, "read_file", {"path": "/src"}, "is a folder"),
+        ({}, "read_file", {"path": "/image.png"}, "is not UTF-8 text"),
+        ({}, "write_file", {"path": "/src", "content": "x"}, "is a folder"),
+        ({}, "edit_file", {"path": "/src/app.txt", "old_text": "absent", "new_text": "x"}, "does not occur"),
+        ({}, "list_files", {"path": "/missing"}, "does not exist"),
+        # read-only
+        (READ_ONLY, "write_file", {"path": "/a.txt", "content": "x"}, "'/a.txt' is read-only"),
+        (READ_ONLY, "edit_file", {"path": "/src/app.txt", "old_text": "a", "new_text": "b"}, "is read-only"),
+        # restricted to a subtree, which keeps its name
+        (ONLY_SRC, "read_file", {"path": "/other.txt"}, "it can reach /src (read-write)"),
+        (ONLY_SRC, "read_file", {"path": "/app.txt"}, "is outside this worker's files"),
+        # suffixes and sizes
+        (ONLY_TEXT, "read_file", {"path": "/image.png"}, "has a suffix that is not allowed here; allowed: .txt"),
+        (ONLY_TEXT, "write_file", {"path": "/a.md", "content": "x"}, "has a suffix that is not allowed here"),
+        (ONLY_TEXT, "write_file", {"path": "/a.txt", "content": "x" * 11}, "has 11 bytes; the limit here is 10"),
+        (ONLY_TEXT, "read_file", {"path": "/src/app.txt"}, "the limit here is 10"),
+        # named folders
+        (NAMED, "read_file", {"path": "src/app.txt"}, "it can reach /input (read-only), /output (read-write)"),
+        (NAMED, "write_file", {"path": "input:app.txt", "content": "x"}, "'/input/app.txt' is read-only"),
+    ],
+)
+async def test_a_refusal_is_a_result_for_the_model_and_nothing_changes(
+    place: Place, keys: dict[str, Any], tool: str, args: dict[str, Any], message: str
+) -> None:
+    place.write("src/app.txt", "an app, with text\n")
+    (place.folder / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    secret = place.folder.parent / "outside"
+    secret.mkdir()
+    (secret / "secret.txt").write_text("secret")
+    (place.folder / "link-out").symlink_to(secret)
+    before = sorted(os.walk(place.folder.parent / "outside")), (place.folder / "src/app.txt").read_text()
+    main = await played(place, Call(tool, args), **keys)
+    (answer,) = told(main, tool)
+    assert message in answer
+    assert str(place.folder) not in answer
+    assert (sorted(os.walk(place.folder.parent / "outside")), (place.folder / "src/app.txt").read_text()) == before
+
+
+async def test_a_restricted_worker_keeps_the_names_of_its_files(place: Place) -> None:
+    place.write("src/app.txt", "app")
+    main = await played(place, call("read_file", path="/src/app.txt"), call("list_files"), **ONLY_SRC)
+    assert main.requests[-1].results("read_file")[0].data["content"] == "app"
+    assert main.requests[-1].results("list_files")[0].data["files"] == [{"path": "/src/app.txt", "bytes": 3}]
+
+
+async def test_named_folders_have_three_spellings_and_only_the_writable_one_takes_files(place: Place) -> None:
+    place.write("src/app.txt", "app")
+    paths = ("input/app.txt", "/input/app.txt", "input:app.txt")
+    reads = [call("read_file", path=path) for path in paths]
+    main = await played(place, *reads, call("write_file", path="output:new/report.txt", content="ok"), **NAMED)
+    assert [result.data["content"] for result in main.requests[-1].results("read_file")] == ["app"] * 3
+    assert (place.folder / "out/new/report.txt").read_text() == "ok"
+
+
+async def test_without_a_workshop_sandbox_there_are_no_files(place: Place) -> None:
+    (place.folder / "workshop.yaml").write_text("name: bare\n", encoding="utf-8")
+    main = await played(place, call("read_file", path="workshop.yaml"), call("list_files"))
+    assert "this worker has no file access" in told(main, "read_file")[0]
+    assert "workshop.yaml" not in told(main, "list_files")[0].replace("to workshop.yaml", "")
+
+
+async def test_a_child_has_no_more_than_its_caller(place: Place) -> None:
+    place.write("src/app.txt", "app")
+    place.write("other.txt", "other")
+    child = scripted([call("read_file", path="/other.txt"), writes("/src/new.txt")], "Tried.")
+    greedy = scripted("Never.")
+    place.worker("child", child, toolsets=FILES)
+    place.worker("greedy", greedy, toolsets=FILES, sandbox={"readonly": False})
+    main = scripted([call("child", input="go"), call("greedy", input="go")], "Done.")
+    place.worker("main", main, toolsets=calls("child", "greedy"), sandbox={"restrict": "/src", "readonly": True})
+    await place.run("main", mode=ALL)
+    assert "is outside this worker's files" in told(child, "read_file")[0]
+    assert "is read-only" in told(child, "write_file")[0]
+    assert "a worker cannot make it writable" in told(main, "greedy")[0]
+    assert greedy.requests == []

@@ -1,0 +1,164 @@
+"""The shipped workshop through the real OpenAI client, against a server on this machine that can misbehave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
+from llm_do_temporal.testing import call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls, told
+from tests.integration.test_pitch_decks import install
+from tests.support.answers import Answer, Drop, Failure, Garbage, Script, rate_limited, unauthorized
+from tests.support.pitch_decks import received_pdfs
+from tests.support.provider import FakeProvider, Text, fixed, pitch_decks, tool_call
+
+MODEL = "openai-chat:gpt-test"
+ORCHESTRATOR_TURNS = 4
+
+
+@pytest.fixture
+def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Points the OpenAI client at a provider that lives as long as the test."""
+    started: list[FakeProvider] = []
+
+    def point(script: Script) -> FakeProvider:
+        provider = FakeProvider(script)
+        started.append(provider)
+        provider.__enter__()
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        return provider
+
+    yield point
+    for provider in started:
+        provider.close()
+
+
+def failing_first(script: Script, *faults: Answer) -> Script:
+    """The script, but the first requests of as many evaluators fail, each in its own way."""
+    left = deque(faults)
+    failed: set[str] = set()
+
+    def answer(request: dict[str, Any], number: int) -> Answer:
+        conversation = json.dumps(request["messages"])
+        is_evaluator = any(tool["function"]["name"] == "final_result" for tool in request.get("tools", []))
+        if left and is_evaluator and conversation not in failed:
+            failed.add(conversation)
+            return left.popleft()
+        return script(request, number)
+
+    return answer
+
+
+async def test_every_deck_is_evaluated_by_a_model_that_got_exactly_its_bytes(place: Place, point_at: Any) -> None:
+    decks = install(place)
+    provider: FakeProvider = point_at(pitch_decks())
+    result = await place.run("pitch_orchestrator", "evaluate every deck", mode=ALL, model=MODEL)
+    digests = {hashlib.sha256(path.read_bytes()).hexdigest() for path in (place.folder / "pipeline").glob("*.pdf")}
+    arrived = [received_pdfs(request.body) for request in provider.requests]
+    assert {hashlib.sha256(pdf).hexdigest() for pdfs in arrived for pdf in pdfs} == digests
+    written = {path.stem: path.read_text() for path in (place.folder / "evaluations").glob("*.md")}
+    assert sorted(written) == decks
+    assert all(sum(digest in text for digest in digests) == 1 for text in written.values())
+    assert f"Evaluated {len(decks)} of {len(decks)} decks" in str(result.output)
+    assert result.usage.requests == len(provider.requests) == ORCHESTRATOR_TURNS + len(decks)
+
+
+async def test_what_passes_by_itself_is_tried_again_and_no_answered_turn_is_asked_twice(
+    place: Place, point_at: Any
+) -> None:
+    decks = install(place)
+    faults = (rate_limited(0.1), Failure(500), Failure(503), Drop(), Garbage())
+    provider: FakeProvider = point_at(failing_first(pitch_decks(), *faults))
+    result = await place.run("pitch_orchestrator", "evaluate every deck", mode=ALL, model=MODEL)
+    assert f"Evaluated {len(decks)} of {len(decks)} decks" in str(result.output)
+    assert len(provider.requests) == ORCHESTRATOR_TURNS + len(decks) + len(faults)
+    assert result.usage.requests == ORCHESTRATOR_TURNS + len(decks)
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [
+        (unauthorized(), "Incorrect API key provided"),
+        (Failure(400, "This model takes no PDF.", code="unsupported_file"), "This model takes no PDF"),
+        (Failure(404, "The model `gpt-test` does not exist."), "does not exist"),
+    ],
+)
+async def test_what_no_second_try_can_mend_fails_the_run_at_once_and_says_why(
+    place: Place, point_at: Any, fault: Answer, cause: str
+) -> None:
+    provider: FakeProvider = point_at(fixed(fault, Text("Never.")))
+    place.worker("main", MODEL)
+    with pytest.raises(ModelFailed, match=cause):
+        await place.run("main")
+    assert len(provider.requests) == 1
+
+
+async def test_garbage_again_and_again_fails_the_run_after_three_tries(place: Place, point_at: Any) -> None:
+    provider: FakeProvider = point_at(fixed(Garbage(), Garbage(), Garbage(), Text("Never.")))
+    place.worker("main", MODEL)
+    with pytest.raises(ModelFailed):
+        await place.run("main")
+    assert len(provider.requests) == 3
+
+
+async def test_a_callee_whose_model_refuses_is_a_result_for_its_caller(place: Place, point_at: Any) -> None:
+    point_at(fixed(unauthorized()))
+    main = scripted(call("remote", input="go"), "Without it.")
+    place.worker("remote", MODEL)
+    place.worker("main", main, toolsets=calls("remote"))
+    assert (await place.run("main", mode=ALL)).output == "Without it."
+    assert "Incorrect API key provided" in told(main, "remote")[0]
+
+
+async def test_a_missing_key_fails_the_run_and_says_what_to_set(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ADMIN_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    place.worker("main", MODEL)
+    with pytest.raises(ModelFailed, match=f"model '{MODEL}' cannot be used") as failed:
+        await place.run("main")
+    assert "OPENAI_API_KEY" in str(failed.value)
+    assert "Set the provider's API key where the worker service runs" in str(failed.value.next_step)
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        ("nobody:gpt-test", ModelRefusal, "names the unknown provider 'nobody'"),
+        ("gpt-test", ModelRefusal, "names no provider"),
+        ("test:nobody-registered-this", ModelFailed, "nobody-registered-this"),
+        ("offline:no-such-script", LlmDoError, "no-such-script"),
+        ("openai-chat:", LlmDoError, ""),
+        (":", LlmDoError, ""),
+    ],
+)
+async def test_a_model_that_does_not_exist_fails_the_run_and_names_it(
+    place: Place, model: str, error: type[LlmDoError], message: str
+) -> None:
+    place.worker("main", model)
+    with pytest.raises(error, match=message):
+        await place.run("main")
+
+
+async def test_tools_and_structured_output_work_through_the_real_client(place: Place, point_at: Any) -> None:
+    schema = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
+    provider: FakeProvider = point_at(
+        fixed(
+            tool_call("list_files", path="/notes"),
+            tool_call("final_result", files="two"),
+            tool_call("final_result", files=2),
+        )
+    )
+    place.write("notes/a.md", "a")
+    place.write("notes/b.md", "b")
+    place.worker("main", MODEL, output_schema=schema, toolsets={"filesystem": {}})
+    assert (await place.run("main", mode=ALL)).output == {"files": 2}
+    assert "/notes/a.md" in json.dumps(provider.requests[1].body["messages"][-1])
+    assert "is not of type 'integer'" in json.dumps(provider.requests[2].body["messages"][-1])
