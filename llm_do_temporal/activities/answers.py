@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ThinkingPart, ToolCallPart
+from pydantic_ai.messages import ModelResponse, ModelResponsePart, ToolCallPart
 from pydantic_core import PydanticSerializationError
 
 from llm_do_temporal.errors import ModelFailed
@@ -57,16 +57,14 @@ def _is_whole(part: ModelResponsePart, whole: Collection[str]) -> bool:
 
 def _shortened(part: ModelResponsePart) -> ModelResponsePart:
     assert isinstance(part, ToolCallPart)
-    size = len(part.args_as_json_str().encode())
+    text = part.args if isinstance(part.args, str) else part.args_as_json_str()
+    size = len(text.encode())
     return replace(part, args={OVERSIZED: size}) if size > MAX_CALL_BYTES else part
 
 
 def _clean(part: ModelResponsePart) -> ModelResponsePart:
-    if isinstance(part, ToolCallPart):
-        return replace(part, args=_whole_characters(part.args))
-    if isinstance(part, TextPart | ThinkingPart):
-        return replace(part, content=_whole_characters(part.content))
-    return part
+    texts = {name: _whole_characters(getattr(part, name)) for name in ("args", "content") if hasattr(part, name)}
+    return replace(part, **texts)
 
 
 def _whole_characters(value: Any) -> Any:

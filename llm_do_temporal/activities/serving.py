@@ -44,6 +44,7 @@ from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 
 BLOB_SCHEME = "llmdo-blob:sha256/"
 _KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(?:API_)?(?:KEY|TOKEN)")
+MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
 """A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
 
@@ -194,7 +195,8 @@ async def _one_turn(model_id: str) -> AsyncGenerator[None]:
     except AgentRunError as error:
         _log.warning("model turn unusable: %s: %s", turn, error)
         if info.attempt < _MALFORMED_ANSWER_ATTEMPTS:
-            raise
+            # Under its own name Pydantic AI's retry policy would not try it again.
+            raise ApplicationError(str(error), type=MALFORMED_ANSWER) from error
         raise as_failure(ModelFailed(f"the model's answer could not be used: {error}")) from error
     except LlmDoError as error:
         raise as_failure(error) from error

@@ -15,6 +15,7 @@ from pydantic_ai.durable_exec.temporal import TemporalDurability
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.output import OutputContext
+from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityConfig
@@ -22,7 +23,7 @@ from temporalio.workflow import ActivityConfig
 from llm_do_temporal.activities.serving import BlobContent, build_model
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import AGENT_NAME
-from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT
+from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, MAX_VALUE_BYTES, TOO_LARGE
 
 TURN_TIMEOUT = timedelta(minutes=30)
 """Longest single attempt of a model turn; thinking models on long documents take many minutes."""
@@ -30,8 +31,6 @@ TOOL_RETRIES = 3
 """How often a model may correct the arguments of one call."""
 OUTPUT_RETRIES = 3
 """How often a model may correct its structured output."""
-MAX_CONVERSATION_BYTES = 1_900_000
-"""Temporal carries 2 MiB a value; tool schemas and settings travel beside the conversation."""
 
 
 class ChecksOutput(Protocol):
@@ -60,10 +59,11 @@ class ConversationLimit(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """See AbstractCapability. Raises BudgetExceeded."""
-        size = len(ModelMessagesTypeAdapter.dump_json(request_context.messages))
-        if size > MAX_CONVERSATION_BYTES:
+        messages = ModelMessagesTypeAdapter.dump_json(request_context.messages)
+        size = len(messages) + len(to_json(request_context.model_request_parameters))
+        if size > MAX_VALUE_BYTES:
             raise BudgetExceeded(
-                f"the conversation has grown to {size} bytes; at most {MAX_CONVERSATION_BYTES} can be sent",
+                f"the conversation has grown to {size} bytes; at most {MAX_VALUE_BYTES} can be sent",
                 next_step="Read files in smaller parts, or delegate parts of the work to other workers.",
             )
         return request_context
@@ -84,7 +84,11 @@ AGENT: Agent[object, Any] = Agent(
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 # Unlimited attempts: a provider that is down for an hour leaves a run that waits and goes on.
                 # What another attempt cannot mend is marked non-retryable where it is raised.
-                retry_policy=RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=2)),
+                retry_policy=RetryPolicy(
+                    initial_interval=timedelta(seconds=1),
+                    maximum_interval=timedelta(minutes=2),
+                    non_retryable_error_types=[TOO_LARGE],
+                ),
                 summary="LLM turn",
             )
         ),

@@ -23,8 +23,15 @@ HEARTBEAT_TIMEOUT = timedelta(seconds=5)
 """How long a killed worker service goes unnoticed; activities beat every second."""
 EFFECT_TIMEOUT = timedelta(minutes=5)
 """Longest single attempt of a file effect or a load; a slow network disk stays well below it."""
+MAX_VALUE_BYTES = 1_900_000
+"""The largest argument we send; Temporal carries 2 MiB, and tries for ever to send more."""
+TOO_LARGE = "PayloadsTooLarge"
+"""The SDK's name for a result that Temporal cannot carry; it is no smaller the next time."""
 _IDEMPOTENT = RetryPolicy(
-    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30), maximum_attempts=10
+    initial_interval=timedelta(seconds=1),
+    maximum_interval=timedelta(seconds=30),
+    maximum_attempts=10,
+    non_retryable_error_types=[TOO_LARGE],
 )
 
 

@@ -34,6 +34,7 @@ from llm_do_temporal.errors import (
     rebuild_error,
 )
 from llm_do_temporal.messages import Usage
+from llm_do_temporal.workflows.effects import TOO_LARGE
 
 AGENT_ERRORS = (AgentRunError, UserError, FailureError)
 
@@ -57,7 +58,11 @@ def explain_agent(error: BaseException) -> LlmDoError:
     if isinstance(error, LlmDoError):
         return error
     if isinstance(error, FailureError):
-        return explain(error)
+        found = explain(error)
+        # Tools explain their own failures; what is left can only come from a model turn.
+        if isinstance(found, EffectFailed):
+            return ModelFailed(f"the model turn failed: {found}", next_step=found.next_step)
+        return found
     if isinstance(error, UsageLimitExceeded):
         return BudgetExceeded(str(error))
     if isinstance(error, ModelAPIError):
@@ -88,6 +93,8 @@ def _rebuilt(failure: ApplicationError) -> LlmDoError:
     known = rebuild_error(failure.type, failure.message, _next_step(failure.details))
     if known is not None:
         return known
+    if failure.type == TOO_LARGE:
+        return EffectFailed("its result is larger than the 2 MiB that Temporal carries")
     return EffectFailed(f"{failure.type}: {failure.message}" if failure.type else failure.message)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
-from temporalio import workflow
 from temporalio.exceptions import FailureError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
@@ -83,6 +82,10 @@ class AsksDesk(Protocol):
         """The decision, however long it takes."""
         ...
 
+    def report(self, tool: GatedTool, error: Exception) -> None:
+        """Tell whoever runs the service that a tool broke."""
+        ...
+
 
 class Gate:
     """Carries one invocation's tool calls from judgement to effect."""
@@ -111,7 +114,7 @@ class Gate:
         except LlmDoError as error:
             raise ToolFailed(for_model(error)) from error
         except Exception as error:
-            workflow.logger.exception("tool %s broke", tool.name)
+            self._desk.report(tool, error)
             raise ToolFailed(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:500]) from error
 
     async def _cleared(self, tool: GatedTool, args: dict[str, Any]) -> tuple[Prepared, DecisionTaken | None]:
@@ -125,7 +128,7 @@ class Gate:
                 return prepared, change
             diff = await _explained(prepared.preview()) if prepared.preview else None
             reason = decide(self._settings.rules, self._settings.mode, tool.name, question.uses).reason
-            decision = await self._desk.ask(tool, question, diff=diff, reason=reason)
+            decision = await _explained(self._desk.ask(tool, question, diff=diff, reason=reason))
             answered.add(question.identity)
             if decision.decision is DecisionKind.REJECT:
                 raise ApprovalRefusal(_rejection(decision))

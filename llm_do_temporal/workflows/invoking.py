@@ -10,6 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError
 from temporalio.workflow import ParentClosePolicy
 
+from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import (
     INVOCATION_MEMO,
     WORKER_WORKFLOW,
@@ -17,21 +18,25 @@ from llm_do_temporal.messages import (
     InvocationResult,
     InvokeWorkerInput,
 )
-from llm_do_temporal.workflows.effects import await_op
+from llm_do_temporal.workflows.effects import MAX_VALUE_BYTES, await_op
 from llm_do_temporal.workflows.failures import explain
 
 _SUMMARY_CHARS = 200
+MAX_ID_CHARS = 900
+"""Temporal accepts ids of 1,000 bytes; ours are ASCII but for the run's own."""
 
 
 async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
-    """Run a worker to its end. Raises the error it ended with."""
+    """Run a worker to its end. Raises the error it ended with, or BudgetExceeded before it starts."""
+    workflow_id = f"{invocation.run}/{invocation.path}"
+    _check_sendable(invocation, workflow_id)
     memo = InvocationMemo(
         path=invocation.path, worker=invocation.worker.name, depth=invocation.depth, model=invocation.model
     )
     starting: Coroutine[Any, Any, workflow.ChildWorkflowHandle[Any, InvocationResult]] = workflow.start_child_workflow(
         WORKER_WORKFLOW,
         invocation,
-        id=f"{invocation.run}/{invocation.path}",
+        id=workflow_id,
         result_type=InvocationResult,
         memo={INVOCATION_MEMO: memo},
         parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
@@ -41,6 +46,19 @@ async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
         return await await_op(await await_op(asyncio.create_task(starting)))
     except ChildWorkflowError as error:
         raise explain(error) from error
+
+
+def _check_sendable(invocation: InvokeWorkerInput, workflow_id: str) -> None:
+    """What Temporal cannot start it does not refuse either: it tries for ever."""
+    name = invocation.worker.name
+    size = len(invocation.model_dump_json())
+    if size > MAX_VALUE_BYTES:
+        raise BudgetExceeded(
+            f"worker '{name}' would start with {size} bytes of instructions and input; at most {MAX_VALUE_BYTES} fit",
+            next_step="Shorten its instructions, or hand over files as attachments.",
+        )
+    if len(workflow_id) > MAX_ID_CHARS:
+        raise BudgetExceeded(f"worker '{name}' is too far down: its path has {len(invocation.path)} characters")
 
 
 def _first_line(invocation: InvokeWorkerInput) -> str:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from temporalio import workflow
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def read_signal(kind: type[M], payloads: tuple[Any, ...]) -> M | None:
-    """The message a signal carries first, or None for a signal that is not one of ours."""
+    """The one message a signal carries, or None for a signal that is not one of ours."""
     try:
-        return kind.model_validate(payloads[0] if payloads else None)
-    except ValidationError as error:
-        workflow.logger.warning("a signal that is not a %s was ignored: %s", kind.__name__, type(error).__name__)
+        (payload,) = payloads
+        return kind.model_validate(payload)
+    except ValueError as error:
+        workflow.logger.warning("a signal that is not one %s was ignored: %s", kind.__name__, type(error).__name__)
         return None

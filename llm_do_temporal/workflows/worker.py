@@ -158,6 +158,10 @@ class LlmDoWorker:
         workflow.set_current_details("")
         return self._answers.pop(key)
 
+    def report(self, tool: GatedTool, error: Exception) -> None:
+        """Log that a tool broke in a way that nobody thought of."""
+        workflow.logger.error("tool %s broke", tool.name, exc_info=error)
+
     @workflow.signal(name=DELIVER_DECISION_SIGNAL)
     def deliver_decision(self, *payloads: Any) -> None:
         """Take the desk's answer; one that nobody waits for is dropped."""

@@ -72,11 +72,11 @@ class Place:
         """Register a model under a name of this test's own, and return its id."""
         return register_model(f"{self.folder.parent.name}-{name}", model)
 
-    async def start(self, worker: str, prompt: str = "go", **more: object) -> str:
+    async def start(self, worker: str, prompt: str = "go", *, run: str | None = None, **more: object) -> str:
         """Start a run."""
-        run = await self.client.start(StartRunInput.model_validate({"worker": worker, "prompt": prompt, **more}))
-        self.started.append(run)
-        return run
+        request = StartRunInput.model_validate({"worker": worker, "prompt": prompt, **more})
+        self.started.append(await self.client.start(request, run=run))
+        return self.started[-1]
 
     async def start_raw(self, *payload: Any) -> str:
         """Start a run with whatever payload, as anybody with a Temporal client can."""
@@ -85,7 +85,7 @@ class Place:
         self.started.append(run)
         return run
 
-    async def run(self, worker: str, prompt: str = "go", **more: object) -> RunResult:
+    async def run(self, worker: str, prompt: str = "go", **more: Any) -> RunResult:
         """Start a run and wait for its result."""
         return await self.client.result(await self.start(worker, prompt, **more))
 
@@ -150,4 +150,9 @@ async def place(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Pl
         place = Place(folder, LlmDoClient(server.client, task_queue=settings.task_queue), settings.task_queue)
         yield place
         for history in await place.histories():
-            await build_replayer().replay_workflow(history)
+            try:
+                await build_replayer().replay_workflow(history)
+            except Exception:
+                for ev in history.events:
+                    print("DUMP", ev.event_id, ev.event_type, str(ev).replace(chr(10), " ")[:700])
+                raise

@@ -201,7 +201,7 @@ async def test_what_waits_can_be_seen_from_outside_while_it_waits_and_not_afterw
     await place.decide(run, id=second.id)
     await place.client.result(run)
     afterwards = await shown(place, run)
-    assert (afterwards["pending"], afterwards["waiting"]) == (0, [])
+    assert (afterwards["state"], afterwards["pending"], afterwards["waiting"]) == ("closed", 0, [])
 
 
 async def test_a_cancelled_run_shows_nothing_as_waiting(place: Place) -> None:

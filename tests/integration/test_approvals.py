@@ -64,11 +64,14 @@ async def test_a_rejection_is_told_to_the_model_and_nothing_is_written(
 
 async def test_modified_arguments_are_the_ones_that_are_used(place: Place) -> None:
     run, main = await parked(place, writes(), "Done.")
-    await place.decide(run, "modify", args={"path": "/b.txt", "content": "better"})
+    await place.decide(run, "modify", args={"path": "/b.txt", "content": "better"}, by="ada")
     await place.client.result(run)
     assert (place.folder / "b.txt").read_text() == "better"
     assert not (place.folder / "a.txt").exists()
-    assert told(main, "write_file") == ["Wrote /b.txt (6 bytes, new file)."]
+    (answer,) = told(main, "write_file")
+    assert answer.startswith("Wrote /b.txt (6 bytes, new file).")
+    assert "ada changed this call before it ran" in answer
+    assert 'It ran with: {"content":"better","path":"/b.txt"}' in answer
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from pydantic_ai.messages import ModelMessage
+from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.errors import AttachmentRefusal
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.snapshots import snapshot_host_files
-from llm_do_temporal.testing import ScriptedModel, call, scripted
+from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls, calls_any, told
 
@@ -51,14 +52,14 @@ async def test_twelve_megabytes_reach_the_model_whole_and_no_history_at_all(plac
     # A slice whose base64 is a part of the whole file's: it starts and ends at a multiple of three bytes.
     piece = data[6_000_000:6_000_060]
     texts = {piece, base64.b64encode(piece), base64.urlsafe_b64encode(piece)}
-    for history in await place.histories():
-        events = b"".join(event.SerializeToString() for event in history.events)
-        assert len(events) < 100_000
-        assert not any(text in events for text in texts)
-    assert sha256(data).encode() in events_of(await place.histories())
+    events = events_of(await place.histories())
+    assert not any(text in events for text in texts)
+    assert len(events) < 100_000
+    assert sha256(data).encode() in events
 
 
-def events_of(histories: list[Any]) -> bytes:
+def events_of(histories: list[WorkflowHistory]) -> bytes:
+    """Everything that these histories hold."""
     return b"".join(event.SerializeToString() for history in histories for event in history.events)
 
 
@@ -108,30 +109,27 @@ async def test_the_generic_face_hands_over_attachments_too_and_text_arrives_as_t
     assert "/pipeline/deck.pdf (application/pdf" in child.requests[0].prompt
 
 
-@pytest.mark.parametrize(
-    ("attachments", "policy", "message"),
-    [
-        # not there, or not a file
-        (["/missing.pdf"], {}, "'/missing.pdf' does not exist"),
-        (["/pipeline"], {}, "'/pipeline' is a folder, not a file"),
-        (["/empty.pdf"], {}, "'/empty.pdf' is empty"),
-        # outside
-        (["../deck.pdf"], {}, "contains '..'"),
-        (["/etc/passwd"], {}, "'/etc/passwd' does not exist"),
-        (["/link.pdf"], {}, "leads out of this worker's files"),
-        # suffixes, without regard to case
-        (["/notes.md"], {"allowed_suffixes": [".pdf"]}, "worker 'reader' does not accept; accepted: .pdf"),
-        (["/NOTES.MD"], {"denied_suffixes": [".md"]}, "'/NOTES.MD' has a suffix that worker 'reader' denies: .md"),
-        # number and size
-        (["/notes.md", "/pipeline/deck.pdf"], {"max_attachments": 1}, "2 files attached, but worker 'reader' accepts"),
-        (["/notes.md"], {"max_attachments": 0}, "1 file attached, but worker 'reader' accepts at most 0"),
-        (["/pipeline/deck.pdf"], {"max_total_bytes": 2000}, "at most 2000 are accepted"),
-        (["/pipeline/deck.pdf"] * 2, {"max_total_bytes": 3000}, "at most 3000 are accepted"),
-    ],
-)
-async def test_an_attachment_that_is_not_accepted_is_named_and_no_child_starts(
-    place: Place, attachments: list[str], policy: dict[str, Any], message: str
-) -> None:
+NOT_ACCEPTED: list[tuple[list[str], dict[str, Any], str]] = [
+    # not there, or not a file
+    (["/missing.pdf"], {}, "'/missing.pdf' does not exist"),
+    (["/pipeline"], {}, "'/pipeline' is a folder, not a file"),
+    (["/empty.pdf"], {}, "'/empty.pdf' is empty"),
+    # outside
+    (["../deck.pdf"], {}, "contains '..'"),
+    (["/etc/passwd"], {}, "'/etc/passwd' does not exist"),
+    (["/link.pdf"], {}, "leads out of this worker's files"),
+    # suffixes, without regard to case
+    (["/notes.md"], {"allowed_suffixes": [".pdf"]}, "worker '{reader}' does not accept; accepted: .pdf"),
+    (["/NOTES.MD"], {"denied_suffixes": [".md"]}, "'/NOTES.MD' has a suffix that worker '{reader}' denies: .md"),
+    # number and size
+    (["/notes.md", "/pipeline/deck.pdf"], {"max_attachments": 1}, "2 files attached, but worker '{reader}' accepts"),
+    (["/notes.md"], {"max_attachments": 0}, "1 file attached, but worker '{reader}' accepts at most 0"),
+    (["/pipeline/deck.pdf"], {"max_total_bytes": 2000}, "at most 2000 are accepted"),
+    (["/pipeline/deck.pdf"] * 2, {"max_total_bytes": 3000}, "at most 3000 are accepted"),
+]
+
+
+async def test_an_attachment_that_is_not_accepted_is_named_and_no_child_starts(place: Place) -> None:
     deck(place)
     for name in ("notes.md", "NOTES.MD"):
         place.write(name, "# Notes\n")
@@ -139,14 +137,18 @@ async def test_an_attachment_that_is_not_accepted_is_named_and_no_child_starts(
     outside = place.folder.parent / "outside.pdf"
     outside.write_bytes(PDF)
     (place.folder / "link.pdf").symlink_to(outside)
-    main = scripted(call("worker_call", worker_name="reader", input_data="go", attachments=attachments), "Alone.")
-    place.worker("reader", scripted(), attachment_policy=policy)
-    place.worker("main", main, toolsets=calls_any("reader"))
+    turn: list[Call] = []
+    for number, (attachments, policy, _) in enumerate(NOT_ACCEPTED):
+        place.worker(f"reader-{number}", scripted(), attachment_policy=policy)
+        turn.append(call("worker_call", worker_name=f"reader-{number}", input_data="go", attachments=attachments))
+    main = scripted(turn, "Alone.")
+    place.worker("main", main, toolsets=calls_any("*"), attachment_policy={"max_attachments": 9})
     run = await place.start("main", mode=ALL)
     await place.client.result(run)
-    (answer,) = told(main, "worker_call")
-    assert message in answer
-    assert str(place.folder) not in answer
+    answers = told(main, "worker_call")
+    for number, (answer, (attachments, _, message)) in enumerate(zip(answers, NOT_ACCEPTED, strict=True)):
+        assert message.format(reader=f"reader-{number}") in answer, attachments
+        assert str(place.folder) not in answer
     assert len((await place.client.view(run)).nodes) == 1
 
 

@@ -71,7 +71,7 @@ async def test_terminating_a_run_cancels_what_it_started(place: Place) -> None:
     place.worker("main", endless.model)
     run = await place.start("main")
     await endless.asked.wait()
-    await place.client.temporal.get_workflow_handle(run).terminate("enough")
+    await place.client.temporal.get_workflow_handle(run).terminate(reason="enough")
     with pytest.raises(RunCancelled, match="terminated: enough"):
         await place.client.result(run)
     await endless.dropped.wait()

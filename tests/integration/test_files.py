@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -38,59 +37,88 @@ async def test_a_worker_writes_reads_edits_and_lists(place: Place) -> None:
     assert listing == {"files": [{"path": "/notes/todo.md", "bytes": 20}], "truncated": False}
 
 
-READ_ONLY = {"sandbox": {"readonly": True}}
 ONLY_SRC = {"sandbox": {"restrict": "/src"}}
-ONLY_TEXT = {"sandbox": {"suffixes": [".txt"], "max_file_bytes": 10}}
 NAMED = {"sandbox": {"paths": {"input": {"root": "src", "mode": "ro"}, "output": {"root": "out", "mode": "rw"}}}}
 
 
 @pytest.mark.parametrize(
-    ("keys", "tool", "args", "message"),
+    ("keys", "refused"),
     [
-        # out of the tree
-        ({}, "read_file", {"path": "../secret"}, "contains '..'"),
-        ({}, "read_file", {"path": "/src/../../secret"}, "contains '..'"),
-        ({}, "read_file", {"path": "/etc/passwd"}, "'/etc/passwd' does not exist"),
-        ({}, "read_file", {"path": "/link-out/secret.txt"}, "leads out of this worker's files"),
-        ({}, "write_file", {"path": "/link-out/new.txt", "content": "x"}, "leads out of this worker's files"),
-        # what is not a text file
-        ({}, "read_file", {"path": "/missing.txt"}, "does not exist"),
-        ({}, "read_file", {"path": "/src"}, "is a folder"),
-        ({}, "read_file", {"path": "/image.png"}, "is not UTF-8 text"),
-        ({}, "write_file", {"path": "/src", "content": "x"}, "is a folder"),
-        ({}, "edit_file", {"path": "/src/app.txt", "old_text": "absent", "new_text": "x"}, "does not occur"),
-        ({}, "list_files", {"path": "/missing"}, "does not exist"),
-        # read-only
-        (READ_ONLY, "write_file", {"path": "/a.txt", "content": "x"}, "'/a.txt' is read-only"),
-        (READ_ONLY, "edit_file", {"path": "/src/app.txt", "old_text": "a", "new_text": "b"}, "is read-only"),
-        # restricted to a subtree, which keeps its name
-        (ONLY_SRC, "read_file", {"path": "/other.txt"}, "it can reach /src (read-write)"),
-        (ONLY_SRC, "read_file", {"path": "/app.txt"}, "is outside this worker's files"),
-        # suffixes and sizes
-        (ONLY_TEXT, "read_file", {"path": "/image.png"}, "has a suffix that is not allowed here; allowed: .txt"),
-        (ONLY_TEXT, "write_file", {"path": "/a.md", "content": "x"}, "has a suffix that is not allowed here"),
-        (ONLY_TEXT, "write_file", {"path": "/a.txt", "content": "x" * 11}, "has 11 bytes; the limit here is 10"),
-        (ONLY_TEXT, "read_file", {"path": "/src/app.txt"}, "the limit here is 10"),
-        # named folders
-        (NAMED, "read_file", {"path": "src/app.txt"}, "it can reach /input (read-only), /output (read-write)"),
-        (NAMED, "write_file", {"path": "input:app.txt", "content": "x"}, "'/input/app.txt' is read-only"),
+        (
+            {},
+            [
+                # out of the tree
+                (call("read_file", path="../secret"), "contains '..'"),
+                (call("read_file", path="/src/../../secret"), "contains '..'"),
+                (call("read_file", path="/etc/passwd"), "'/etc/passwd' does not exist"),
+                (call("read_file", path="/link-out/secret.txt"), "leads out of this worker's files"),
+                (call("write_file", path="/link-out/new.txt", content="x"), "leads out of this worker's files"),
+                # what is not a text file, or not there
+                (call("read_file", path="/missing.txt"), "does not exist"),
+                (call("read_file", path="/src"), "is a folder"),
+                (call("read_file", path="/image.png"), "is not UTF-8 text"),
+                (call("write_file", path="/src", content="x"), "is a folder"),
+                (call("edit_file", path="/src/app.txt", old_text="absent", new_text="x"), "does not occur"),
+                (call("list_files", path="/missing"), "does not exist"),
+            ],
+        ),
+        (
+            {"sandbox": {"readonly": True}},
+            [
+                (call("write_file", path="/a.txt", content="x"), "'/a.txt' is read-only"),
+                (call("edit_file", path="/src/app.txt", old_text="app", new_text="b"), "is read-only"),
+            ],
+        ),
+        (
+            ONLY_SRC,
+            [
+                (call("read_file", path="/other.txt"), "it can reach /src (read-write)"),
+                (call("read_file", path="/app.txt"), "is outside this worker's files"),
+            ],
+        ),
+        (
+            {"sandbox": {"suffixes": [".txt"], "max_file_bytes": 10}},
+            [
+                (call("read_file", path="/image.png"), "has a suffix that is not allowed here; allowed: .txt"),
+                (call("write_file", path="/a.md", content="x"), "has a suffix that is not allowed here"),
+                (call("write_file", path="/a.txt", content="x" * 11), "has 11 bytes; the limit here is 10"),
+                (call("read_file", path="/src/app.txt"), "the limit here is 10"),
+            ],
+        ),
+        (
+            NAMED,
+            [
+                (call("read_file", path="src/app.txt"), "it can reach /input (read-only), /output (read-write)"),
+                (call("write_file", path="input:app.txt", content="x"), "'/input/app.txt' is read-only"),
+            ],
+        ),
     ],
 )
-async def test_a_refusal_is_a_result_for_the_model_and_nothing_changes(
-    place: Place, keys: dict[str, Any], tool: str, args: dict[str, Any], message: str
+async def test_refusals_are_results_for_the_model_and_nothing_changes(
+    place: Place, keys: dict[str, Any], refused: list[tuple[Call, str]]
 ) -> None:
     place.write("src/app.txt", "an app, with text\n")
     (place.folder / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
-    secret = place.folder.parent / "outside"
-    secret.mkdir()
-    (secret / "secret.txt").write_text("secret")
-    (place.folder / "link-out").symlink_to(secret)
-    before = sorted(os.walk(place.folder.parent / "outside")), (place.folder / "src/app.txt").read_text()
-    main = await played(place, Call(tool, args), **keys)
-    (answer,) = told(main, tool)
-    assert message in answer
-    assert str(place.folder) not in answer
-    assert (sorted(os.walk(place.folder.parent / "outside")), (place.folder / "src/app.txt").read_text()) == before
+    outside = place.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("secret")
+    (place.folder / "link-out").symlink_to(outside)
+    main = scripted([one for one, _ in refused], "Done.")
+    place.worker("main", main, toolsets=FILES, **keys)
+    before = contents(place)
+    await place.run("main", mode=ALL)
+    answers = main.requests[-1].results("read_file", "write_file", "edit_file", "list_files")
+    for (one, message), answer in zip(refused, answers, strict=True):
+        assert message in answer.text, one
+        assert not answer.ok
+        assert str(place.folder) not in answer.text
+    assert contents(place) == before
+
+
+def contents(place: Place) -> dict[str, bytes]:
+    """Every file in the workshop and beside it, but for what the product keeps for itself."""
+    files = (path for path in place.folder.parent.rglob("*") if path.is_file() and ".llm-do" not in path.parts)
+    return {str(path): path.read_bytes() for path in files}
 
 
 async def test_a_restricted_worker_keeps_the_names_of_its_files(place: Place) -> None:
@@ -113,7 +141,7 @@ async def test_without_a_workshop_sandbox_there_are_no_files(place: Place) -> No
     (place.folder / "workshop.yaml").write_text("name: bare\n", encoding="utf-8")
     main = await played(place, call("read_file", path="workshop.yaml"), call("list_files"))
     assert "this worker has no file access" in told(main, "read_file")[0]
-    assert "workshop.yaml" not in told(main, "list_files")[0].replace("to workshop.yaml", "")
+    assert "this worker has no file access" in told(main, "list_files")[0]
 
 
 async def test_a_child_has_no_more_than_its_caller(place: Place) -> None:

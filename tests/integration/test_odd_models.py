@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from llm_do_temporal.activities.answers import MAX_ANSWER_BYTES, MAX_CALL_BYTES
-from llm_do_temporal.errors import BudgetExceeded, ModelFailed, UsageError
+from llm_do_temporal.errors import BudgetExceeded, EffectFailed, ModelFailed, UsageError
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls_any
@@ -47,45 +48,45 @@ class Sender(Model):
         return ModelResponse(parts=[TextPart("Understood.")])
 
 
-@pytest.mark.parametrize(
-    ("tool", "args", "expected"),
-    [
-        # a tool that is not there
-        ("rm_rf", {}, "Unknown tool name: 'rm_rf'"),
-        # arguments that are no object, or no JSON
-        ("write_file", '["/a.txt", "hi"]', "Input should be an object"),
-        ("write_file", '"/a.txt"', "Input should be an object"),
-        ("write_file", "{'path': '/a.txt'", "Invalid JSON"),
-        ("write_file", "", "'path' is a required property"),
-        # the wrong ones
-        ("write_file", {"path": "/a.txt"}, "'content' is a required property"),
-        ("write_file", {"path": 1, "content": "hi"}, "path: 1 is not of type 'string'"),
-        ("write_file", {"path": "/a.txt", "content": "hi", "mode": "x"}, "Additional properties are not allowed"),
-        # names that the loop itself uses
-        ("write_file", {"context": 1, "path": "/a.txt", "content": "hi"}, "Additional properties are not allowed"),
-        ("write_file", {"self": 1, "tool": 2, "args": 3}, "Additional properties are not allowed"),
-        # half characters, as JSON text and as a value
-        ("write_file", '{"path": "/a\\ud800.txt", "content": "hi"}', "Invalid JSON"),
-        ("write_file", {"path": "/a.txt", "content": "\ud800"}, "Wrote /a.txt"),
-        ("read_file", {"path": "/\ud800"}, "does not exist"),
-        # numbers and depth that Python itself refuses
-        ("read_file", '{"path": "/a.txt", "offset": ' + "9" * 5000 + "}", ""),
-        ("worker_call", '{"worker_name": "x", "input_data": ' + '{"a":' * 150 + "1" + "}" * 150 + "}", "no worker 'x'"),
-        ("worker_call", '{"worker_name": "x", "input_data": ' + '{"a":' * 900 + "1" + "}" * 900 + "}", "recursion"),
-        # NUL and other names that no file has
-        ("read_file", {"path": "/a\0b"}, "NUL"),
-        ("read_file", {"path": "x" * 5000}, "too long"),
-        ("read_file", {"path": "/a.txt", "offset": 10**18}, "does not exist"),
-        ("list_files", {"pattern": "[" * 300}, ""),
-    ],
-)
-async def test_a_strange_call_is_answered_and_the_run_goes_on(
-    place: Place, tool: str, args: Any, expected: str
-) -> None:
-    model = Sender(tool, args)
-    place.worker("main", model, toolsets={**FILES, **calls_any("*")})
-    assert (await place.run("main", mode=ALL)).output == "Understood."
-    assert expected in model.heard
+STRANGE: list[tuple[str, Any, str]] = [
+    # a tool that is not there
+    ("rm_rf", {}, "Unknown tool name: 'rm_rf'"),
+    # arguments that are no object, or no JSON
+    ("write_file", '["/a.txt", "hi"]', "Input should be an object"),
+    ("write_file", '"/a.txt"', "Input should be an object"),
+    ("write_file", "{'path': '/a.txt'", "Invalid JSON"),
+    ("write_file", "", "'path' is a required property"),
+    # the wrong ones
+    ("write_file", {"path": "/a.txt"}, "'content' is a required property"),
+    ("write_file", {"path": 1, "content": "hi"}, "path: 1 is not of type 'string'"),
+    ("write_file", {"path": "/a.txt", "content": "hi", "mode": "x"}, "Additional properties are not allowed"),
+    # names that the loop itself uses
+    ("write_file", {"context": 1, "path": "/a.txt", "content": "hi"}, "Additional properties are not allowed"),
+    ("write_file", {"self": 1, "tool": 2, "args": 3}, "Additional properties are not allowed"),
+    # half characters, as JSON text and as a value
+    ("write_file", '{"path": "/a\\ud800.txt", "content": "hi"}', "Invalid JSON"),
+    ("write_file", {"path": "/a.txt", "content": "\ud800"}, "Wrote /a.txt"),
+    ("read_file", {"path": "/\ud800"}, "does not exist"),
+    # numbers and depth that Python itself refuses
+    ("read_file", '{"path": "/a.txt", "offset": ' + "9" * 5000 + "}", ""),
+    ("worker_call", '{"worker_name": "x", "input_data": ' + '{"a":' * 150 + "1" + "}" * 150 + "}", "no worker 'x'"),
+    ("worker_call", '{"worker_name": "x", "input_data": ' + '{"a":' * 900 + "1" + "}" * 900 + "}", "recursion"),
+    # NUL and other names that no file has
+    ("read_file", {"path": "/a\0b"}, "NUL"),
+    ("read_file", {"path": "x" * 5000}, "too long"),
+    ("read_file", {"path": "/missing.txt", "offset": 10**18}, "does not exist"),
+    ("list_files", {"pattern": "[" * 300}, ""),
+]
+
+
+async def test_strange_calls_are_answered_and_their_runs_go_on(place: Place) -> None:
+    senders = [Sender(tool, args) for tool, args, _ in STRANGE]
+    for number, sender in enumerate(senders):
+        place.worker(f"main-{number}", sender, toolsets={**FILES, **calls_any("*")})
+    results = await asyncio.gather(*(place.run(f"main-{number}", mode=ALL) for number in range(len(senders))))
+    assert {result.output for result in results} == {"Understood."}
+    for sender, (tool, args, expected) in zip(senders, STRANGE, strict=True):
+        assert expected in sender.heard, (tool, str(args)[:100])
 
 
 async def test_arguments_too_large_for_a_history_are_refused_with_the_limit(place: Place) -> None:
@@ -132,6 +133,32 @@ async def test_a_model_that_never_gets_the_arguments_right_fails_its_run(place: 
     place.worker("main", main, toolsets=FILES)
     with pytest.raises(ModelFailed, match="'read_file' exceeded max retries count of 3"):
         await place.run("main")
+
+
+async def test_instructions_too_large_for_a_history_fail_the_run_at_once(place: Place) -> None:
+    place.write("long.md", "語" * 340_000)
+    place.worker("main", scripted("Never."), "{{ file('long.md') }}" * 3)
+    with pytest.raises(EffectFailed, match="larger than the 2 MiB that Temporal carries"):
+        await place.run("main")
+
+
+async def test_a_child_that_cannot_be_started_is_a_result_for_its_caller(place: Place) -> None:
+    place.write("long.md", "x" * 1_000_000)
+    schema = {"type": "object", "description": "x" * 950_000}
+    main = scripted(call("worker_call", worker_name="large", input_data="go"), "Without it.")
+    place.worker("large", scripted("Never."), "{{ file('long.md') }}", output_schema=schema)
+    place.worker("main", main, toolsets=calls_any("large"))
+    assert (await place.run("main", mode=ALL)).output == "Without it."
+    assert "at most 1900000 fit" in main.requests[1].results("worker_call")[0].text
+
+
+async def test_a_tree_too_deep_for_its_names_stops_growing(place: Place) -> None:
+    name = "a" + "b" * 60
+    place.workshop(max_depth=100)
+    place.worker(name, scripted(call("worker_call", worker_name=name, input_data="go"), "Up."), toolsets=calls_any("*"))
+    run = await place.start(name, run="r" * 800, mode=ALL)
+    assert (await place.client.result(run)).output == "Up."
+    assert len((await place.client.view(run)).nodes) == 2
 
 
 @pytest.mark.parametrize(
