@@ -8,8 +8,10 @@ carries only their digests, so that no history ever holds them.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,11 +28,10 @@ from pydantic_ai.models import (
     ModelResolutionContext,
     StreamedResponse,
     infer_model,
-    infer_model_profile,
     parse_model_id,
 )
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.profiles import DEFAULT_PROFILE
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
@@ -48,6 +49,7 @@ MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
 """A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
 
+_building = threading.Lock()
 _log = logging.getLogger(__name__)
 _blobs: BlobStore | None = None
 
@@ -58,7 +60,7 @@ def install_blobs(blobs: BlobStore) -> None:
     _blobs = blobs
 
 
-def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
+async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
     """The model called `provider:name`. Raises ModelRefusal for an unknown provider, ModelFailed without a key.
 
     In an activity these are final: a missing key is still missing a minute later.
@@ -66,9 +68,15 @@ def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
     if workflow.in_workflow():
         return NamedModel(model_id)
     try:
-        return _real_model(model_id)
+        return await asyncio.to_thread(_real_model_in_turn, model_id)
     except LlmDoError as error:
         raise (as_failure(error) if activity.in_activity() else error) from error
+
+
+def _real_model_in_turn(model_id: str) -> Model:
+    """Build one model at a time: the first of a provider imports its library, and half an import is of no use."""
+    with _building:
+        return _real_model(model_id)
 
 
 def _real_model(model_id: str) -> Model:
@@ -82,9 +90,13 @@ def _real_model(model_id: str) -> Model:
         return infer_model(model_id)
     except Exception as error:
         # Each provider's library has exceptions of its own for a key that is missing or malformed.
+        variable = _KEY_VARIABLE.search(str(error))
+        if variable is None:
+            raise ModelFailed(f"model '{model_id}' cannot be used: {error}") from error
         raise ModelFailed(
-            f"model '{model_id}' cannot be used: {error}",
-            next_step="Set the provider's API key where the worker service runs, or choose another model.",
+            f"model '{model_id}' cannot be used: {variable[0]} is not set where the worker service runs",
+            next_step=f"Set {variable[0]} there and start the service again; with the embedded server that is "
+            "`llm-do-temporal dev` from a shell that has it.",
         ) from error
 
 
@@ -104,12 +116,15 @@ def check_provider(model_id: str) -> None:
 
 
 class NamedModel(Model):
-    """Stands for a model in workflow code: it has the name and the profile, and never sends a request."""
+    """Stands for a model in workflow code: it has the name, and never sends a request.
+
+    Its profile is the same for all models. What a provider's library knows of them changes from release to
+    release, and must not change what a workflow does when it replays; the activity has the real profile.
+    """
 
     def __init__(self, model_id: str) -> None:
-        check_provider(model_id)
         self._provider_name, self._name = parse_model_id(model_id)
-        super().__init__(profile=_profile(model_id))
+        super().__init__(profile=DEFAULT_PROFILE)
 
     @property
     def model_name(self) -> str:
@@ -129,10 +144,6 @@ class NamedModel(Model):
     ) -> ModelResponse:
         """Never called: requests are activities."""
         raise NotImplementedError("a model request must run as an activity")
-
-
-def _profile(model_id: str) -> ModelProfile:
-    return infer_model_profile(model_id)
 
 
 class BlobContent(AbstractCapability[Any]):

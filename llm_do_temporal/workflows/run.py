@@ -78,20 +78,28 @@ class LlmDoRun:
         `payload` is a StartRunInput. It may have been written by hand, so it is checked here: the SDK would
         try one that does not fit again and again.
         """
+        # No command may stand in a `finally` here: one of a workflow that left the cache runs whenever Python
+        # collects it, and would become a command of the workflow that happens to run then.
         clerk = asyncio.create_task(self._serve_desk())
         try:
-            start = _checked(payload)
-            loaded = await self._load(start)
-            result = await run_invocation(self._entry(start, loaded))
-            await workflow.wait_condition(workflow.all_handlers_finished)
-            return RunResult(output=result.output, usage=result.usage)
+            result = await self._run_entry(payload)
+        except asyncio.CancelledError:
+            self._close_desk(clerk)
+            raise
         except LlmDoError as error:
+            self._close_desk(clerk)
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             raise as_failure(error) from error
-        finally:
-            clerk.cancel()
-            self._close_desk()
+        self._close_desk(clerk)
+        return result
+
+    async def _run_entry(self, payload: Any) -> RunResult:
+        start = _checked(payload)
+        loaded = await self._load(start)
+        result = await run_invocation(self._entry(start, loaded))
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return RunResult(output=result.output, usage=result.usage)
 
     async def _load(self, start: StartRunInput) -> LoadedRun:
         try:
@@ -214,8 +222,9 @@ class LlmDoRun:
         workflow.upsert_memo({PENDING_MEMO: [_memo(one) for one in waiting[:_SHOWN_IN_MEMO]]})
         workflow.set_current_details(_details(waiting))
 
-    def _close_desk(self) -> None:
+    def _close_desk(self, clerk: asyncio.Task[None]) -> None:
         """Say that nothing goes on here any more."""
+        clerk.cancel()
         if self._search_attributes:
             workflow.upsert_search_attributes([_STATE.value_set("closed"), _PENDING.value_set(0)])
         if self._shown:

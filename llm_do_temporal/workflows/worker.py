@@ -59,14 +59,17 @@ class LlmDoWorker:
     @workflow.run
     async def run(self, invocation: InvokeWorkerInput) -> InvocationResult:
         """The worker's output and what it and its children spent."""
+        # Nothing may be awaited in a `finally` here: see LlmDoRun.run.
         try:
             return await self._run_agent(invocation)
+        except asyncio.CancelledError:
+            await self._withdraw()
+            raise
         except LlmDoError as error:
+            await self._withdraw()
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             raise as_failure(error, _usage(self._spent)) from error
-        finally:
-            await self._withdraw()
 
     async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
         worker = invocation.worker

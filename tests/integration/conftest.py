@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest_asyncio
 import yaml
 from pydantic_ai.models import Model
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
@@ -150,9 +151,13 @@ async def place(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Pl
         place = Place(folder, LlmDoClient(server.client, task_queue=settings.task_queue), settings.task_queue)
         yield place
         for history in await place.histories():
-            try:
-                await build_replayer().replay_workflow(history)
-            except Exception:
-                for ev in history.events:
-                    print("DUMP", ev.event_id, ev.event_type, str(ev).replace(chr(10), " ")[:700])
-                raise
+            await _replay(history)
+
+
+async def _replay(history: WorkflowHistory) -> None:
+    try:
+        await build_replayer().replay_workflow(history)
+    except Exception as error:
+        events = [f"{event.event_id} {EventType.Name(event.event_type)}" for event in history.events]
+        error.add_note(f"the history of {history.workflow_id}: {', '.join(events)}")
+        raise

@@ -41,59 +41,59 @@ ONLY_SRC = {"sandbox": {"restrict": "/src"}}
 NAMED = {"sandbox": {"paths": {"input": {"root": "src", "mode": "ro"}, "output": {"root": "out", "mode": "rw"}}}}
 
 
-@pytest.mark.parametrize(
-    ("keys", "refused"),
-    [
-        (
-            {},
-            [
-                # out of the tree
-                (call("read_file", path="../secret"), "contains '..'"),
-                (call("read_file", path="/src/../../secret"), "contains '..'"),
-                (call("read_file", path="/etc/passwd"), "'/etc/passwd' does not exist"),
-                (call("read_file", path="/link-out/secret.txt"), "leads out of this worker's files"),
-                (call("write_file", path="/link-out/new.txt", content="x"), "leads out of this worker's files"),
-                # what is not a text file, or not there
-                (call("read_file", path="/missing.txt"), "does not exist"),
-                (call("read_file", path="/src"), "is a folder"),
-                (call("read_file", path="/image.png"), "is not UTF-8 text"),
-                (call("write_file", path="/src", content="x"), "is a folder"),
-                (call("edit_file", path="/src/app.txt", old_text="absent", new_text="x"), "does not occur"),
-                (call("list_files", path="/missing"), "does not exist"),
-            ],
-        ),
-        (
-            {"sandbox": {"readonly": True}},
-            [
-                (call("write_file", path="/a.txt", content="x"), "'/a.txt' is read-only"),
-                (call("edit_file", path="/src/app.txt", old_text="app", new_text="b"), "is read-only"),
-            ],
-        ),
-        (
-            ONLY_SRC,
-            [
-                (call("read_file", path="/other.txt"), "it can reach /src (read-write)"),
-                (call("read_file", path="/app.txt"), "is outside this worker's files"),
-            ],
-        ),
-        (
-            {"sandbox": {"suffixes": [".txt"], "max_file_bytes": 10}},
-            [
-                (call("read_file", path="/image.png"), "has a suffix that is not allowed here; allowed: .txt"),
-                (call("write_file", path="/a.md", content="x"), "has a suffix that is not allowed here"),
-                (call("write_file", path="/a.txt", content="x" * 11), "has 11 bytes; the limit here is 10"),
-                (call("read_file", path="/src/app.txt"), "the limit here is 10"),
-            ],
-        ),
-        (
-            NAMED,
-            [
-                (call("read_file", path="src/app.txt"), "it can reach /input (read-only), /output (read-write)"),
-                (call("write_file", path="input:app.txt", content="x"), "'/input/app.txt' is read-only"),
-            ],
-        ),
-    ],
-)
+REFUSED: list[tuple[dict[str, Any], list[tuple[Call, str]]]] = [
+    (
+        {},
+        [
+            # out of the tree
+            (call("read_file", path="../secret"), "contains '..'"),
+            (call("read_file", path="/src/../../secret"), "contains '..'"),
+            (call("read_file", path="/etc/passwd"), "'/etc/passwd' does not exist"),
+            (call("read_file", path="/link-out/secret.txt"), "leads out of this worker's files"),
+            (call("write_file", path="/link-out/new.txt", content="x"), "leads out of this worker's files"),
+            # what is not a text file, or not there
+            (call("read_file", path="/missing.txt"), "does not exist"),
+            (call("read_file", path="/src"), "is a folder"),
+            (call("read_file", path="/image.png"), "is not UTF-8 text"),
+            (call("write_file", path="/src", content="x"), "is a folder"),
+            (call("edit_file", path="/src/app.txt", old_text="absent", new_text="x"), "does not occur"),
+            (call("list_files", path="/missing"), "does not exist"),
+        ],
+    ),
+    (
+        {"sandbox": {"readonly": True}},
+        [
+            (call("write_file", path="/a.txt", content="x"), "'/a.txt' is read-only"),
+            (call("edit_file", path="/src/app.txt", old_text="app", new_text="b"), "is read-only"),
+        ],
+    ),
+    (
+        ONLY_SRC,
+        [
+            (call("read_file", path="/other.txt"), "it can reach /src (read-write)"),
+            (call("read_file", path="/app.txt"), "is outside this worker's files"),
+        ],
+    ),
+    (
+        {"sandbox": {"suffixes": [".txt"], "max_file_bytes": 10}},
+        [
+            (call("read_file", path="/image.png"), "has a suffix that is not allowed here; allowed: .txt"),
+            (call("write_file", path="/a.md", content="x"), "has a suffix that is not allowed here"),
+            (call("write_file", path="/a.txt", content="x" * 11), "has 11 bytes; the limit here is 10"),
+            (call("read_file", path="/src/app.txt"), "the limit here is 10"),
+        ],
+    ),
+    (
+        NAMED,
+        [
+            (call("read_file", path="src/app.txt"), "it can reach /input (read-only), /output (read-write)"),
+            (call("write_file", path="input:app.txt", content="x"), "'/input/app.txt' is read-only"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("keys", "refused"), REFUSED)
 async def test_refusals_are_results_for_the_model_and_nothing_changes(
     place: Place, keys: dict[str, Any], refused: list[tuple[Call, str]]
 ) -> None:

@@ -126,7 +126,7 @@ async def test_a_missing_key_fails_the_run_and_says_what_to_set(place: Place, mo
     with pytest.raises(ModelFailed, match=f"model '{MODEL}' cannot be used") as failed:
         await place.run("main")
     assert "OPENAI_API_KEY" in str(failed.value)
-    assert "Set the provider's API key where the worker service runs" in str(failed.value.next_step)
+    assert "Set OPENAI_API_KEY there" in str(failed.value.next_step)
 
 
 @pytest.mark.parametrize(
