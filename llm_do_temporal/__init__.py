@@ -1,3 +1,34 @@
-"""LLM workers as small files, run as durable Temporal workflows with precise human approvals."""
+"""LLM workers as small files, run as durable Temporal workflows with precise human approvals.
+
+`run_worker` and `call_worker` are the way in for Python. They are loaded when they are first used, so that
+importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.callers import CallerContext
+    from llm_do_temporal.client.connecting import Connection
+    from llm_do_temporal.client.running import WorkerRunResult, call_worker, run_worker
+    from llm_do_temporal.client.runs import LlmDoClient
 
 __version__ = "0.1.0"
+__all__ = ["CallerContext", "Connection", "LlmDoClient", "WorkerRunResult", "call_worker", "run_worker"]
+_HOMES = {
+    "CallerContext": "llm_do_temporal.client.callers",
+    "Connection": "llm_do_temporal.client.connecting",
+    "LlmDoClient": "llm_do_temporal.client.runs",
+    "WorkerRunResult": "llm_do_temporal.client.running",
+    "call_worker": "llm_do_temporal.client.running",
+    "run_worker": "llm_do_temporal.client.running",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from the module it lives in."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'llm_do_temporal' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

@@ -12,6 +12,7 @@
     │   ├── AttachmentRefusal
     │   ├── DelegationRefusal
     │   │   └── DepthExceeded
+    │   ├── ShellRefusal
     │   ├── ApprovalRefusal
     │   └── ModelRefusal
     ├── EffectFailed           nobody: an effect did not work (no such file, not text); the model is told
@@ -104,6 +105,10 @@ class DelegationRefusal(Refusal):
 
 class DepthExceeded(DelegationRefusal):
     """A delegation past the deepest level allowed."""
+
+
+class ShellRefusal(Refusal):
+    """A command that is not one program with plain arguments."""
 
 
 class ApprovalRefusal(Refusal):

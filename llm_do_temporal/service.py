@@ -21,10 +21,15 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities
+from llm_do_temporal.activities.delegation import DelegationActivities
+from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
+from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.serving import install_blobs
+from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.client.callers import Service, install_service
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.workflows.run import LlmDoRun
 from llm_do_temporal.workflows.worker import LlmDoWorker
@@ -73,7 +78,12 @@ def build_worker(
     chosen = settings or ServiceSettings()
     blobs = LocalBlobStore(blob_folder(workshop))
     install_blobs(blobs)
+    install_service(Service(workshop, client, chosen.task_queue))
     files = FileActivities(workshop)
+    shell = ShellActivities(workshop, blobs)
+    attachments = AttachmentActivities(workshop, blobs)
+    delegation = DelegationActivities(workshop)
+    external = ExternalActivities(workshop)
     definitions = DefinitionActivities(workshop, blobs, search_attributes=search_attributes)
     return Worker(
         client,
@@ -88,7 +98,18 @@ def build_worker(
             files.preview_write,
             files.preview_edit,
             files.list_files,
-            AttachmentActivities(workshop, blobs).snapshot_attachments,
+            shell.preview_command,
+            shell.run_command,
+            attachments.snapshot_attachments,
+            attachments.find_files,
+            delegation.draft_worker,
+            delegation.save_worker,
+            delegation.load_template,
+            delegation.build_input,
+            PythonToolActivities(workshop).call_python_tool,
+            external.list_external_tools,
+            external.external_capabilities,
+            external.call_external_tool,
         ],
         plugins=[PydanticAIPlugin()],
         interceptors=[HeartbeatInterceptor()],

@@ -33,22 +33,23 @@ A run is named by its id, which `start` prints and `list` shows.
 _SHARED_TEXT = """\
 ## Which workshop, which server
 
-Every command takes these.
+Every command but `import` takes these.
 
 {table}
 
 The workshop is `--workshop`, else the variable `LLM_DO_WORKSHOP`, else the nearest folder with `workshop.yaml`,
-upwards from where you are.
+upwards from where you are. `--workshop FILE` with a worker file is the place where that file runs by itself.
 
 The server is found like the `temporal` CLI finds it: flag, then `TEMPORAL_ADDRESS` and the other `TEMPORAL_*`
 variables, then a profile of `temporal.toml`. When none of these names an address, it is the workshop's own embedded
-server, which is joined where it runs and started where it does not. `check` needs no server.
+server, which is joined where it runs and started where it does not. `check` and `import` need no server.
 
 | variable | meaning |
 |---|---|
 | `LLM_DO_WORKSHOP` | the workshop's folder |
 | `LLM_DO_MODEL` | the last resort for a model; read where `start` runs, else where the worker service runs |
 | `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |
+| `XDG_CACHE_HOME` | where the servers of single worker files keep their state; `~/.cache` by default |
 | `LLM_DO_DEBUG` | `1` prints the traceback of an error |
 | `VISUAL`, `EDITOR` | the editor for changed arguments, when a question is answered in the terminal |
 """

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.activities.opening import WorkshopFolder
 from llm_do_temporal.blobs import BlobStore, BlobTooLarge
-from llm_do_temporal.errors import AttachmentRefusal
-from llm_do_temporal.messages import AttachedFile, SnapshotInput, SnapshotResult
+from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, SandboxRefusal
+from llm_do_temporal.messages import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput, SnapshotResult
 from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.policy.sandbox import Place, check_readable, check_size
+from llm_do_temporal.policy.sandbox import (
+    Place,
+    Tree,
+    check_readable,
+    check_size,
+    describe_roots,
+    locate_in_workshop,
+)
 from llm_do_temporal.snapshots import copy_into
 
 
@@ -27,6 +35,7 @@ class AttachmentActivities:
     """Attachments of one workshop."""
 
     def __init__(self, workshop: Path, blobs: BlobStore) -> None:
+        self._workshop = workshop
         self._folder = WorkshopFolder(workshop)
         self._blobs = blobs
 
@@ -42,12 +51,51 @@ class AttachmentActivities:
             readers: list[tuple[AttachedFile, BinaryIO]] = []
             total = 0
             for file in asked.files:
-                reader = opened.enter_context(self._folder.file(_place(file)))
+                file, reader = self._open(file, asked.tree, opened)
                 total += _measure(file, reader)
                 if total > asked.max_total_bytes:
                     raise _too_large(file, total, asked.max_total_bytes)
                 readers.append((file, reader))
             return SnapshotResult(attachments=self._copy(readers, asked.max_total_bytes))
+
+    @activity.defn(name="find_files")
+    def find_files(self, asked: FindFilesInput) -> FoundFiles:
+        """How many bytes each of the files has; None for one that is not there, or cannot be read."""
+        return FoundFiles(bytes=tuple(self._size(file) for file in asked.files))
+
+    def _size(self, file: AttachedFile) -> int | None:
+        try:
+            with user_errors(), self._folder.file(_place(file)) as reader:
+                return os.fstat(reader.fileno()).st_size
+        except ApplicationError as error:
+            if not error.non_retryable:
+                raise
+            return None
+
+    def _open(self, file: AttachedFile, tree: Tree, opened: ExitStack) -> tuple[AttachedFile, BinaryIO]:
+        """The file, open, by its virtual path; else, where its path is one of the host, as the tree shows it."""
+        if file.mount is not None:
+            try:
+                return file, opened.enter_context(self._folder.file(_place(file)))
+            except EffectFailed:
+                if self._seen_at(file.path, tree) is None:
+                    raise
+        place = self._seen_at(file.path, tree)
+        if place is None:
+            raise SandboxRefusal(
+                f"'{file.path}' is outside this worker's files; it can reach {describe_roots(tree) or 'none'}"
+            )
+        check_readable(place)
+        found = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
+        return found, opened.enter_context(self._folder.file(place))
+
+    def _seen_at(self, path: str, tree: Tree) -> Place | None:
+        # By its text alone: following links of the host would tell a model what there is.
+        given = PurePosixPath(path)
+        for folder in (self._workshop.absolute(), self._workshop.resolve()):
+            if given.is_relative_to(folder):
+                return locate_in_workshop(tree, str(given.relative_to(folder)))
+        return None
 
     def _copy(self, readers: list[tuple[AttachedFile, BinaryIO]], max_total_bytes: int) -> tuple[Attachment, ...]:
         attachments: list[Attachment] = []
@@ -65,6 +113,8 @@ class AttachmentActivities:
 
 
 def _place(file: AttachedFile) -> Place:
+    if file.mount is None:
+        raise SandboxRefusal(f"'{file.path}' is outside this worker's files")
     place = Place(mount=file.mount, relative=file.relative, path=file.path)
     check_readable(place)
     return place

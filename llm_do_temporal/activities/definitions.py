@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from temporalio import activity
 
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.blobs import BlobStore
-from llm_do_temporal.definitions import Registry, load_workshop, run_settings
-from llm_do_temporal.errors import AttachmentRefusal
-from llm_do_temporal.messages import LoadedRun, LoadRunInput, LoadWorkerInput, PinnedWorker
+from llm_do_temporal.definitions import Registry, Workshop, load_workshop, run_settings
+from llm_do_temporal.definitions.inputs import build_input
+from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
+from llm_do_temporal.messages import (
+    BuiltInput,
+    LoadedRun,
+    LoadRunInput,
+    LoadWorkerInput,
+    PinnedWorker,
+    StartRunInput,
+)
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.sandbox import root_tree
 
 MODEL_VARIABLE = "LLM_DO_MODEL"
+
+
+def _built(workshop: Workshop, worker: PinnedWorker, start: StartRunInput) -> BuiltInput | None:
+    """The input of an entry worker with `schema_in_ref`. Raises UsageError where it does not fit."""
+    if worker.input_ref is None:
+        return None
+    given: Any = {} if start.input is None else start.input
+    try:
+        return build_input(worker.input_ref, given, Registry(workshop).place_of(start.worker))
+    except EffectFailed as error:
+        raise UsageError(error.message, next_step=error.next_step) from error
 
 
 class DefinitionActivities:
@@ -34,16 +54,18 @@ class DefinitionActivities:
             workshop = load_workshop(self._workshop)
             for attachment in start.attachments:
                 self._check_attached(attachment)
-            worker = Registry(workshop).load(start.worker)
+            worker = Registry(workshop, load_toolsets=True).load(start.worker)
+            settings = run_settings(
+                workshop.config,
+                start,
+                environment_model=os.environ.get(MODEL_VARIABLE),
+                search_attributes=self._search_attributes,
+            )
             return LoadedRun(
                 worker=worker,
+                built=_built(workshop, worker, start),
                 tree=root_tree(workshop.config.sandbox),
-                settings=run_settings(
-                    workshop.config,
-                    start,
-                    environment_model=os.environ.get(MODEL_VARIABLE),
-                    search_attributes=self._search_attributes,
-                ),
+                settings=settings,
             )
 
     def _check_attached(self, attachment: Attachment) -> None:
@@ -56,4 +78,4 @@ class DefinitionActivities:
     def load_worker(self, request: LoadWorkerInput) -> PinnedWorker:
         """The worker of this name, resolved and rendered."""
         with user_errors():
-            return Registry(load_workshop(self._workshop)).load(request.name)
+            return Registry(load_workshop(self._workshop), load_toolsets=True).load(request.name)

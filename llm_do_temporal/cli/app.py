@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from llm_do_temporal.cli.checking import check
 from llm_do_temporal.cli.deciding import approvals, approve, modify, reject
+from llm_do_temporal.cli.importing import import_command
 from llm_do_temporal.cli.listing import cancel, list_runs, show
 from llm_do_temporal.cli.plain_text import PROGRAM
 from llm_do_temporal.cli.serving import dev, worker
@@ -38,6 +39,7 @@ _COMMANDS = {
     "dev": dev,
     "worker": worker,
     "check": check,
+    "import": import_command,
 }
 for _order, (_name, _command) in enumerate(_COMMANDS.items()):
     app.command(_command, name=_name, sort_key=_order)

@@ -13,13 +13,13 @@ from typing import Any, cast
 from rich.console import Console
 from rich.text import Text
 
-from llm_do_temporal.cli.login import login_name
 from llm_do_temporal.cli.plain_text import visible_block, visible_line
 from llm_do_temporal.cli.question import render_question
 from llm_do_temporal.cli.terminal_lines import Interrupt, edit, editor, forget_typed, read_line
 from llm_do_temporal.client.runs import LlmDoClient, PendingApproval
 from llm_do_temporal.client.view import RunView
 from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.login import login_name
 from llm_do_temporal.messages import Decision, DecisionKind, PendingApprovalMemo, Remember
 
 _CHECK_SECONDS = 0.25

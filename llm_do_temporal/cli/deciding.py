@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.login import login_name
 from llm_do_temporal.cli.options import Location, read_json_object
 from llm_do_temporal.cli.plain_text import say, visible_line
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.messages import DecisionKind

@@ -31,7 +31,9 @@ _WHERE = Group("Where", sort_key=10)
 class Location:
     """Which workshop and which Temporal server a command is about."""
 
-    workshop: Annotated[Path | None, Parameter(help="Folder with workshop.yaml; default: search upwards.")] = None
+    workshop: Annotated[
+        Path | None, Parameter(help="Folder with workshop.yaml, or one worker file; default: search upwards.")
+    ] = None
     address: Annotated[str | None, Parameter(help="Temporal server, host:port.")] = None
     namespace: Annotated[str | None, Parameter(help="Temporal namespace.")] = None
     api_key: Annotated[str | None, Parameter(help="API key; implies TLS.")] = None
@@ -59,10 +61,18 @@ class Location:
         )
 
     def find_workshop(self) -> Path:
-        """The workshop's folder: --workshop, else LLM_DO_WORKSHOP, else searched upwards. Raises WorkshopNotFound."""
+        """The workshop's folder: --workshop, else LLM_DO_WORKSHOP, else searched upwards. Raises WorkshopNotFound.
+
+        Given one worker file, it is the folder in which that file is served by itself.
+        """
         given = self.workshop or _from_environment()
         if given is None:
             return _search_upwards(Path.cwd())
+        if given.is_file() and given.name not in ("workshop.yaml", "workshop.yml"):
+            from llm_do_temporal.client.single_file import is_worker_file, single_file_workshop
+
+            if is_worker_file(given.name):
+                return single_file_workshop(given)
         folder = given.resolve()
         if not (folder / "workshop.yaml").is_file():
             raise WorkshopNotFound(

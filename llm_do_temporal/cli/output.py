@@ -9,7 +9,7 @@ import json
 import sys
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from llm_do_temporal.cli.options import OutputFormat
 from llm_do_temporal.cli.plain_text import PROGRAM, say, visible_block
@@ -126,8 +126,10 @@ def say_error(error: LlmDoError) -> None:
 class EventLines:
     """Prints events as lines of JSON; one that was read again after a reconnection is not printed twice."""
 
-    def __init__(self, *, enabled: bool) -> None:
+    def __init__(self, *, enabled: bool, stream: TextIO | None = None) -> None:
+        """`stream` is where they go; None is stdout."""
         self.enabled = enabled
+        self._stream = stream
         self._seq = 0
         self._told: Counter[str] = Counter()
         self._read: Counter[str] = Counter()
@@ -149,7 +151,8 @@ class EventLines:
             return
         self._told[key] += 1
         self._seq += 1
-        print_json({"v": EVENT_VERSION, "seq": self._seq} | line, pretty=False)
+        numbered = {"v": EVENT_VERSION, "seq": self._seq} | line
+        print(dump_json(numbered, pretty=False), file=self._stream, flush=True)
 
 
 _ENDS = frozenset(f"run.{status}" for status in ("completed", "failed", "cancelled", "terminated", "timed out"))

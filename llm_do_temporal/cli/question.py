@@ -32,7 +32,7 @@ def render_question(pending: PendingApproval) -> RenderableType:
         parts.append(Text(visible_line(request.reason), style="dim"))
     for name, value in request.args.items():
         parts.extend(_argument(name, value))
-    shown = {json.dumps(value, sort_keys=True) for value in (request.args, *request.args.values())}
+    shown = {json.dumps(value, sort_keys=True) for value in (request.args, *request.args.values(), request.diff)}
     for use in request.capabilities:
         extra = {name: value for name, value in use.payload.items() if json.dumps(value, sort_keys=True) not in shown}
         if extra:

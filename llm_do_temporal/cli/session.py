@@ -1,33 +1,16 @@
-"""From what was typed to a connected client.
-
-Owns the choice between a named server and the embedded one. Used by every command that talks to Temporal.
-"""
+"""From what was typed to a connected client. Used by every command that talks to Temporal."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, connect, connect_embedded, names_server
-from llm_do_temporal.client.embedded import embedded_server
-from llm_do_temporal.client.runs import LlmDoClient
+from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, names_server
+from llm_do_temporal.client.session import Session, open_session, task_queue
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages import TASK_QUEUE
 
-
-@dataclass(frozen=True)
-class Session:
-    """A connection that is open."""
-
-    client: LlmDoClient
-    workshop: Path | None
-    """The workshop's folder; always known for the embedded server."""
-    address: str
-    embedded: bool
+__all__ = ["Session", "opened", "task_queue"]
 
 
 @asynccontextmanager
@@ -38,21 +21,12 @@ async def opened(location: Location) -> AsyncGenerator[Session]:
     """
     connection = location.connection()
     if names_server(connection):
-        temporal = await connect(connection)
-        client = LlmDoClient(temporal, task_queue=task_queue())
-        address = temporal.service_client.config.target_host
-        yield Session(client, location.local_workshop(), address, embedded=False)
-        return
-    _check_unused_flags(location)
-    workshop = location.find_workshop()
-    async with embedded_server(workshop) as info:
-        temporal = await connect_embedded(info.address)
-        yield Session(LlmDoClient(temporal, task_queue=task_queue()), workshop, info.address, embedded=True)
-
-
-def task_queue() -> str:
-    """The task queue that the worker service of this environment polls."""
-    return os.environ.get("LLM_DO_TASK_QUEUE") or TASK_QUEUE
+        workshop = location.local_workshop()
+    else:
+        _check_unused_flags(location)
+        workshop = location.find_workshop()
+    async with open_session(connection, workshop) as session:
+        yield session
 
 
 def _check_unused_flags(location: Location) -> None:

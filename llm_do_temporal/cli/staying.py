@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from llm_do_temporal.cli.options import Location, Output, Timeout, check_timeout
+from llm_do_temporal.cli.recording import NOTHING, Recording
 
 
 async def watch(
@@ -11,6 +12,7 @@ async def watch(
     *,
     output: Output = "text",
     timeout: Timeout = None,
+    recording: Recording = NOTHING,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Show a run until it ends: live on a terminal, else until it needs a person.
@@ -25,9 +27,10 @@ async def watch(
         Seconds to stay at most; the run goes on.
     """
     check_timeout(timeout)
+    recording.check()
     from llm_do_temporal.cli.watching import Manner, attend, choose_stay
 
-    return await attend(location, run, Manner(choose_stay(output), output, timeout))
+    return await attend(location, run, Manner(choose_stay(output, recording), output, timeout, recording))
 
 
 async def result(

@@ -21,6 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.cli.options import Location, OutputFormat
 from llm_do_temporal.cli.output import EventLines, Outcome, failure, report, seen_of
 from llm_do_temporal.cli.plain_text import say, visible_line
+from llm_do_temporal.cli.recording import NOTHING, Recorder, Recording
 from llm_do_temporal.cli.session import Session, opened
 from llm_do_temporal.cli.terminal_lines import Interrupt
 from llm_do_temporal.client.embedded import running_host
@@ -60,18 +61,19 @@ class Manner:
     stay: Stay
     output: OutputFormat = "text"
     timeout: float | None = None
+    recording: Recording = NOTHING
 
 
 class _ConnectionLost(Exception):
     """The server went away while a run was followed; the message says how."""
 
 
-def choose_stay(output: OutputFormat) -> Stay:
+def choose_stay(output: OutputFormat, recording: Recording = NOTHING) -> Stay:
     """Live where a person sits at a terminal, reads stderr and can be asked; else never ask."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "until_question"
     # Lines of events on the same terminal would run through the screen.
-    if output == "jsonl" and sys.stdout.isatty():
+    if recording.log_events or (output == "jsonl" and sys.stdout.isatty()):
         return "until_question"
     # A background job that reads the terminal is stopped by it.
     return "live" if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp() else "until_question"
@@ -97,6 +99,7 @@ async def attend(location: Location, run: str, manner: Manner) -> int:
         outcome = failure(error, run=run)
     finally:
         await _stop(leaving)
+        attending.recorder.close()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
     return report(outcome, manner.output)
@@ -111,6 +114,7 @@ class _Attending:
         self._manner = manner
         self._interrupt = interrupt
         self._lines = EventLines(enabled=manner.output == "jsonl")
+        self.recorder = Recorder(manner.recording, run, location)
         self._view: RunView | None = None
 
     async def follow(self) -> Outcome:
@@ -147,7 +151,8 @@ class _Attending:
 
     async def _over(self, session: Session) -> Outcome:
         """Follow over one connection. Raises _ConnectionLost."""
-        follower = session.client.follow(self._run)
+        self.recorder.begin(session)
+        follower = Follower(session.client.temporal, self._run, wait=True, tap=self.recorder.take)
         self._view = follower.view
         news = asyncio.Event()
         pump = asyncio.create_task(self._pump(session, follower, news))
@@ -163,23 +168,32 @@ class _Attending:
             raise _explain(error, self._run) from error
         finally:
             await _stop(*tasks)
+        if follower.view.status != "running":
+            # The last news of children may not have been waited for.
+            await self.recorder.catch_up(session)
         return await self._ended(session, follower.view)
 
     async def _pump(self, session: Session, follower: Follower, news: asyncio.Event) -> None:
-        if self._lines.enabled:
+        both = [lines for lines in (self._lines, self.recorder.lines) if lines.enabled]
+        if both:
             # What happened before is read history by history; people and programs want it in its order.
-            self._lines.begin_reading()
+            for lines in both:
+                lines.begin_reading()
             past = Follower(session.client.temporal, self._run, wait=False)
             for event in sorted([event async for event in past.events()], key=lambda event: event.at):
-                self._lines.tell(event)
-            self._lines.begin_reading()
+                for lines in both:
+                    lines.tell(event)
+            for lines in both:
+                lines.begin_reading()
         events = follower.events()
         while True:
             patience = None if follower.view.status == "running" else _SETTLE_SECONDS
             try:
-                self._lines.tell(await asyncio.wait_for(anext(events), patience))
+                event = await asyncio.wait_for(anext(events), patience)
             except (StopAsyncIteration, TimeoutError):
                 return
+            for lines in both:
+                lines.tell(event)
             news.set()
 
     def _front(self, session: Session, view: RunView, news: asyncio.Event) -> Coroutine[Any, Any, Outcome]:

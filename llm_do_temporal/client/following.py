@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,10 +37,14 @@ class _Read:
 class Follower:
     """Follows one run: its desk and every invocation below it."""
 
-    def __init__(self, client: Client, run: str, *, wait: bool) -> None:
+    def __init__(
+        self, client: Client, run: str, *, wait: bool, tap: Callable[[str, HistoryEvent], None] | None = None
+    ) -> None:
+        """`tap` is given every event, with the id of its workflow, before what it means is told."""
         self.view = RunView(run=run)
         self._client = client
         self._wait = wait
+        self._tap = tap
         self._queue: asyncio.Queue[_Read | Exception] = asyncio.Queue()
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._open = 0
@@ -57,6 +61,8 @@ class Follower:
                 if got.event is None:
                     self._open -= 1
                     continue
+                if self._tap is not None:
+                    self._tap(got.workflow_id, got.event)
                 for told in self._apply(got.workflow_id, got.event):
                     yield told
         finally:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -142,9 +142,11 @@ class Host:
             if self._children["server"].poll() is not None:
                 break
             if accepts(info.address):
-                client = await connect_embedded(info.address)
-                await _keep_runs(client)
-                return client
+                # It listens a moment before it can answer, a long one on a busy machine.
+                with suppress(ConnectionFailed, RPCError):
+                    client = await connect_embedded(info.address)
+                    await _keep_runs(client)
+                    return client
             await asyncio.sleep(_POLL_SECONDS / 5)
         raise ConnectionFailed(f"the Temporal server did not start: {_last_line(self._folder / 'server.log')}")
 

@@ -102,7 +102,7 @@ class Node:
         self.started_at = at
         self.path = str(given.get("path", ""))
         self.worker = str(cast("dict[str, Any]", given.get("worker") or {}).get("name", ""))
-        self.model = str(given.get("model", ""))
+        self.model = _model_of(given)
         self.depth = int(given.get("depth") or 0)
         return [self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)]
 
@@ -176,6 +176,14 @@ def _failed_activity(event: HistoryEvent) -> int | None:
     return None
 
 
+def _model_of(invocation: dict[str, Any]) -> str:
+    """What to call the model of an invocation: its alias and what that stands for, where it has one."""
+    model = str(invocation.get("model", ""))
+    sources = cast("dict[str, Any]", cast("dict[str, Any]", invocation.get("settings") or {}).get("models") or {})
+    alias = cast("dict[str, Any]", sources.get("aliases") or {}).get(model)
+    return f"{model} ({cast('dict[str, Any]', alias).get('model')})" if isinstance(alias, dict) else model
+
+
 @dataclass
 class RunView:
     """A run: its invocations by workflow id, in the order in which they were found."""
@@ -201,7 +209,7 @@ class RunView:
     def ordered(self) -> list[Node]:
         """The invocations, parents before their children."""
         known = [node for node in self.nodes.values() if node.path]
-        roots = [node for node in known if node.depth == 0]
+        roots = [node for node in known if "/" not in node.path]
         found: list[Node] = []
         while roots:
             node = roots.pop(0)
@@ -213,7 +221,7 @@ class RunView:
     @property
     def delegations(self) -> tuple[int, int]:
         """Delegations that have ended, and all that were started."""
-        below = [node for node in self.nodes.values() if node.depth > 0]
+        below = [node for node in self.nodes.values() if "/" in node.path]
         return sum(node.status != "running" for node in below), len(below)
 
 

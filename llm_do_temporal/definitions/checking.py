@@ -6,6 +6,13 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
+from llm_do_temporal.definitions.checking_models import (
+    is_known_model,
+    setting_problems,
+    unknown_model,
+    workshop_models,
+)
+from llm_do_temporal.definitions.external import external_toolsets
 from llm_do_temporal.definitions.places import (
     PACKAGE_PREFIX,
     SHIPPED,
@@ -15,17 +22,17 @@ from llm_do_temporal.definitions.places import (
     unreachable_files,
 )
 from llm_do_temporal.definitions.problems import Problem, problem_of
-from llm_do_temporal.definitions.registry import complete
+from llm_do_temporal.definitions.python_tools import load_python_tools
+from llm_do_temporal.definitions.registry import complete, input_of
 from llm_do_temporal.definitions.text_files import label_of
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
-from llm_do_temporal.definitions.workshop import Workshop, parse_workshop
+from llm_do_temporal.definitions.workshop import Workshop, model_aliases, parse_workshop
 from llm_do_temporal.definitions.yaml_lines import Document, KeyPath
 from llm_do_temporal.errors import ModelRefusal, SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.models import ModelSources, resolve_model
 from llm_do_temporal.policy.sandbox import WorkerSandbox, narrow, root_tree
 
-_MODEL_STEP = "Write it like 'anthropic:claude-sonnet-4-5', or add an alias under `models:` in workshop.yaml."
 _SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."
 
 
@@ -35,10 +42,11 @@ def check_workshop(folder: Path) -> list[Problem]:
         workshop, problems, document = parse_workshop(folder)
     except WorkshopNotFound as error:
         return [problem_of(error, file=WORKSHOP_FILE)]
-    problems += [*_workshop_models(workshop, document), *_rule_problems(workshop, document)]
     workers = _Workers(workshop.root)
+    problems += [*workshop_models(workshop, document), *_rule_problems(workshop, document, workers.capabilities())]
     for parsed in workers.in_workshop():
-        problems += [*parsed.problems, *complete(parsed)[2]]
+        problems += [*parsed.problems, *complete(parsed)[2], *input_of(parsed)[1], *load_python_tools(parsed)[1]]
+        problems += [*external_toolsets(parsed, workshop)[1], *setting_problems(parsed)]
         problems += _model_problems(parsed, workshop)
         problems += _sandbox_problems(parsed, workshop)
         problems += _delegate_problems(parsed, workers)
@@ -60,6 +68,15 @@ class _Workers:
         """Every file of the workshop itself, hidden ones included."""
         for files in self._files.values():
             yield from (parsed for parsed in files if not parsed.place.shipped)
+
+    def capabilities(self) -> set[str]:
+        """The capabilities that workers give to their own tools."""
+        toolsets = [parsed.definition.toolsets for parsed in self.in_workshop()]
+        tools = [options for one in toolsets for options in one.python_tools.values()]
+        external = [keys for one in toolsets for keys in (*one.classes.values(), *(one.mcp or {}).values())]
+        return {name for options in tools for name in options.capabilities} | {
+            name for keys in external for name in keys.named_capabilities
+        }
 
     def named(self, name: str) -> ParsedWorker | None:
         """The file that is used for a name."""
@@ -84,23 +101,14 @@ class _Workers:
             yield Problem(label_of(path, self._root), None, f"never used: {where}", "warning")
 
 
-def _workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem]:
-    config = workshop.config
-    if config.model is not None and not _is_known_model(config.model, workshop):
-        yield _unknown_model(WORKSHOP_FILE, document.line_of(("model",)), config.model)
-    for alias, model in config.models.items():
-        if ":" not in model:
-            message = f"alias '{alias}' stands for '{model}', which is not provider:name"
-            yield Problem(WORKSHOP_FILE, document.line_of(("models", alias)), message, next_step=_MODEL_STEP)
-
-
-def _rule_problems(workshop: Workshop, document: Document) -> Iterator[Problem]:
+def _rule_problems(workshop: Workshop, document: Document, own: set[str]) -> Iterator[Problem]:
     """Rules for capabilities that nothing has: a typing error there would silently allow what it meant to block."""
-    known = {name.rsplit(".", depth)[0] for name in DEFAULT_RULES for depth in range(name.count(".") + 1)}
+    names = own | set(DEFAULT_RULES)
+    known = {name.rsplit(".", depth)[0] for name in names for depth in range(name.count(".") + 1)}
     for name in workshop.config.approvals.rules:
         if name not in known:
             close = get_close_matches(name, known, n=1)
-            hint = f"Did you mean '{close[0]}'?" if close else f"Capabilities are {', '.join(sorted(DEFAULT_RULES))}."
+            hint = f"Did you mean '{close[0]}'?" if close else f"Capabilities are {', '.join(sorted(names))}."
             line = document.line_of(("approvals", "rules", name))
             message = f"no tool of ours has the capability '{name}'; this rule does nothing"
             yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
@@ -111,12 +119,12 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
     definition = parsed.definition
     if definition.model is None:
         return
-    if not _is_known_model(definition.model, workshop):
-        yield _unknown_model(parsed.place.label, parsed.document.line_of(("model",)), definition.model)
+    if not is_known_model(definition.model, workshop):
+        yield unknown_model(parsed.place.label, parsed.document.line_of(("model",)), definition.model)
         return
     try:
         resolve_model(
-            ModelSources(aliases=workshop.config.models),
+            ModelSources(aliases=model_aliases(workshop.config)),
             worker=parsed.place.name,
             worker_model=definition.model,
             caller_model=None,
@@ -124,15 +132,6 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
         )
     except ModelRefusal as refusal:
         yield parsed.problem_at(("model",), refusal.message, next_step=refusal.next_step)
-
-
-def _is_known_model(model: str, workshop: Workshop) -> bool:
-    return ":" in model or model in workshop.config.models
-
-
-def _unknown_model(file: str, line: int | None, model: str) -> Problem:
-    message = f"model '{model}' is neither an alias of workshop.yaml nor provider:name"
-    return Problem(file, line, message, next_step=_MODEL_STEP)
 
 
 def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:

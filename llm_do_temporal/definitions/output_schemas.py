@@ -5,24 +5,19 @@ Loading a class runs the author's Python; whatever goes wrong there becomes a De
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import sys
-import threading
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
 from pydantic import BaseModel
 
-from llm_do_temporal.definitions.text_files import Unreadable, decode, find_file, label_of, read_bytes
+from llm_do_temporal.definitions.python_files import authors_code, import_python, load_python, read_python
+from llm_do_temporal.definitions.text_files import Unreadable, find_file
 from llm_do_temporal.definitions.yaml_lines import KeyPath
 from llm_do_temporal.errors import DefinitionError
 
 _DEFS = "#/$defs/"
-_IMPORTS = threading.RLock()
 _FORMS = "Write 'schemas.py:Class' for a file of the workshop, or 'module.Class' for an importable module."
 
 
@@ -53,6 +48,21 @@ def load_output_schema(reference: str, *, folder: Path, root: Path) -> dict[str,
     `folder` is the worker's, `root` the one that files may not leave. Raises DefinitionError; it names a file
     only where the mistake is in the author's Python.
     """
+    schema = model_schema(load_model(reference, folder=folder, root=root), root=root)
+    problems = check_output_schema(schema)
+    if problems:
+        raise DefinitionError(f"'{reference}' cannot describe a result: {problems[0][1]}")
+    return schema
+
+
+def model_schema(model: type[BaseModel], *, root: Path) -> dict[str, Any]:
+    """The JSON Schema of a class of the author's, who may have written code for it. Raises DefinitionError."""
+    with authors_code(None, root):
+        return model.model_json_schema()
+
+
+def load_model(reference: str, *, folder: Path, root: Path) -> type[BaseModel]:
+    """The pydantic model that `reference` names; see `load_output_schema`. Runs the author's Python."""
     where, colon, name = reference.rpartition(":")
     if colon:
         module = _load_file(where, folder=folder, root=root)
@@ -61,13 +71,7 @@ def load_output_schema(reference: str, *, folder: Path, root: Path) -> dict[str,
         if not dot:
             raise DefinitionError(f"'{reference}' names no class", next_step=_FORMS)
         module = _load_module(where, root=root)
-    model = _model_in(module, name, where)
-    with _authors_code(None, root):
-        schema = model.model_json_schema()
-    problems = check_output_schema(schema)
-    if problems:
-        raise DefinitionError(f"'{reference}' cannot describe a result: {problems[0][1]}")
-    return schema
+    return _model_in(module, name, where)
 
 
 def _load_file(name: str, *, folder: Path, root: Path) -> ModuleType:
@@ -75,32 +79,15 @@ def _load_file(name: str, *, folder: Path, root: Path) -> ModuleType:
         raise DefinitionError(f"'{name}' is not a Python file", next_step=_FORMS)
     try:
         path = find_file(name, (folder, root), root)
-        content = read_bytes(path, root)
-        text = decode(content, label_of(path, root))
     except Unreadable as error:
         raise DefinitionError(str(error)) from error
-    # One module per content, so that an edited file is loaded anew and a running load keeps its own.
-    digest = hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()
-    module_name = f"_llm_do_schemas_{digest[:24]}"
-    with _IMPORTS, _authors_code(path, root), _importable(root):
-        if module_name in sys.modules:
-            return sys.modules[module_name]
-        module = ModuleType(module_name)
-        module.__file__ = str(path)
-        sys.modules[module_name] = module  # pydantic looks there for the names in annotations
-        try:
-            exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the author's own code
-        except BaseException:
-            del sys.modules[module_name]
-            raise
-        return module
+    return load_python(read_python(path, root))
 
 
 def _load_module(name: str, *, root: Path) -> ModuleType:
-    with _IMPORTS, _authors_code(None, root), _importable(root):
-        importlib.invalidate_caches()
+    with authors_code(None, root):
         try:
-            return importlib.import_module(name)
+            return import_python(name, root=root)
         except ModuleNotFoundError as error:
             if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
                 raise DefinitionError(f"there is no module '{name}'", next_step=_FORMS) from error
@@ -119,44 +106,6 @@ def _model_in(module: ModuleType, name: str, where: str) -> type[BaseModel]:
 
 def _is_own_model(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, BaseModel) and value is not BaseModel
-
-
-@contextmanager
-def _importable(root: Path) -> Generator[None]:
-    """Let modules of the workshop be imported, after everything that is installed."""
-    entry = str(root)
-    sys.path.append(entry)
-    try:
-        yield
-    finally:
-        sys.path.remove(entry)
-
-
-@contextmanager
-def _authors_code(path: Path | None, root: Path) -> Generator[None]:
-    """Turn what the author's code raises into a DefinitionError with the last line of theirs that ran."""
-    try:
-        yield
-    except DefinitionError:
-        raise
-    except (Exception, SystemExit) as error:
-        file, line = _raised_at(error, root)
-        file = file or (None if path is None else label_of(path, root))
-        words = str(error).replace(f"{root}/", "").strip().split("\n")[0][:300]
-        raise DefinitionError(f"{type(error).__name__}: {words}", file=file, line=line) from error
-
-
-def _raised_at(error: BaseException, root: Path) -> tuple[str | None, int | None]:
-    found: tuple[str | None, int | None] = (None, None)
-    trace = error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if Path(name).is_relative_to(root):
-            found = label_of(Path(name), root), trace.tb_lineno
-        trace = trace.tb_next
-    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(root):
-        found = label_of(Path(error.filename), root), error.lineno
-    return found
 
 
 def _reference_problems(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:

@@ -33,11 +33,18 @@ class WorkerPlace:
     root: Path
     """The folder that nothing it refers to may leave: the workshop, or the shipped workers."""
     shipped: bool = False
+    template: bool = False
+    """Whether it is a template, whose text has `$name` for what a call fills in and is never rendered otherwise."""
 
     @property
     def relative(self) -> PurePosixPath:
         """Its path below the root."""
         return PurePosixPath(self.path.relative_to(self.root).as_posix())
+
+    @property
+    def folder(self) -> Path:
+        """Where Python files that it names are looked for first; for one that a model wrote, nowhere beside it."""
+        return self.root if self.generated else self.path.parent
 
     @property
     def label(self) -> str:

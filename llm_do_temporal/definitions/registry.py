@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from llm_do_temporal.definitions.external import external_toolsets
+from llm_do_temporal.definitions.inputs import load_input_schema
 from llm_do_temporal.definitions.instructions import InstructionText, render_instructions
 from llm_do_temporal.definitions.output_schemas import load_output_schema
 from llm_do_temporal.definitions.places import (
@@ -17,6 +19,7 @@ from llm_do_temporal.definitions.places import (
     places_of,
 )
 from llm_do_temporal.definitions.problems import Problem, problem_of, raise_first
+from llm_do_temporal.definitions.python_tools import load_python_tools
 from llm_do_temporal.definitions.text_files import Unreadable, check_inside
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop
@@ -28,8 +31,13 @@ from llm_do_temporal.policy.delegation import check_name
 class Registry:
     """The workers of one workshop, read from its files each time they are asked for."""
 
-    def __init__(self, workshop: Workshop, *, shipped: Path = SHIPPED) -> None:
-        """`shipped` is the folder of the workers that come with the package; it may be absent."""
+    def __init__(self, workshop: Workshop, *, shipped: Path = SHIPPED, load_toolsets: bool = False) -> None:
+        """`shipped` is the folder of the workers that come with the package; it may be absent.
+
+        With `load_toolsets` the classes of toolsets are loaded, so that a worker's warnings name those that cannot be.
+        """
+        self._workshop = workshop
+        self._load_toolsets = load_toolsets
         self._root = workshop.root.resolve()
         self._shipped = shipped.resolve()
 
@@ -51,9 +59,15 @@ class Registry:
 
         Raises WorkerNotFound where no file defines it, DefinitionError where the file is wrong.
         """
-        parsed = read_worker(self.place_of(name))
+        return self.pinned(read_worker(self.place_of(name)))
+
+    def pinned(self, parsed: ParsedWorker) -> PinnedWorker:
+        """The worker that was read, with all that it needs of other files. Raises DefinitionError."""
         instructions, schema, problems = complete(parsed)
-        raise_first((*parsed.problems, *problems))
+        given, invalid = input_of(parsed)
+        python, unusable = load_python_tools(parsed)
+        external, others = external_toolsets(parsed, self._workshop, load=self._load_toolsets)
+        raise_first((*parsed.problems, *problems, *invalid, *unusable, *others))
         definition = parsed.definition
         return PinnedWorker(
             name=parsed.place.name,
@@ -64,12 +78,21 @@ class Registry:
             model=definition.model,
             compatible_models=definition.compatible_models,
             output_schema=schema,
+            input_ref=definition.schema_in_ref,
+            input_schema=given,
             sandbox=definition.sandbox,
             attachment_policy=definition.attachment_policy,
+            attachment_paths=definition.attachments,
             filesystem=definition.toolsets.has_filesystem,
+            shell=definition.toolsets.shell_policy,
             delegation=self._delegation(parsed),
+            python=python,
+            external=external,
+            server_side_tools=tuple(tool.pinned() for tool in definition.server_side_tools),
+            model_settings=definition.model_settings,
+            attachments_as=definition.attachments_as,
             locked=definition.locked,
-            warnings=tuple(str(problem) for problem in parsed.problems if problem.severity == "warning"),
+            warnings=tuple(str(problem) for problem in (*parsed.problems, *others) if problem.severity == "warning"),
         )
 
     def place_of(self, name: str) -> WorkerPlace:
@@ -95,20 +118,26 @@ class Registry:
         options = parsed.definition.toolsets.delegation_options
         if options is None:
             return None
-        tools = tuple(self._delegate(name) for name in options.delegates)
-        return DelegationToolset(allow_workers=options.allow_workers, tools=tools)
+        return DelegationToolset(
+            allow_workers=options.allow_workers,
+            tools=tuple(self._delegate(name) for name in options.enabled_delegates),
+            create=options.creates_workers,
+            templates=options.template_rules,
+        )
 
     def _delegate(self, name: str) -> DelegateTool:
         """The tool for a callee. A callee with mistakes is no mistake of the caller: the call will fail and say why."""
         try:
             callee = read_worker(self.place_of(name))
-            raise_first(callee.problems)
+            given, problems = input_of(callee)
+            raise_first((*callee.problems, *problems))
         except DefinitionError as error:
             return DelegateTool(name=name, description=f"The worker '{name}' could not be loaded: {error.problem}")
         return DelegateTool(
             name=name,
             description=callee.definition.description or f"Call the worker '{name}' to delegate a subtask.",
             takes_attachments=callee.definition.attachment_policy.max_attachments > 0,
+            input_schema=given,
         )
 
 
@@ -117,7 +146,7 @@ def complete(parsed: ParsedWorker) -> tuple[str, dict[str, Any] | None, list[Pro
     problems: list[Problem] = []
     place, definition = parsed.place, parsed.definition
     instructions = parsed.text.strip()
-    if not place.generated:
+    if not place.generated and not place.template:
         source = InstructionText(
             text=parsed.text, file=place.label, first_line=parsed.text_line, folder=place.path.parent, root=place.root
         )
@@ -131,18 +160,27 @@ def complete(parsed: ParsedWorker) -> tuple[str, dict[str, Any] | None, list[Pro
     schema = definition.output_schema
     if definition.output_schema_ref is not None:
         try:
-            schema = load_output_schema(definition.output_schema_ref, folder=place.path.parent, root=place.root)
+            schema = load_output_schema(definition.output_schema_ref, folder=place.folder, root=place.root)
         except DefinitionError as error:
-            problems.append(_schema_problem(parsed, error))
+            problems.append(_schema_problem(parsed, error, "output_schema_ref", definition.output_schema_ref))
     return instructions, schema, problems
 
 
-def _schema_problem(parsed: ParsedWorker, error: DefinitionError) -> Problem:
+def input_of(parsed: ParsedWorker) -> tuple[dict[str, Any] | None, list[Problem]]:
+    """The JSON Schema of what the worker is given, where `schema_in_ref` names a class, and what is wrong with it."""
+    reference, place = parsed.definition.schema_in_ref, parsed.place
+    if reference is None:
+        return None, []
+    try:
+        return load_input_schema(reference, folder=place.folder, root=place.root), []
+    except DefinitionError as error:
+        return None, [_schema_problem(parsed, error, "schema_in_ref", reference)]
+
+
+def _schema_problem(parsed: ParsedWorker, error: DefinitionError, key: str, reference: str) -> Problem:
     if error.file is None:
-        return parsed.problem_at(
-            ("output_schema_ref",), f"'output_schema_ref': {error.problem}", next_step=error.next_step
-        )
-    wanted = f"{parsed.definition.output_schema_ref} of worker '{parsed.place.name}'"
+        return parsed.problem_at((key,), f"'{key}': {error.problem}", next_step=error.next_step)
+    wanted = f"{reference} of worker '{parsed.place.name}'"
     return Problem(error.file, error.line, f"{error.problem} (loading {wanted})")
 
 

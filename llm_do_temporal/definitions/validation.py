@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -99,11 +99,19 @@ def _inside(annotation: Any, part: str | int) -> Any:
     inner = _model_in(annotation)
     if inner is not None:
         field = inner.model_fields.get(str(part))
-        return None if field is None else field.annotation
-    for option in _options(annotation):
-        if get_origin(option) is dict:
-            return get_args(option)[1]
-    return None
+        return _extra(inner) if field is None else field.annotation
+    return _dict_value(annotation)
+
+
+def _extra(model: type[BaseModel]) -> Any:
+    """The type of the keys that stand for names of the author's, where the model has such."""
+    if model.model_config.get("extra") != "allow":
+        return None
+    return _dict_value(get_type_hints(model).get("__pydantic_extra__"))
+
+
+def _dict_value(annotation: Any) -> Any:
+    return next((get_args(option)[1] for option in _options(annotation) if get_origin(option) is dict), None)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

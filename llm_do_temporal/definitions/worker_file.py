@@ -6,11 +6,12 @@ What needs other files (included text, classes, delegates) is not looked at here
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from llm_do_temporal.definitions.formats import WorkerFile
+from llm_do_temporal.definitions.formats import DelegationOptions, WorkerFile
 from llm_do_temporal.definitions.output_schemas import check_output_schema
 from llm_do_temporal.definitions.places import PACKAGE_PREFIX, WorkerPlace
 from llm_do_temporal.definitions.problems import Problem
@@ -18,10 +19,12 @@ from llm_do_temporal.definitions.text_files import Unreadable, decode, read_byte
 from llm_do_temporal.definitions.validation import validate
 from llm_do_temporal.definitions.yaml_lines import Document, KeyPath, parse_yaml
 from llm_do_temporal.errors import DefinitionError, SandboxRefusal
-from llm_do_temporal.policy.delegation import RESERVED_NAMES, check_name
+from llm_do_temporal.policy.delegation import MAX_NAME_CHARS, RESERVED_NAMES, check_name
 from llm_do_temporal.policy.sandbox import NO_FILES, NamedPath, Tree, WorkerSandbox, WorkshopSandbox, narrow, root_tree
+from llm_do_temporal.policy.templates import TemplateRules, template_problems
 
 _SEPARATOR = "---"
+_FUNCTION_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME_CHARS - 1}}}")
 _SHAPE = "A worker file is keys such as `description:`, a line `---`, and the instructions below it."
 
 
@@ -72,7 +75,7 @@ def parse_worker(text: str, place: WorkerPlace, *, sha256: str) -> ParsedWorker:
         body, body_line = definition.instructions or "", document.text_lines.get(("instructions",), 1)
     parsed = ParsedWorker(place, sha256, definition, document, body, body_line, ())
     if has_keys:
-        problems += _own_problems(parsed)
+        problems += own_problems(parsed)
     ordered = sorted(problems, key=lambda problem: problem.line or 0)
     return replace(parsed, problems=tuple(ordered))
 
@@ -93,9 +96,10 @@ def split_front_matter(text: str) -> tuple[str, str | None, int]:
     return front, body if body.strip() else None, end + 2
 
 
-def _own_problems(parsed: ParsedWorker) -> list[Problem]:
+def own_problems(parsed: ParsedWorker) -> list[Problem]:
     """Mistakes that the types of the keys do not show."""
     found = [*_name_problems(parsed), *_delegation_problems(parsed), *_sandbox_problems(parsed)]
+    found += _python_problems(parsed)
     definition = parsed.definition
     if definition.output_schema is not None and definition.output_schema_ref is not None:
         found.append(
@@ -132,17 +136,39 @@ def _delegation_problems(parsed: ParsedWorker) -> Iterator[Problem]:
     if options is None:
         return
     here: KeyPath = ("toolsets", "delegation")
+    allowed = ", ".join(sorted(DelegationOptions.model_fields))
+    for path, message in template_problems(options.templates or TemplateRules()):
+        yield parsed.problem_at((*here, "templates", *path), message)
     for name in options.delegates:
         if name in RESERVED_NAMES:
             yield parsed.problem_at(
                 (*here, name),
-                f"unknown key '{name}' in 'toolsets.delegation'; allowed: allow_workers, names of workers",
+                f"unknown key '{name}' in 'toolsets.delegation'; allowed: {allowed}, names of workers",
             )
         else:
             yield from _bad_name(parsed, name, (*here, name))
     for number, name in enumerate(options.allow_workers or ()):
         if name != "*":
             yield from _bad_name(parsed, name.removeprefix(PACKAGE_PREFIX), (*here, "allow_workers", number))
+
+
+def _python_problems(parsed: ParsedWorker) -> Iterator[Problem]:
+    """Names that no function can have as a tool."""
+    toolsets = parsed.definition.toolsets
+    delegates = () if toolsets.delegation_options is None else toolsets.delegation_options.delegates
+    for name in toolsets.python_tools:
+        here: KeyPath = ("toolsets", "custom", name)
+        if not _FUNCTION_NAME.fullmatch(name):
+            yield parsed.problem_at(
+                here,
+                f"'{name[:80]}' cannot be the name of a tool; a function's name here is a letter followed by letters, "
+                f"digits or '_', at most {MAX_NAME_CHARS} characters",
+            )
+        elif name in RESERVED_NAMES:
+            yield parsed.problem_at(here, f"tool name '{name}' is reserved; call the function something else")
+        elif name in delegates:
+            message = f"the tool '{name}' stands in both 'toolsets.delegation' and 'toolsets.custom'; rename one"
+            yield parsed.problem_at(here, message)
 
 
 def _bad_name(parsed: ParsedWorker, name: str, path: KeyPath) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from llm_do_temporal.definitions.validation import validate
 from llm_do_temporal.definitions.yaml_lines import Document, parse_yaml
 from llm_do_temporal.errors import SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.messages import RunSettings, StartRunInput
+from llm_do_temporal.policy.model_ids import ModelAlias
 from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.sandbox import WorkshopSandbox, root_tree
 
@@ -44,13 +45,22 @@ def run_settings(
             run_model=start.model,
             workshop_model=config.model,
             environment_model=start.environment_model or environment_model,
-            aliases=config.models,
+            aliases=model_aliases(config),
+            isolated=config.model_resolution == "isolated",
         ),
+        model_settings=config.model_settings,
+        attachments_as=config.attachments_as,
         max_depth=config.max_depth,
         on_refusal=config.on_refusal,
         workshop_has_sandbox=config.sandbox is not None,
+        shell=config.shell,
         search_attributes=search_attributes,
     )
+
+
+def model_aliases(config: WorkshopConfig) -> dict[str, str | ModelAlias]:
+    """What the workshop's aliases stand for: `provider:name` where they say no more than that."""
+    return {name: alias.model if alias.is_plain else alias for name, alias in config.models.items()}
 
 
 def find_workshop(start: Path) -> Path:

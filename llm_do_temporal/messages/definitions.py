@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from llm_do_temporal.messages.base import Message
-from llm_do_temporal.policy.approvals import ApprovalRules, Mode
-from llm_do_temporal.policy.attachments import AttachmentPolicy
+from llm_do_temporal.messages.external import ExternalToolset
+from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling
+from llm_do_temporal.policy.attachment_forms import AttachmentsAs
+from llm_do_temporal.policy.attachments import AttachmentPaths, AttachmentPolicy
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
 from llm_do_temporal.policy.models import ModelSources
+from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.sandbox import WorkerSandbox
+from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
+from llm_do_temporal.policy.templates import TemplateRules
 
 
 class DelegateTool(Message):
@@ -18,6 +25,8 @@ class DelegateTool(Message):
     name: str
     description: str
     takes_attachments: bool = False
+    input_schema: dict[str, Any] | None = None
+    """JSON Schema of the callee's `schema_in_ref`: its fields are the tool's parameters."""
 
 
 class DelegationToolset(Message):
@@ -26,6 +35,44 @@ class DelegationToolset(Message):
     allow_workers: tuple[str, ...] | None = None
     """Names for the generic `worker_call`; `*` is everybody, empty is nobody; None: the tool is not offered."""
     tools: tuple[DelegateTool, ...] = ()
+    create: bool = False
+    """Whether `worker_create` is offered."""
+    templates: TemplateRules | None = None
+    """Which templates `llm_worker_call` may use; None: the tool is not offered."""
+
+
+class PythonTool(Message):
+    """A function of the author's `tools.py`, offered as a tool."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of its arguments."""
+    kind: Literal["plain", "context"] = "plain"
+    """`plain` runs as an activity, `context` in workflow code."""
+    idempotent: bool = False
+    """Whether one call may be attempted more than once."""
+    source: str
+    """Its file: a path relative to the workshop, or `pkg:path` for one that ships with the package."""
+    sha256: str
+    """Digest of that file."""
+    ruling: Ruling | None = None
+    capabilities: tuple[str, ...] = DEFAULT_CAPABILITIES
+
+
+class PythonToolset(Message):
+    """The Python tools of a worker."""
+
+    tools: tuple[PythonTool, ...] = ()
+    sources: dict[str, str] = Field(default_factory=dict)
+    """The text of the files whose functions run in workflow code, by the digest of the file."""
+
+
+class ServerSideTool(Message):
+    """A tool that the model's provider runs itself."""
+
+    tool_type: str
+    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class PinnedWorker(Message):
@@ -41,11 +88,24 @@ class PinnedWorker(Message):
     model: str | None = None
     compatible_models: tuple[str, ...] | None = None
     output_schema: dict[str, Any] | None = None
+    input_ref: str | None = None
+    """`schema_in_ref` of the file: the class that input must fit, and that may build the prompt."""
+    input_schema: dict[str, Any] | None = None
     sandbox: WorkerSandbox | None = None
     attachment_policy: AttachmentPolicy = AttachmentPolicy()
+    attachment_paths: AttachmentPaths = AttachmentPaths()
+    """Other spellings of paths that this worker gives as attachments."""
     filesystem: bool = False
     """Whether the worker has the file tools."""
+    shell: ShellPolicy | None = None
+    """Which commands the worker may run; None: it has no `shell`."""
     delegation: DelegationToolset | None = None
+    python: PythonToolset | None = None
+    external: tuple[ExternalToolset, ...] = ()
+    """Toolsets that are classes of Python packages, and MCP servers."""
+    server_side_tools: tuple[ServerSideTool, ...] = ()
+    model_settings: dict[str, Any] = Field(default_factory=dict)
+    attachments_as: AttachmentsAs | None = None
     locked: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -59,6 +119,11 @@ class RunSettings(Message):
     max_depth: int = DEFAULT_MAX_DEPTH
     on_refusal: Literal["tell_model", "abort"] = "tell_model"
     workshop_has_sandbox: bool = False
-    inherit_models: bool = True
+    shell: ShellSettings = ShellSettings()
+    """How commands run."""
+    model_settings: dict[str, Any] = Field(default_factory=dict)
+    """The workshop's; those of a worker win key by key."""
+    attachments_as: AttachmentsAs = "auto"
+    """In which form models get attachments, where their worker does not say."""
     search_attributes: bool = True
     """Whether the namespace knows our search attributes; setting an unknown one would wedge the workflow."""

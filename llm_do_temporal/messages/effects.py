@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Message
+from llm_do_temporal.messages.base import Json, Message
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
+from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.policy.shell import ShellSettings
 
 
 class LoadRunInput(Message):
@@ -22,6 +26,8 @@ class LoadedRun(Message):
 
     worker: PinnedWorker
     settings: RunSettings
+    built: BuiltInput | None = None
+    """For an entry worker with `schema_in_ref`: its input, checked."""
     tree: Tree
     """The workshop's own tree, before the entry worker narrows it."""
 
@@ -103,9 +109,57 @@ class FileListing(Message):
 class AttachedFile(Message):
     """A file to snapshot: where it is, and the name it goes by."""
 
-    mount: Mount
+    mount: Mount | None
+    """None: `path` lies nowhere in the tree, but may be how the host calls a file of it."""
     relative: str
     path: str
+
+
+class ShellInput(Message):
+    """Input of `run_command` and of `preview_command`."""
+
+    argv: tuple[str, ...]
+    tree: Tree
+    cwd: str
+    """The working directory, as a virtual path."""
+    timeout_seconds: int
+    sandbox_paths: tuple[str, ...] | None = None
+    """Virtual folders in which every file among the arguments must really lie; None: they are not looked at."""
+    network: bool = False
+    settings: ShellSettings = ShellSettings()
+
+
+class CommandOutput(Message):
+    """What a command wrote to one stream."""
+
+    text: str
+    """The beginning, as UTF-8 with replacement characters."""
+    bytes: int
+    """How many were written."""
+    truncated: bool = False
+    sha256: str | None = None
+    """The blob with the output, where the text is only its beginning."""
+    kept_bytes: int = 0
+    """How many bytes the blob holds: fewer than were written where the output was enormous."""
+
+
+class ShellResult(Message):
+    """Result of `run_command`."""
+
+    exit_code: int
+    """128 and the number of the signal for a command that one ended, as shells count."""
+    stdout: CommandOutput
+    stderr: CommandOutput
+    timed_out: bool = False
+    isolated: bool = True
+    note: str | None = None
+    """Why it ran without isolation."""
+
+
+class CommandPreview(Message):
+    """Result of `preview_command`: how the command would run."""
+
+    isolated: bool
 
 
 class SnapshotInput(Message):
@@ -114,9 +168,42 @@ class SnapshotInput(Message):
     files: tuple[AttachedFile, ...]
     max_total_bytes: int
     """Stop copying past this many bytes: the policies would refuse the files anyway."""
+    tree: Tree = Tree()
+    """Where a path of the host must lie to count; the empty tree takes none."""
 
 
 class SnapshotResult(Message):
     """Result of `snapshot_attachments`."""
 
     attachments: tuple[Attachment, ...] = Field(default=())
+
+
+class FindFilesInput(Message):
+    """Input of `find_files`: paths that may or may not name files."""
+
+    files: tuple[AttachedFile, ...]
+
+
+class FoundFiles(Message):
+    """Result of `find_files`, in the order asked."""
+
+    bytes: tuple[int | None, ...]
+    """None where there is no such file, or none that may be read."""
+
+
+class CallPythonToolInput(Message):
+    """Input of `call_python_tool`."""
+
+    tool: str
+    source: str
+    """The function's file, as `PythonTool.source` has it."""
+    sha256: str
+    """What the file's digest has to be: the definition is pinned."""
+    args: dict[str, Any]
+    idempotency_key: str
+
+
+class PythonToolResult(Message):
+    """Result of `call_python_tool`."""
+
+    value: Json = None

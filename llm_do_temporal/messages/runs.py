@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from llm_do_temporal.messages.base import Json, Message, Strict
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.policy.approvals import Mode
@@ -21,6 +23,8 @@ class StartRunInput(Strict):
     environment_model: str | None = None
     mode: Mode | None = None
     started_by: str = ""
+    depth: int = Field(default=0, ge=0)
+    """The level at which the entry worker runs: above 0 for a run that a tool of another run started."""
 
 
 class Usage(Message):

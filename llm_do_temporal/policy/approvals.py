@@ -42,6 +42,8 @@ DEFAULT_RULES: dict[str, Ruling] = {
     "worker.create": Ruling.NEEDS_APPROVAL,
     "proc.exec": Ruling.NEEDS_APPROVAL,
     "proc.exec.unlisted": Ruling.BLOCKED,
+    "python.call": Ruling.NEEDS_APPROVAL,
+    "tool.call": Ruling.NEEDS_APPROVAL,
 }
 
 

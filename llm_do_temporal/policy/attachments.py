@@ -6,7 +6,8 @@ and the callee's are both applied; the tree's own rules (suffixes, largest file)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
 
 from pydantic import Field
 
@@ -36,6 +37,31 @@ class Attachment(Value):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     bytes: int = Field(ge=0)
     media_type: str
+
+
+class AttachmentPaths(Value):
+    """`attachments:` of a worker file: other spellings of paths that its model gives as attachments."""
+
+    path_map: dict[str, str] = Field(default_factory=dict)
+    """From a path as it may be given to the path in the worker's files that is meant."""
+    base_path: str | None = None
+    """The folder that relative paths begin at, instead of `/`."""
+
+
+def meant_path(paths: AttachmentPaths, given: str, *, names: Collection[str] = ()) -> str:
+    """The path in the caller's files that `given` stands for; nothing is checked.
+
+    `names` are the folders that may be written as `name:rest`; such a path is not a relative one.
+    """
+    known = {str(PurePosixPath(alias)): path for alias, path in paths.path_map.items()}
+    mapped = known.get(str(PurePosixPath(given)))
+    if mapped is not None:
+        return mapped
+    head, colon, _ = given.partition(":")
+    named = bool(colon) and head in names
+    if paths.base_path is None or given.startswith("/") or named:
+        return given
+    return f"{paths.base_path.rstrip('/')}/{given}"
 
 
 def check_attachment_names(policy: AttachmentPolicy, paths: Sequence[str], *, whose: str) -> None:

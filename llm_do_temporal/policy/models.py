@@ -1,16 +1,20 @@
 """Which model an invocation uses.
 
 One chain, first that exists: forced by the run, the worker's own, the caller's effective model, the
-run's `--model`, the workshop's, `LLM_DO_MODEL`. The choice is then checked against the worker's
-`compatible_models`.
+run's `--model`, the workshop's, `LLM_DO_MODEL`. In a workshop with `model_resolution: isolated` nothing is
+inherited: `--model` counts for the entry worker alone, and before its own. The choice is then checked against
+the worker's `compatible_models`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from pydantic import Field
+
 from llm_do_temporal.errors import ModelRefusal
+from llm_do_temporal.policy.model_ids import ALIAS_ID, Aliases, alias_of, full_name
 from llm_do_temporal.policy.values import Value
 
 
@@ -21,7 +25,10 @@ class ModelSources(Value):
     run_model: str | None = None
     workshop_model: str | None = None
     environment_model: str | None = None
-    aliases: Mapping[str, str] = {}
+    aliases: Aliases = Field(default_factory=dict)
+    """To `provider:name`, or to all that an alias says where that is more."""
+    isolated: bool = False
+    """Whether workers inherit no model."""
 
 
 def resolve_model(
@@ -32,26 +39,31 @@ def resolve_model(
     caller_model: str | None,
     compatible: Sequence[str] | None,
 ) -> str:
-    """The model, as `provider:name`, for a worker called by somebody whose effective model is `caller_model`.
+    """The model for a worker called by somebody whose effective model is `caller_model`; None: by nobody.
 
-    Raises ModelRefusal when no source names one, or the one chosen has no provider or matches none of `compatible`.
+    It is `provider:name`, or the name of an alias that says more than that. Raises ModelRefusal when no source names
+    one, or the one chosen has no provider or matches none of `compatible`.
     """
-    chain = (
-        sources.force_model,
-        worker_model,
-        caller_model,
-        sources.run_model,
-        sources.workshop_model,
-        sources.environment_model,
-    )
+    if sources.isolated:
+        entry = None if caller_model else sources.run_model
+        chain = (sources.force_model, entry, worker_model, sources.workshop_model, sources.environment_model)
+    else:
+        chain = (
+            sources.force_model,
+            worker_model,
+            caller_model,
+            sources.run_model,
+            sources.workshop_model,
+            sources.environment_model,
+        )
     named = next((name for name in chain if name), None)
     if named is None:
         raise ModelRefusal(
             f"no model for worker '{worker}'",
             next_step="Set `model:` in the worker or in workshop.yaml, pass --model, or set LLM_DO_MODEL.",
         )
-    model = sources.aliases.get(named, named)
-    if ":" not in model:
+    model = full_name(sources.aliases, named)
+    if ":" not in model or model.startswith(ALIAS_ID):
         raise ModelRefusal(
             f"model '{model}' names no provider",
             next_step="Write it as provider:name, like anthropic:claude-sonnet-4-5, or give it an alias in "
@@ -62,4 +74,4 @@ def resolve_model(
             f"worker '{worker}' does not work with model '{model}'; compatible: {', '.join(compatible)}",
             next_step="Choose another with --model, or change `compatible_models`.",
         )
-    return model
+    return model if alias_of(sources.aliases, named) is None else named

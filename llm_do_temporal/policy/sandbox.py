@@ -103,6 +103,7 @@ class Place(Value):
 NO_FILES = Tree()
 STATE_FOLDER = ".llm-do"
 """The product's own folder at the top of a workshop: database, logs, blobs. No worker can reach it."""
+_DEFINITION_FOLDERS = ("workers", "templates")
 _DEFINITION_SUFFIXES = (".py", ".yaml", ".yml")
 _WRITE_ASKS_BY_DEFAULT = True
 _READ_ASKS_BY_DEFAULT = False
@@ -155,6 +156,19 @@ def locate(tree: Tree, path: str) -> Place:
     raise SandboxRefusal(f"'{path}' is outside this worker's files; it can reach {describe_roots(tree)}")
 
 
+def locate_in_workshop(tree: Tree, path: str) -> Place | None:
+    """Where in the tree the file `path` of the workshop (relative to its folder) is seen, or None where it is not."""
+    for mount in sorted(tree.mounts, key=lambda m: len(PurePosixPath(m.root).parts), reverse=True):
+        relative = _below(path, mount.root)
+        if relative is None:
+            continue
+        place = Place(mount=mount, relative=relative, path=normalise(join(mount.at, relative)))
+        # A mount further in covers what lies there.
+        if locate(tree, place.path) == place:
+            return place
+    return None
+
+
 def locate_all(tree: Tree, path: str) -> tuple[str, tuple[Place, ...]]:
     """What a listing of the folder `path` shows: its normalised path, and the places whose files lie below it.
 
@@ -202,7 +216,9 @@ def defines_workers(place: Place) -> bool:
     path = PurePosixPath(join(place.mount.root, place.relative))
     if path.suffix.lower() == ".worker":
         return True
-    return path.suffix.lower() in _DEFINITION_SUFFIXES and (len(path.parts) == 1 or path.parts[0] == "workers")
+    return path.suffix.lower() in _DEFINITION_SUFFIXES and (
+        len(path.parts) == 1 or path.parts[0] in _DEFINITION_FOLDERS
+    )
 
 
 def describe_roots(tree: Tree) -> str:

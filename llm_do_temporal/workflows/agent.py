@@ -6,6 +6,7 @@ Built once, at import. All that differs between workers (instructions, tools, mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Protocol, cast
 
@@ -14,13 +15,16 @@ from pydantic_ai.capabilities import AbstractCapability, ResolveModelId
 from pydantic_ai.durable_exec.temporal import TemporalDurability
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.output import OutputContext
+from pydantic_ai.tools import AgentNativeTool
 from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityConfig
 
-from llm_do_temporal.activities.serving import BlobContent, build_model
+from llm_do_temporal.activities.model_building import build_model
+from llm_do_temporal.activities.serving import BlobContent
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import AGENT_NAME
 from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, MAX_VALUE_BYTES, TOO_LARGE
@@ -29,6 +33,7 @@ TURN_TIMEOUT = timedelta(minutes=30)
 """Longest single attempt of a model turn; thinking models on long documents take many minutes."""
 TOOL_RETRIES = 3
 """How often a model may correct the arguments of one call."""
+SERVER_SIDE_TOOLS = ("web_search", "web_fetch", "code_execution", "image_generation")
 OUTPUT_RETRIES = 3
 """How often a model may correct its structured output."""
 
@@ -50,6 +55,29 @@ class OutputCheck(AbstractCapability[Any]):
     async def after_output_validate(self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any) -> Any:
         """See AbstractCapability."""
         return cast("ChecksOutput", workflow.instance()).check_output(output)
+
+
+class HasServerSideTools(Protocol):
+    """A workflow whose worker may have tools that its model's provider runs."""
+
+    def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
+        """The tool of this kind, or None where the worker has none."""
+        ...
+
+
+class ServerSideTools(AbstractCapability[Any]):
+    """Offers the server-side tools of the running workflow's worker."""
+
+    def get_native_tools(self) -> Sequence[AgentNativeTool[Any]]:
+        """See AbstractCapability."""
+        return [_chosen(kind) for kind in SERVER_SIDE_TOOLS]
+
+
+def _chosen(kind: str) -> AgentNativeTool[Any]:
+    def tool(_context: RunContext[Any]) -> AbstractNativeTool | None:
+        return cast("HasServerSideTools", workflow.instance()).server_side_tool(kind)
+
+    return tool
 
 
 class ConversationLimit(AbstractCapability[Any]):
@@ -77,6 +105,7 @@ AGENT: Agent[object, Any] = Agent(
         ResolveModelId(build_model),
         BlobContent(),
         OutputCheck(),
+        ServerSideTools(),
         ConversationLimit(),
         TemporalDurability(
             model_activity_config=ActivityConfig(

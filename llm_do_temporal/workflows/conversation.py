@@ -5,19 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
-from pydantic_ai.messages import DocumentUrl, ImageUrl, UserContent
+from pydantic_ai.messages import UserContent
 
-from llm_do_temporal.activities.serving import BLOB_SCHEME
+from llm_do_temporal.activities.attached_content import reference
+from llm_do_temporal.messages import InvokeWorkerInput
+from llm_do_temporal.policy.attachment_forms import Form, accepted_files, attachment_forms
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.model_ids import label
 
 _NOTHING_SAID = "Begin."
 """Providers refuse an empty message; a worker may be started with no prompt at all."""
 
 
-def opening(prompt: str, given: Any, attachments: Sequence[Attachment]) -> str | list[UserContent]:
-    """The first user message: prompt, input and one reference an attachment. Bytes are added when it is sent."""
+def first_message(invocation: InvokeWorkerInput) -> str | list[UserContent]:
+    """The first user message of an invocation. Raises AttachmentRefusal for a file that its model cannot get."""
+    aliases, model = invocation.settings.models.aliases, invocation.model
+    forms = attachment_forms(
+        invocation.attachments,
+        invocation.worker.attachments_as or invocation.settings.attachments_as,
+        accepted_files(aliases, model),
+        model=label(aliases, model),
+    )
+    return opening(invocation.prompt, invocation.input, invocation.attachments, forms)
+
+
+def opening(
+    prompt: str, given: Any, attachments: Sequence[Attachment], forms: Sequence[Form]
+) -> str | list[UserContent]:
+    """The first user message: prompt, input, a reference to each attachment, replaced when it is sent."""
     texts = [prompt] if prompt.strip() else []
     if given is not None:
         texts.append(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2))
@@ -25,14 +41,7 @@ def opening(prompt: str, given: Any, attachments: Sequence[Attachment]) -> str |
     if not attachments:
         return text
     content: list[UserContent] = [text]
-    for attachment in attachments:
+    for attachment, form in zip(attachments, forms, strict=True):
         content.append(f"Attached file: {attachment.path} ({attachment.media_type}, {attachment.bytes} bytes)")
-        content.append(_reference(attachment))
+        content.append(reference(attachment, form))
     return content
-
-
-def _reference(attachment: Attachment) -> UserContent:
-    url = f"{BLOB_SCHEME}{attachment.sha256}#{quote(attachment.path)}"
-    if attachment.media_type.startswith("image/"):
-        return ImageUrl(url, media_type=attachment.media_type)
-    return DocumentUrl(url, media_type=attachment.media_type)

@@ -162,13 +162,19 @@ def _same_call(one: RequestApprovalInput, other: RequestApprovalInput) -> bool:
 
 
 def _subject(request: RequestApprovalInput) -> list[object]:
-    """What makes two questions identical: the arguments, and what would be done with them, to which real file."""
-    return [request.args, [[use.name, _real_file(request.tree, use)] for use in request.capabilities]]
+    """What makes two questions identical: the arguments, and what would be done with them, to or by which file."""
+    return [request.args, [_subject_of(use, request.tree) for use in request.capabilities]]
+
+
+def _subject_of(use: CapabilityUse, tree: Tree) -> list[object]:
+    """Workers with `tools.py` files of their own may call different functions by the same name."""
+    code = use.payload.get("sha256")
+    return [use.name, _real_file(tree, use), *([] if code is None else [code])]
 
 
 def _real_file(tree: Tree, use: CapabilityUse) -> str | None:
     """Workers with folders of their own may call different files by the same name."""
-    path = use.payload.get("path")
+    path = use.payload.get("path", use.payload.get("cwd"))
     if not isinstance(path, str):
         return None
     try:

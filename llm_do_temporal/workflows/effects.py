@@ -47,13 +47,15 @@ async def await_op(handle: asyncio.Task[T]) -> T:
         raise
 
 
-async def run_effect(activity: str, argument: BaseModel, result: type[M], *, summary: str) -> M:
-    """Run an idempotent activity by name and return its result."""
+async def run_effect(
+    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
+) -> M:
+    """Run an idempotent activity by name and return its result; `timeout` is for one attempt."""
     handle = workflow.start_activity(
         activity,
         argument,
         result_type=result,
-        start_to_close_timeout=EFFECT_TIMEOUT,
+        start_to_close_timeout=timeout,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_IDEMPOTENT,
         summary=summary[:200],

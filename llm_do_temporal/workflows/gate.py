@@ -51,6 +51,8 @@ class Outcome:
     usage: Usage = field(default_factory=Usage)
     failure: LlmDoError | None = None
     """For a call that failed after it had spent something: what the model is told instead of the value."""
+    note: str = ""
+    """What people changed in the call, or in those it made: the model is told beside the result."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,13 @@ class Gate:
         self._desk = desk
 
     async def call(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
-        """The tool's result. Raises ToolFailed with a text for the model, ModelRetry, or RunAborted.
+        """The tool's result as the model is told it. Raises what `carry_out` raises."""
+        return _with_note(await self.carry_out(tool, args))
+
+    async def carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
+        """The tool's result, for whoever called it.
+
+        Raises ToolFailed with a text for the model, ModelRetry, or RunAborted.
 
         Nothing else leaves but cancellation and what Temporal has to see: any other exception would fail the
         workflow's task, which is then tried for ever.
@@ -104,7 +112,7 @@ class Gate:
             _check_arguments(tool, args)
             prepared, change = await self._cleared(tool, args)
             outcome = await _explained(prepared.effect())
-            return outcome if change is None else _with_change(outcome, change)
+            return outcome if change is None else replace(outcome, note=_told_of(outcome, change))
         except (RunAborted, ModelRetry, NondeterminismError, ReadOnlyContextError):
             raise
         except Refusal as refusal:
@@ -175,14 +183,20 @@ async def _explained(work: Awaitable[T]) -> T:
         raise explain(failure) from failure
 
 
-def _with_change(outcome: Outcome, change: DecisionTaken) -> Outcome:
-    """The result together with what a person changed: a model that is not told goes on from what it wanted."""
+def _told_of(outcome: Outcome, change: DecisionTaken) -> str:
+    """What a person changed: a model that is not told goes on from what it wanted."""
     note = f"{change.by or 'A person'} changed this call before it ran. It ran with: {canonical(change.args)}"
     if change.note:
         note += f" ({change.note})"
+    return f"{outcome.note}\n{note}" if outcome.note else note
+
+
+def _with_note(outcome: Outcome) -> Outcome:
+    if not outcome.note:
+        return outcome
     if isinstance(outcome.value, str):
-        return replace(outcome, value=f"{outcome.value}\n{note}")
-    return replace(outcome, value={"result": outcome.value, "note": note})
+        return replace(outcome, value=f"{outcome.value}\n{outcome.note}")
+    return replace(outcome, value={"result": outcome.value, "note": outcome.note})
 
 
 def _rejection(decision: DecisionTaken) -> str:

@@ -41,9 +41,11 @@ with workflow.unsafe.imports_passed_through():
         WithdrawApprovalsInput,
     )
     from llm_do_temporal.policy.attachments import check_attachments
+    from llm_do_temporal.policy.delegation import check_depth
     from llm_do_temporal.policy.models import resolve_model
     from llm_do_temporal.policy.sandbox import narrow
     from llm_do_temporal.workflows import desk
+    from llm_do_temporal.workflows.delegating import with_built_input
     from llm_do_temporal.workflows.effects import run_effect, send_signal
     from llm_do_temporal.workflows.failures import as_failure, explain
     from llm_do_temporal.workflows.invoking import run_invocation
@@ -97,7 +99,10 @@ class LlmDoRun:
     async def _run_entry(self, payload: Any) -> RunResult:
         start = _checked(payload)
         loaded = await self._load(start)
-        result = await run_invocation(self._entry(start, loaded))
+        entry = self._entry(start, loaded)
+        if loaded.built is not None:
+            entry = await with_built_input(entry, loaded.built)
+        result = await run_invocation(entry)
         await workflow.wait_condition(workflow.all_handlers_finished)
         return RunResult(output=result.output, usage=result.usage)
 
@@ -118,6 +123,7 @@ class LlmDoRun:
 
     def _entry(self, start: StartRunInput, loaded: LoadedRun) -> InvokeWorkerInput:
         worker, settings = loaded.worker, loaded.settings
+        check_depth(start.depth, settings.max_depth, worker=worker.name)
         check_attachments(worker.attachment_policy, start.attachments, whose=f"worker '{worker.name}'")
         model = resolve_model(
             settings.models,
@@ -129,7 +135,7 @@ class LlmDoRun:
         return InvokeWorkerInput(
             run=workflow.info().workflow_id,
             path=ENTRY_PATH,
-            depth=0,
+            depth=start.depth,
             worker=worker,
             settings=settings,
             tree=narrow(loaded.tree, worker.sandbox, workshop_has_sandbox=settings.workshop_has_sandbox),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
+    from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool
+    from pydantic_ai.settings import ModelSettings
     from pydantic_ai.toolsets import FunctionToolset
     from pydantic_core import SchemaValidator, core_schema
 
@@ -27,15 +29,20 @@ with workflow.unsafe.imports_passed_through():
         Verdict,
         WithdrawApprovalsInput,
     )
+    from llm_do_temporal.policy.model_ids import merged_settings, serving_id
     from llm_do_temporal.schemas import schema_problems
     from llm_do_temporal.workflows.agent import AGENT, TOOL_RETRIES
-    from llm_do_temporal.workflows.conversation import opening
+    from llm_do_temporal.workflows.conversation import first_message
     from llm_do_temporal.workflows.delegation_tools import Delegator, delegation_tools
     from llm_do_temporal.workflows.effects import send_signal
+    from llm_do_temporal.workflows.external_tools import check_tool_names, external_tools
     from llm_do_temporal.workflows.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.file_tools import file_tools
     from llm_do_temporal.workflows.gate import Gate, GatedTool, Question, for_model
+    from llm_do_temporal.workflows.python_tools import python_tools
+    from llm_do_temporal.workflows.shell_tools import shell_tools
     from llm_do_temporal.workflows.signals import read_signal
+    from llm_do_temporal.workflows.tool_calls import Office
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 """Arguments are an object, whatever is in it: the rest is the gate's business, with messages of its own."""
@@ -52,6 +59,7 @@ class LlmDoWorker:
         self._invocation = invocation
         self._answers: dict[str, Verdict] = {}
         self._waiting: list[str] = []
+        self._abandoned: list[str] = []
         self._asked = 0
         self._spent = RunUsage()
         self._gate = Gate(invocation.settings, self)
@@ -63,10 +71,10 @@ class LlmDoWorker:
         try:
             return await self._run_agent(invocation)
         except asyncio.CancelledError:
-            await self._withdraw()
+            await self._withdraw(self._waiting)
             raise
         except LlmDoError as error:
-            await self._withdraw()
+            await self._withdraw(self._waiting)
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             raise as_failure(error, _usage(self._spent)) from error
@@ -74,11 +82,14 @@ class LlmDoWorker:
     async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
         worker = invocation.worker
         schema = worker.output_schema
-        tools = self._tools()
+        tools = await self._tools()
+        aliases = invocation.settings.models.aliases
+        settings = merged_settings(aliases, invocation.model, invocation.settings.model_settings, worker.model_settings)
         try:
             result = await AGENT.run(
-                opening(invocation.prompt, invocation.input, invocation.attachments),
-                model=invocation.model,
+                first_message(invocation),
+                model=serving_id(aliases, invocation.model),
+                model_settings=cast("ModelSettings", settings) if settings else None,
                 instructions=worker.instructions,
                 toolsets=[FunctionToolset(tools, id="worker")] if tools else None,
                 output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
@@ -105,10 +116,22 @@ class LlmDoWorker:
             raise ModelRetry(f"The result does not fit its schema: {'; '.join(problems[:8])}")
         return output
 
-    def _tools(self) -> list[Tool[object]]:
+    def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
+        """The server-side tool of this kind, where the worker has it."""
+        chosen = next((tool for tool in self._invocation.worker.server_side_tools if tool.tool_type == kind), None)
+        return None if chosen is None else NATIVE_TOOL_TYPES[kind](**chosen.options)
+
+    async def _tools(self) -> list[Tool[object]]:
         invocation = self._invocation
         tools: list[GatedTool] = file_tools(invocation.tree) if invocation.worker.filesystem else []
-        return [self._offered(tool) for tool in (*tools, *delegation_tools(Delegator(invocation)))]
+        tools += shell_tools(invocation, self)
+        tools += delegation_tools(Delegator(invocation))
+        office = Office(self._gate, self)
+        tools += python_tools(invocation, office)
+        tools += await external_tools(invocation, self)
+        check_tool_names(tools)
+        office.tools.update({tool.name: tool for tool in tools})
+        return [self._offered(tool) for tool in tools]
 
     def _offered(self, tool: GatedTool) -> Tool[object]:
         async def call(context: RunContext[object], /, **args: Any) -> Any:
@@ -155,8 +178,12 @@ class LlmDoWorker:
         )
         self._waiting.append(key)
         workflow.set_current_details(f"Waiting for approval: {question.summary}")
-        await send_signal(invocation.run, REQUEST_APPROVAL_SIGNAL, request)
-        await workflow.wait_condition(lambda: key in self._answers)
+        try:
+            await send_signal(invocation.run, REQUEST_APPROVAL_SIGNAL, request)
+            await workflow.wait_condition(lambda: key in self._answers)
+        except asyncio.CancelledError:
+            self._abandoned.append(key)
+            raise
         self._waiting.remove(key)
         workflow.set_current_details("")
         return self._answers.pop(key)
@@ -172,11 +199,16 @@ class LlmDoWorker:
         if delivery is not None and delivery.key in self._waiting:
             self._answers[delivery.key] = delivery.verdict
 
-    async def _withdraw(self) -> None:
+    async def withdraw_abandoned(self) -> None:
+        """Take back the questions of calls that were cancelled while the invocation goes on."""
+        abandoned, self._abandoned = self._abandoned, []
+        await self._withdraw(abandoned)
+
+    async def _withdraw(self, keys: list[str]) -> None:
         """Tell the desk that questions left open by a failure or a cancellation need no answer any more."""
-        if self._waiting:
-            withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(self._waiting))
-            self._waiting.clear()
+        if keys:
+            withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(keys))
+            self._waiting = [key for key in self._waiting if key not in withdrawn.keys]
             try:
                 await send_signal(self._invocation.run, WITHDRAW_APPROVALS_SIGNAL, withdrawn)
             except FailureError:

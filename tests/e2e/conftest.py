@@ -22,7 +22,7 @@ from llm_do_temporal.client.embedded import HostInfo, running_host
 from tests.support.provider import FakeProvider
 
 SHIPPED = Path(__file__).parents[2] / "workers"
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 90
 """How long anything may take before a test gives up; machines are slow, nothing here is slow on purpose."""
 _SCRIPTS = Path(sysconfig.get_path("scripts"))
 

@@ -94,6 +94,7 @@ class FakeProvider:
         self._log = log
         self._changed = threading.Condition()
         self._requests: list[Request] = []
+        self._keys: list[str] = []
         self._asked = itertools.count(1)
         self._gates: list[Gate] = []
         self._closing = threading.Event()
@@ -110,6 +111,12 @@ class FakeProvider:
         """The completions asked for so far, in order of arrival."""
         with self._changed:
             return list(self._requests)
+
+    @property
+    def keys(self) -> list[str]:
+        """The key each request came with."""
+        with self._changed:
+            return list(self._keys)
 
     def wait_for_requests(self, count: int, timeout: float = MAX_WAIT_SECONDS) -> list[Request]:
         """Return the requests once there are that many. It blocks: from async code use `asyncio.to_thread`."""
@@ -145,7 +152,9 @@ class FakeProvider:
     def record(self, headers: dict[str, str], body: dict[str, Any]) -> Request:
         """Keep a request, before anything is answered."""
         kept = {name.lower(): value for name, value in headers.items() if name.lower() != "authorization"}
+        authorization = next((value for name, value in headers.items() if name.lower() == "authorization"), "")
         with self._changed:
+            self._keys.append(authorization.removeprefix("Bearer "))
             request = Request(len(self._requests) + 1, time.time(), kept, body)
             self._requests.append(request)
             if self._log is not None:

@@ -110,10 +110,10 @@ def test_a_key_with_nothing_after_it_is_a_key_left_out(workshop: WorkshopFolder)
         ("sandbox:\n  readony: true", 2, "unknown key 'readony' in 'sandbox'; allowed: max_file_bytes, "),
         ("sandbox:\n  paths:\n    in:\n      root: a\n      mod: ro", 5, "unknown key 'mod' in 'sandbox.paths.in'"),
         ("attachment_policy:\n  max: 1", 2, "unknown key 'max' in 'attachment_policy'"),
-        ("toolsets:\n  filesystem: {root: x}", 2, "unknown key 'root' in 'toolsets.filesystem'; nothing can be set"),
+        ("toolsets:\n  filesystem: {root: x}", 2, "unknown key 'root' in 'toolsets.filesystem'; allowed: enabled"),
         ("toolsets:\n  delegation:\n    other: {a: 1}", 3, "unknown key 'a' in 'toolsets.delegation.other'"),
         # a toolset that is none
-        ("toolsets:\n  shel: {}", 2, "unknown toolset 'shel' in 'toolsets'; allowed: delegation, filesystem"),
+        ("toolsets:\n  shel: {}", 2, "unknown toolset 'shel' in 'toolsets'; allowed: custom, "),
         # wrong types, none of which is quietly converted
         ("model: 5", 1, "'model' should be text, not '5'"),
         ("locked: 'yes'", 1, "'locked' should be true or false, not 'yes'"),
@@ -129,7 +129,8 @@ def test_a_key_with_nothing_after_it_is_a_key_left_out(workshop: WorkshopFolder)
         ("description: x\nname: other", 2, "name 'other' is not what the file is called; write 'greeter'"),
         ("toolsets:\n  delegation:\n    Bad Name: {}", 3, "worker name 'Bad Name' is not valid"),
         ("toolsets:\n  delegation:\n    allow_workers:\n    - ok\n    - ../up", 5, "worker name '../up' is not valid"),
-        ("toolsets:\n  delegation:\n    worker_create: {}", 3, "unknown key 'worker_create' in 'toolsets.delegation'"),
+        ("toolsets:\n  delegation:\n    worker_call: {}", 3, "unknown key 'worker_call' in 'toolsets.delegation'"),
+        ("toolsets:\n  delegation:\n    templates: {lock: ../x.yaml}", 3, "is not a path inside the workshop"),
         # sandboxes that could never be right
         ("sandbox:\n  restrict: src", 2, "sandbox restrict 'src' must start with '/'"),
         ("sandbox:\n  paths:\n    in:\n      root: ../up", 4, "sandbox root '../up' leaves the workshop"),

@@ -8,6 +8,7 @@ import pytest
 from workshop_folder import WorkshopFolder
 
 from llm_do_temporal.definitions import WorkshopConfig, find_workshop, load_workshop
+from llm_do_temporal.definitions.workshop import model_aliases
 from llm_do_temporal.errors import DefinitionError, WorkshopNotFound
 from llm_do_temporal.policy.approvals import Mode, Ruling
 
@@ -57,7 +58,8 @@ def test_every_key_is_read(workshop: WorkshopFolder) -> None:
         """,
     )
     config = load_workshop(workshop.root).config
-    assert (config.name, config.model, config.models) == ("decks", "fast", {"fast": "anthropic:claude-haiku-4-5"})
+    assert (config.name, config.model) == ("decks", "fast")
+    assert model_aliases(config) == {"fast": "anthropic:claude-haiku-4-5"}
     assert config.sandbox is not None
     assert config.sandbox.readonly
     assert config.approvals.mode is Mode.STRICT
@@ -73,7 +75,15 @@ def test_every_key_is_read(workshop: WorkshopFolder) -> None:
         ("approvals:\n  rules:\n    worker.call: allow", 3, "'approvals.rules.worker.call' should be 'pre_approved'"),
         ("max_depth: -1", 1, "'max_depth' should be greater than or equal to 0"),  # out of range
         ("max_depth: 2.5", 1, "'max_depth' should be a whole number"),  # wrong type
-        ("models: {fast: {provider: x}}", 1, "'models.fast' should be text, not keys and values"),
+        ("models: {fast: {model: 'a:b', provider: x}}", 1, "unknown key 'provider' in 'models.fast'; allowed: "),
+        ("models: {fast: 5}", 1, "'models.fast' should be"),
+        ("models: {fast: {model: 'a:b', base_url: localhost}}", 1, "it is an address like http://"),
+        ("models: {fast: {model: 'a:b', base_url: 'http://me:pass@x/v1'}}", 1, "an address has no user, password"),
+        ("models: {fast: {model: 'a:b', api_key_env: sk-1234}}", 1, "it is the name of an environment variable"),
+        ("models: {fast: {model: 'a:b', settings: {extra_headers: {x: sk-1}}}}", 1, "this looks like a key"),
+        ("model_settings: {extra_body: {token: [Bearer abc]}}", 1, "this looks like a key"),
+        ("model_resolution: none", 1, "'model_resolution' should be 'inherited' or 'isolated'"),
+        ("attachments_as: pdf", 1, "'attachments_as' should be"),
         ("sandbox: {readonly: true}", 1, "'sandbox.root' is missing"),
         ("sandbox:\n  root: ..", 2, "sandbox root '..' leaves the workshop"),
         ("sandbox:\n  root: /etc", 2, "sandbox root '/etc' leaves the workshop"),

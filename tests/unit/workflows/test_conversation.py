@@ -33,11 +33,13 @@ def attached(path: str, media_type: str) -> Attachment:
     ],
 )
 def test_prompt_and_input_are_one_text_and_never_an_empty_one(prompt: str, given: Any, expected: str) -> None:
-    assert opening(prompt, given, ()) == expected
+    assert opening(prompt, given, (), ()) == expected
 
 
 def test_attachments_are_named_and_referred_to_by_their_digest() -> None:
-    content = opening("Look.", None, [attached("/a b.pdf", "application/pdf"), attached("/c.png", "image/png")])
+    content = opening(
+        "Look.", None, [attached("/a b.pdf", "application/pdf"), attached("/c.png", "image/png")], ("native", "native")
+    )
     assert isinstance(content, list)
     text, named, document, named_too, image = content
     assert text == "Look."

@@ -1,0 +1,81 @@
+"""Attachments as a conversation refers to them, and as a model gets them.
+
+A history holds a reference: digest, form and name. Workflow code makes it, the activity that serves a turn
+replaces it by the bytes or the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, unquote
+
+from pydantic_ai import BinaryContent
+from pydantic_ai.messages import DocumentUrl, ImageUrl, ModelMessage, ModelRequest, UserContent, UserPromptPart
+
+from llm_do_temporal.activities.attached_text import text_of
+from llm_do_temporal.blobs import BlobStore
+from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.policy.attachment_forms import Form, kind_of
+from llm_do_temporal.policy.attachments import Attachment
+
+BLOB_SCHEME = "llmdo-blob:sha256/"
+_AS_TEXT = "?as=text"
+
+
+def reference(attachment: Attachment, form: Form) -> UserContent:
+    """What stands for an attachment in a conversation."""
+    query = _AS_TEXT if form == "text" else ""
+    url = f"{BLOB_SCHEME}{attachment.sha256}{query}#{quote(attachment.path)}"
+    if form == "native" and attachment.media_type.startswith("image/"):
+        return ImageUrl(url, media_type=attachment.media_type)
+    return DocumentUrl(url, media_type=attachment.media_type)
+
+
+def resolve_blobs(messages: Sequence[ModelMessage], blobs: BlobStore | None) -> list[ModelMessage]:
+    """The conversation with every reference in user prompts replaced by what the model gets.
+
+    Raises AttachmentRefusal for a file without the text that is asked for, ModelFailed without a store.
+    """
+    return [_resolved(message, blobs) if isinstance(message, ModelRequest) else message for message in messages]
+
+
+def has_blobs(messages: Sequence[ModelMessage]) -> bool:
+    """Whether there is anything to resolve."""
+    return any(
+        _is_reference(item)
+        for message in messages
+        if isinstance(message, ModelRequest)
+        for part in message.parts
+        if isinstance(part, UserPromptPart) and not isinstance(part.content, str)
+        for item in part.content
+    )
+
+
+def _is_reference(item: Any) -> bool:
+    return isinstance(item, DocumentUrl | ImageUrl) and item.url.startswith(BLOB_SCHEME)
+
+
+def _resolved(request: ModelRequest, blobs: BlobStore | None) -> ModelRequest:
+    parts = [
+        replace(part, content=[_content(item, blobs) for item in part.content])
+        if isinstance(part, UserPromptPart) and not isinstance(part.content, str)
+        else part
+        for part in request.parts
+    ]
+    return replace(request, parts=parts)
+
+
+def _content(item: Any, blobs: BlobStore | None) -> Any:
+    if not _is_reference(item):
+        return item
+    if blobs is None:
+        raise ModelFailed("this worker service has no blob store, so attachments cannot be read")
+    address, _, name = item.url.removeprefix(BLOB_SCHEME).partition("#")
+    digest, _, _ = address.partition("?")
+    data = blobs.read(digest)
+    # References without a form are of runs that were started by an earlier version: text types went in as text.
+    if address.endswith(_AS_TEXT) or kind_of(item.media_type) == "text":
+        return text_of(data, item.media_type, unquote(name))
+    return BinaryContent(data=data, media_type=item.media_type, identifier=unquote(name) or None)

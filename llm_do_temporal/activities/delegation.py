@@ -1,0 +1,94 @@
+"""The activities behind delegation: drafting and saving workers, loading templates, checking typed input.
+
+Owns the effects; what may be called or made was decided before. Scheduled by workflow code.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from temporalio import activity
+
+from llm_do_temporal.activities.changes import alone_in, read_old, replace_file
+from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.activities.opening import WorkshopFolder
+from llm_do_temporal.definitions import Registry, load_workshop
+from llm_do_temporal.definitions.generated import (
+    MAX_DEFINITION_BYTES,
+    check_draft,
+    draft_worker,
+    generated_place,
+)
+from llm_do_temporal.definitions.inputs import build_input
+from llm_do_temporal.definitions.templates import load_template
+from llm_do_temporal.definitions.worker_file import parse_worker
+from llm_do_temporal.errors import DelegationRefusal
+from llm_do_temporal.messages import (
+    BuildInputInput,
+    BuiltInput,
+    DraftWorkerInput,
+    LoadedTemplate,
+    LoadTemplateInput,
+    SavedWorker,
+    SaveWorkerInput,
+    WorkerDraft,
+)
+from llm_do_temporal.policy.sandbox import Mount, Place
+
+
+class DelegationActivities:
+    """Workers, templates and typed input of one workshop."""
+
+    def __init__(self, workshop: Path) -> None:
+        self._workshop = workshop
+        self._folder = WorkshopFolder(workshop)
+
+    @activity.defn(name="draft_worker")
+    def draft_worker(self, asked: DraftWorkerInput) -> WorkerDraft:
+        """The file of a worker that a model wants; nothing is written.
+
+        Fails with DelegationRefusal for a name that is taken and for what a new worker cannot have.
+        """
+        with user_errors():
+            return draft_worker(load_workshop(self._workshop), asked)
+
+    @activity.defn(name="save_worker")
+    def save_worker(self, asked: SaveWorkerInput) -> SavedWorker:
+        """Write the file, whole or not at all. The same text again changes nothing.
+
+        Fails with DelegationRefusal where another worker has taken the name meanwhile.
+        """
+        with user_errors():
+            workshop = load_workshop(self._workshop)
+            place = generated_place(asked.name, workshop.root)
+            where = str(place.relative)
+            data = asked.text.encode()
+            mount = Mount(at="/", root=".")
+            target_place = Place(mount=mount, relative=where, path=where)
+            with self._folder.target(target_place, create=True) as target:
+                assert target.folder is not None
+                # Of two that want one name at the same time, the second finds what the first wrote.
+                with alone_in(target.folder):
+                    old = read_old(target.folder, target.name, MAX_DEFINITION_BYTES)
+                    check_draft(parse_worker(asked.text, place, sha256=""), workshop)
+                    if target.name != place.path.name:
+                        raise DelegationRefusal(f"worker '{asked.name}' exists already: '{where}' is a link")
+                    if old is None:
+                        replace_file(target.folder, target.name, data, None)
+            return SavedWorker(source=where)
+
+    @activity.defn(name="load_template")
+    def load_template(self, asked: LoadTemplateInput) -> LoadedTemplate:
+        """The template as a worker, with the parameters and the input filled in."""
+        with user_errors():
+            workshop = load_workshop(self._workshop)
+            return load_template(
+                Registry(workshop, load_toolsets=True), workshop.root, asked.template, asked.params, asked.input
+            )
+
+    @activity.defn(name="build_input")
+    def build_input(self, asked: BuildInputInput) -> BuiltInput:
+        """What a worker with `schema_in_ref` is told, from the fields it is given."""
+        with user_errors():
+            place = Registry(load_workshop(self._workshop)).place_of(asked.worker)
+            return build_input(asked.reference, asked.values, place)

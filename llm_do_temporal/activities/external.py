@@ -1,0 +1,218 @@
+"""Toolsets from elsewhere, where they live: their tools listed, their calls judged and made.
+
+Owns the construction of toolsets from what a worker's file says. A toolset is built for one activity and closed with
+it, so nothing it keeps in memory lasts from one call to the next. Its text is hostile: names, descriptions and
+schemas are checked and bounded here before they enter a history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+from pydantic_ai.messages import BinaryContent, ToolReturn
+from pydantic_ai.tools import RunContext, ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_ai.usage import RunUsage
+from pydantic_core import to_jsonable_python
+from temporalio import activity
+
+from llm_do_temporal.activities.external_sources import construct
+from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.activities.model_building import NamedModel
+from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError
+from llm_do_temporal.messages import (
+    CallExternalToolInput,
+    ExternalCapabilities,
+    ExternalResult,
+    ExternalTool,
+    ExternalToolListing,
+    ExternalTools,
+    ExternalToolset,
+    ListExternalToolsInput,
+)
+from llm_do_temporal.policy.external import offered_name
+from llm_do_temporal.schemas import check_schema
+
+LISTING_SECONDS = 60
+"""How long a toolset may take to say what it has; it is asked when a worker begins, and the worker waits."""
+MAX_LISTING_BYTES = 256 * 1024
+"""Of one toolset: its schemas travel with every turn."""
+MAX_RESULT_BYTES = 256 * 1024
+"""Of one call; a history carries 2 MiB a value, and the result comes back with every later turn."""
+MAX_DESCRIPTION_CHARS = 8_000
+
+_log = logging.getLogger(__name__)
+Tools = dict[str, ToolsetTool[Any]]
+
+
+class ExternalActivities:
+    """Toolsets from elsewhere of one workshop."""
+
+    def __init__(self, workshop: Path) -> None:
+        self._workshop = workshop
+
+    @activity.defn(name="list_external_tools")
+    async def list_external_tools(self, asked: ListExternalToolsInput) -> ExternalToolListing:
+        """The tools of each toolset. One that cannot be used has none and a warning; it does not fail the others."""
+        found = await asyncio.gather(*(self._listed(toolset, asked.model) for toolset in asked.toolsets))
+        return ExternalToolListing(toolsets=tuple(found))
+
+    @activity.defn(name="external_capabilities")
+    async def external_capabilities(self, asked: CallExternalToolInput) -> ExternalCapabilities:
+        """What the toolset itself says a call would use. Fails with EffectFailed where it cannot say."""
+        with user_errors():
+            async with self._opened(asked.toolset, asked.model) as (toolset, context):
+                said = await _saying(cast("Any", toolset).get_capabilities, asked, context)
+                return ExternalCapabilities(capabilities=said)
+
+    @activity.defn(name="call_external_tool")
+    async def call_external_tool(self, asked: CallExternalToolInput) -> ExternalResult:
+        """Make a call. Fails with EffectFailed and a text for the model."""
+        with user_errors():
+            async with self._opened(asked.toolset, asked.model) as (toolset, context):
+                tools = await toolset.get_tools(context)
+                if asked.tool not in tools:
+                    raise EffectFailed(f"'{asked.toolset.name}' no longer has the tool '{asked.tool}'")
+                value = await _called(toolset, tools[asked.tool], asked, context)
+                return ExternalResult(value=_storable(value))
+
+    async def _listed(self, toolset: ExternalToolset, model: str) -> ExternalTools:
+        try:
+            async with asyncio.timeout(LISTING_SECONDS), self._opened(toolset, model) as (found, context):
+                tools = await found.get_tools(context)
+                return _listing(toolset, tools, judges_calls=callable(getattr(found, "get_capabilities", None)))
+        except LlmDoError as error:
+            why = str(error)
+        except TimeoutError:
+            why = f"it did not say what tools it has within {LISTING_SECONDS} s"
+        warning = f"toolset '{toolset.name}' cannot be used, the worker runs without it: {why}"
+        _log.warning("%s", warning)
+        return ExternalTools(toolset=toolset.name, warnings=(warning,))
+
+    @asynccontextmanager
+    async def _opened(
+        self, toolset: ExternalToolset, model: str
+    ) -> AsyncGenerator[tuple[AbstractToolset[Any], RunContext[Any]]]:
+        """The toolset, built and entered. What it raises leaves as one of our errors, without the host's paths."""
+        try:
+            context = RunContext[Any](deps=None, model=NamedModel(model), usage=RunUsage())
+            # Loading a class runs the author's Python, which may take its time: heartbeats must go on meanwhile.
+            built = await (await asyncio.to_thread(construct, toolset, self._workshop)).for_run(context)
+            async with built:
+                yield await built.for_run_step(context), context
+        except (LlmDoError, TimeoutError):
+            raise
+        except BaseExceptionGroup as group:
+            ours = group.subgroup(LlmDoError)
+            raise (_first(ours) if ours is not None else _broken(toolset, group)) from group
+        except Exception as error:
+            raise _broken(toolset, error) from error
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", group).exceptions[0]
+    return group
+
+
+def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
+    # Its message may hold paths of the host, or a key: the log of the worker service is the place for it.
+    _log.warning("toolset %s failed", toolset.name, exc_info=error)
+    return EffectFailed(
+        f"'{toolset.name}' failed: {type(_first(error)).__name__}",
+        next_step="The log of the worker service says more.",
+    )
+
+
+def _listing(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> ExternalTools:
+    found: list[ExternalTool] = []
+    warnings: list[str] = []
+    for name, tool in tools.items():
+        problem = _problem_with(tool.tool_def, offered_name(toolset.prefix, name))
+        if problem is not None:
+            warnings.append(f"tool '{name[:80]}' of '{toolset.name}' is not offered: {problem}")
+            continue
+        definition = tool.tool_def
+        description = (definition.description or "")[:MAX_DESCRIPTION_CHARS]
+        asks = definition.kind == "unapproved"
+        schema = definition.parameters_json_schema
+        found.append(ExternalTool(name=name, description=description, parameters=schema, asks=asks))
+    size = sum(len(tool.model_dump_json()) for tool in found)
+    if size > MAX_LISTING_BYTES:
+        raise DefinitionError(f"its tools take {size} bytes to describe; at most {MAX_LISTING_BYTES} are accepted")
+    for warning in warnings:
+        _log.warning("%s", warning)
+    return ExternalTools(
+        toolset=toolset.name, tools=tuple(found), judges_calls=judges_calls, warnings=tuple(warnings[:20])
+    )
+
+
+def _problem_with(definition: ToolDefinition, name: str | None) -> str | None:
+    if name is None:
+        return "no provider accepts this name"
+    if definition.kind not in ("function", "unapproved"):
+        return "it is not carried out by its toolset"
+    if definition.parameters_json_schema.get("type") != "object":
+        return "its arguments are not an object"
+    wrong = check_schema(definition.parameters_json_schema)
+    return None if wrong is None else f"its schema is not valid: {wrong[:200]}"
+
+
+async def _saying(judge: Any, asked: CallExternalToolInput, context: RunContext[Any]) -> tuple[str, ...]:
+    said: Any = judge(asked.tool, asked.args, context, asked.toolset.options)
+    if asyncio.iscoroutine(said):
+        said = await said
+    names = list(cast("Any", said)) if isinstance(said, list | tuple | set | frozenset) else None
+    if names is None or not all(isinstance(name, str) and name for name in names):
+        raise EffectFailed(
+            f"'{asked.toolset.name}' did not say what a call of '{asked.tool}' uses: not a list of names"
+        )
+    return tuple(sorted(names))
+
+
+async def _called(
+    toolset: AbstractToolset[Any], tool: ToolsetTool[Any], asked: CallExternalToolInput, context: RunContext[Any]
+) -> Any:
+    try:
+        args = tool.args_validator.validate_json(json.dumps(asked.args))
+        return await toolset.call_tool(asked.tool, args, context, tool)
+    except ValidationError as error:
+        problems = "; ".join(str(problem["msg"]) for problem in error.errors(include_input=False)[:5])
+        raise EffectFailed(f"the arguments of '{asked.tool}' are not valid: {problems}") from error
+    except (ModelRetry, ToolFailed) as error:
+        raise EffectFailed(f"'{asked.tool}' says: {getattr(error, 'message', None) or error}") from error
+    except (ApprovalRequired, CallDeferred) as error:
+        raise EffectFailed(f"'{asked.tool}' wants to be carried out elsewhere, which is not supported") from error
+
+
+def _storable(value: Any) -> Any:
+    """The value as JSON that a history can hold. Never fails: the call was made, and the model must be told so."""
+    if isinstance(value, ToolReturn):
+        value = cast("ToolReturn[Any]", value).return_value
+    plain = to_jsonable_python(_without_bytes(value), fallback=str)
+    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    data = text.encode("utf-8", errors="replace")
+    if len(data) <= MAX_RESULT_BYTES:
+        return plain
+    cut = data[:MAX_RESULT_BYTES].decode("utf-8", errors="ignore")
+    return {"content": cut, "truncated": True, "total_bytes": len(data)}
+
+
+def _without_bytes(value: Any) -> Any:
+    if isinstance(value, BinaryContent):
+        return f"[{value.media_type}, {len(value.data)} bytes, not shown]"
+    if isinstance(value, bytes):
+        return f"[{len(value)} bytes, not shown]"
+    if isinstance(value, list | tuple):
+        return [_without_bytes(inner) for inner in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {str(key): _without_bytes(inner) for key, inner in cast("dict[Any, Any]", value).items()}
+    return value

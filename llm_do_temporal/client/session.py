@@ -1,0 +1,53 @@
+"""A connection that is open: to the server that is named, else to the embedded one of the workshop.
+
+Owns the choice between the two. Used by the command line and by `run_worker`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_do_temporal.client.connecting import Connection, connect, connect_embedded, names_server
+from llm_do_temporal.client.embedded import embedded_server
+from llm_do_temporal.client.runs import LlmDoClient
+from llm_do_temporal.errors import WorkshopNotFound
+from llm_do_temporal.messages import TASK_QUEUE
+
+
+@dataclass(frozen=True)
+class Session:
+    """A connection that is open."""
+
+    client: LlmDoClient
+    workshop: Path | None
+    """The workshop's folder; always known for the embedded server."""
+    address: str
+    embedded: bool
+
+
+@asynccontextmanager
+async def open_session(connection: Connection, workshop: Path | None) -> AsyncGenerator[Session]:
+    """Connect; the embedded server, when it is used, stays at least as long as the block runs.
+
+    `workshop` may be None only where the connection names a server. Raises ConnectionFailed, UsageError for a
+    configuration that cannot be used, WorkshopNotFound.
+    """
+    if names_server(connection):
+        temporal = await connect(connection)
+        client = LlmDoClient(temporal, task_queue=task_queue())
+        yield Session(client, workshop, temporal.service_client.config.target_host, embedded=False)
+        return
+    if workshop is None:
+        raise WorkshopNotFound("the embedded server needs a workshop: its state is kept in the workshop's folder")
+    async with embedded_server(workshop) as info:
+        temporal = await connect_embedded(info.address)
+        yield Session(LlmDoClient(temporal, task_queue=task_queue()), workshop, info.address, embedded=True)
+
+
+def task_queue() -> str:
+    """The task queue that the worker service of this environment polls."""
+    return os.environ.get("LLM_DO_TASK_QUEUE") or TASK_QUEUE

@@ -1,0 +1,127 @@
+"""What was said in a conversation, as the GenAI conventions of OpenTelemetry write it down.
+
+Owns the shape of messages in spans, and that the bytes of files stay out of them unless they are asked for.
+Called by `tracing`. Takes and gives plain JSON values.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from typing import Any, TypeAlias, cast
+from urllib.parse import unquote
+
+JsonObject: TypeAlias = dict[str, Any]
+_BLOB_SCHEME = "llmdo-blob:sha256/"
+_FILE_URLS = ("document-url", "image-url", "audio-url", "video-url")
+
+
+def new_messages(messages: list[JsonObject]) -> list[JsonObject]:
+    """What a request added to the conversation: everything after the last answer of the model."""
+    answers = [place for place, message in enumerate(messages) if message.get("kind") == "response"]
+    return messages[answers[-1] + 1 :] if answers else messages
+
+
+def parts_of(message: JsonObject) -> list[JsonObject]:
+    """The parts of a message; none where it is damaged."""
+    return [part for part in cast("list[Any]", message.get("parts") or []) if isinstance(part, dict)]
+
+
+def input_messages(messages: list[JsonObject], *, binary: bool) -> list[JsonObject]:
+    """Requests, by role."""
+    found: list[JsonObject] = []
+    for part in (part for message in messages for part in parts_of(message)):
+        kind = part.get("part_kind")
+        if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
+            response = scrubbed(part.get("content"), binary=binary)
+            shown = {"type": "tool_call_response", "id": part.get("tool_call_id"), "response": response}
+            found.append({"role": "tool", "parts": [shown]})
+        elif kind == "system-prompt":
+            found.append({"role": "system", "parts": _content(part.get("content"), binary=binary)})
+        else:
+            found.append({"role": "user", "parts": _content(part.get("content"), binary=binary)})
+    return found
+
+
+def output_message(response: JsonObject, *, binary: bool) -> JsonObject:
+    """The model's answer."""
+    shown = [_answered(part, binary=binary) for part in parts_of(response)]
+    return {"role": "assistant", "parts": shown, "finish_reason": response.get("finish_reason")}
+
+
+def scrubbed(value: Any, *, binary: bool) -> Any:
+    """The value with every file in it reduced to its type, size and digest, unless `binary` keeps the bytes."""
+    if isinstance(value, list):
+        return [scrubbed(item, binary=binary) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    given = cast("JsonObject", value)
+    if given.get("kind") == "binary" and isinstance(given.get("data"), str):
+        return _file(given, binary=binary)
+    return {key: scrubbed(item, binary=binary) for key, item in given.items()}
+
+
+def as_text(value: Any) -> str:
+    """JSON as one attribute."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _answered(part: JsonObject, *, binary: bool) -> JsonObject:
+    kind = part.get("part_kind")
+    if kind == "tool-call":
+        arguments = scrubbed(arguments_of(part), binary=binary)
+        return {"type": "tool_call", "id": part.get("tool_call_id"), "name": part.get("tool_name")} | {
+            "arguments": arguments
+        }
+    if kind == "thinking":
+        return {"type": "reasoning", "content": part.get("content")}
+    if kind == "text":
+        return {"type": "text", "content": part.get("content")}
+    content = scrubbed(part.get("content"), binary=binary)
+    return {"type": str(kind), "content": content}
+
+
+def arguments_of(part: JsonObject) -> Any:
+    """The arguments of a tool call; models give them as an object or as JSON text."""
+    given = part.get("args")
+    if isinstance(given, str):
+        try:
+            return json.loads(given)
+        except ValueError:
+            return given
+    return given
+
+
+def _content(content: Any, *, binary: bool) -> list[JsonObject]:
+    items = cast("list[Any]", content if isinstance(content, list) else [content])
+    return [_item(item, binary=binary) for item in items]
+
+
+def _item(item: Any, *, binary: bool) -> JsonObject:
+    if isinstance(item, str):
+        return {"type": "text", "content": item}
+    if isinstance(item, dict):
+        given = cast("JsonObject", item)
+        url = given.get("url")
+        if isinstance(url, str) and url.startswith(_BLOB_SCHEME):
+            digest, _, name = url.removeprefix(_BLOB_SCHEME).partition("#")
+            return {"type": "file", "name": unquote(name), "media_type": given.get("media_type"), "sha256": digest}
+        if given.get("kind") in _FILE_URLS:
+            return {"type": "uri", "uri": url, "media_type": given.get("media_type")}
+        if given.get("kind") == "binary":
+            return _file(given, binary=binary)
+    return {"type": "other", "content": scrubbed(item, binary=binary)}
+
+
+def _file(given: JsonObject, *, binary: bool) -> JsonObject:
+    text = str(given.get("data") or "")
+    try:
+        # Pydantic writes bytes with the URL-safe alphabet.
+        data = base64.b64decode(text.translate(str.maketrans("-_", "+/")) + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        data = text.encode()
+    facts = {"name": given.get("identifier") or "", "media_type": given.get("media_type"), "bytes": len(data)}
+    shown: JsonObject = {"type": "file", **facts, "sha256": hashlib.sha256(data).hexdigest()}
+    return shown | {"data": base64.b64encode(data).decode()} if binary else shown

@@ -1,0 +1,54 @@
+"""What `check` says about models: aliases that stand for nothing, and settings that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_do_temporal.definitions.model_keys import unknown_settings
+from llm_do_temporal.definitions.places import WORKSHOP_FILE
+from llm_do_temporal.definitions.problems import Problem
+from llm_do_temporal.definitions.worker_file import ParsedWorker
+from llm_do_temporal.definitions.workshop import Workshop
+from llm_do_temporal.definitions.yaml_lines import Document, KeyPath
+from llm_do_temporal.policy.model_ids import ALIAS_ID
+
+_MODEL_STEP = "Write it like 'anthropic:claude-sonnet-4-5', or add an alias under `models:` in workshop.yaml."
+
+
+def workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem]:
+    """The workshop's model, its aliases and its settings."""
+    config = workshop.config
+    if config.model is not None and not is_known_model(config.model, workshop):
+        yield unknown_model(WORKSHOP_FILE, document.line_of(("model",)), config.model)
+    for name, alias in config.models.items():
+        here: KeyPath = ("models", name)
+        if ":" not in alias.model or alias.model.startswith(ALIAS_ID):
+            message = f"alias '{name}' stands for '{alias.model}', which is not provider:name"
+            yield Problem(WORKSHOP_FILE, document.line_of(here), message, next_step=_MODEL_STEP)
+        yield from _settings(WORKSHOP_FILE, document, (*here, "settings"), alias.settings)
+    yield from _settings(WORKSHOP_FILE, document, ("model_settings",), config.model_settings)
+
+
+def setting_problems(parsed: ParsedWorker) -> Iterator[Problem]:
+    """Settings of a worker that nobody knows."""
+    settings = parsed.definition.model_settings
+    yield from _settings(parsed.place.label, parsed.document, ("model_settings",), settings)
+
+
+def is_known_model(model: str, workshop: Workshop) -> bool:
+    """Whether it is an alias of the workshop, or has the form of a model's name."""
+    return model in workshop.config.models or (":" in model and not model.startswith(ALIAS_ID))
+
+
+def unknown_model(file: str, line: int | None, model: str) -> Problem:
+    """The problem with a model that is not known."""
+    message = f"model '{model}' is neither an alias of workshop.yaml nor provider:name"
+    return Problem(file, line, message, next_step=_MODEL_STEP)
+
+
+def _settings(file: str, document: Document, path: KeyPath, settings: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, meant in unknown_settings(settings):
+        message = f"no provider is known to have the model setting '{name}'; it may be refused or ignored"
+        hint = None if meant is None else f"Did you mean '{meant}'?"
+        yield Problem(file, document.line_of((*path, name)), message, "warning", hint)

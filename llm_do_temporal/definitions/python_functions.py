@@ -1,0 +1,177 @@
+"""One function of the author's as a tool: its signature as JSON Schema, its arguments from JSON, its result as JSON.
+
+Used where tools are loaded, in the activity that calls plain functions, and by workflow code for those that take a
+context; all of them must read a signature the same way. Never calls the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast, get_type_hints
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from llm_do_temporal.errors import DefinitionError, EffectFailed
+from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed, ToolContext, is_idempotent, takes_context
+
+MAX_RESULT_BYTES = 1_000_000
+"""The largest result of a tool, as JSON: half of what Temporal carries, which the next request carries again."""
+MAX_MESSAGE_CHARS = 2_000
+_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class _Untitled(GenerateJsonSchema):
+    """JSON Schema without a title for every field: a model has its name."""
+
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as its base has it
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Never."""
+        return False
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """A function with a signature that can be a tool's."""
+
+    name: str
+    call: Callable[..., Any]
+    context: bool
+    """Whether it takes a `ToolContext` and runs in workflow code."""
+    idempotent: bool
+    context_parameter: str | None
+    key_parameters: tuple[str, ...]
+    adapter: TypeAdapter[dict[str, Any]]
+
+    @property
+    def description(self) -> str:
+        """Its docstring."""
+        return inspect.getdoc(self.call) or ""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments a model gives. Raises DefinitionError."""
+        try:
+            return self.adapter.json_schema(schema_generator=_Untitled)
+        except PydanticUserError as error:
+            raise DefinitionError(f"an argument of '{self.name}' has no JSON Schema: {_first_line(error)}") from error
+
+    def arguments(self, given: Mapping[str, Any], *, key: str, context: ToolContext | None = None) -> dict[str, Any]:
+        """What to call the function with. Raises EffectFailed where `given` is not what its types say."""
+        try:
+            arguments = self.adapter.validate_json(json.dumps(given))
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_input=False, include_context=False)[:5]
+            listed = [": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"]))) for one in problems]
+            raise EffectFailed(f"the arguments of '{self.name}' are not valid: {'; '.join(listed)}") from error
+        arguments |= dict.fromkeys(self.key_parameters, IdempotencyKey(key))
+        if self.context_parameter is not None:
+            arguments[self.context_parameter] = context
+        return arguments
+
+
+def read_function(name: str, found: object) -> PythonFunction:
+    """The function of a module that a tool is made of. Raises DefinitionError for one that cannot be a tool."""
+    if not inspect.isfunction(found):
+        raise DefinitionError(f"'{name}' is not a function")
+    context = takes_context(found)
+    _check_kind(name, found, context=context)
+    try:
+        hints = get_type_hints(found, include_extras=True)
+        signature = inspect.signature(found)
+    except Exception as error:
+        # An annotation is an expression of the author's; whatever it raises, it cannot be read.
+        raise DefinitionError(f"the annotations of '{name}' cannot be read: {_first_line(error)}") from error
+    offered: list[inspect.Parameter] = []
+    keys: list[str] = []
+    contexts: list[str] = []
+    for parameter in signature.parameters.values():
+        annotation = hints.get(parameter.name, Any)
+        if parameter.kind not in _KINDS:
+            raise DefinitionError(f"'{name}' takes '{parameter}'; a tool's arguments all have names and stand alone")
+        if annotation is ToolContext or (context and parameter.name == "ctx"):
+            contexts.append(parameter.name)
+        elif annotation is IdempotencyKey:
+            keys.append(parameter.name)
+        else:
+            offered.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+    _check_contexts(name, contexts, context=context)
+    return PythonFunction(
+        name=name,
+        call=found,
+        context=context,
+        idempotent=is_idempotent(found),
+        context_parameter=contexts[0] if contexts else None,
+        key_parameters=tuple(keys),
+        adapter=_adapter(name, offered),
+    )
+
+
+def as_json(tool: str, result: Any) -> Any:
+    """A function's result as a JSON value. Raises EffectFailed where it is none, or has more than 1 MB."""
+    try:
+        data = to_json(result, inf_nan_mode="strings")
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+        raise EffectFailed(
+            f"the result of '{tool}' cannot be written as JSON: {type(result).__name__}: {_first_line(error)}"
+        ) from error
+    if len(data) > MAX_RESULT_BYTES:
+        raise EffectFailed(
+            f"the result of '{tool}' has {len(data)} bytes; at most {MAX_RESULT_BYTES} can be kept",
+            next_step="Ask it for less at a time, or let it write a file.",
+        )
+    return from_json(data)
+
+
+def explain_exception(tool: str, error: BaseException) -> str:
+    """What a model is told of an exception that left a function: its type and message, at most 2,000 characters."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    words = str(error).strip().encode("utf-8", "replace").decode()[:MAX_MESSAGE_CHARS]
+    if isinstance(error, ToolCallFailed):
+        return f"'{tool}' could not go on: {words}"
+    return f"'{tool}' raised {type(error).__name__}" + (f": {words}" if words else "")
+
+
+def _check_kind(name: str, found: Callable[..., Any], *, context: bool) -> None:
+    plain = inspect.unwrap(found)
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise DefinitionError(f"'{name}' is a generator; a tool returns its result")
+    if context and not inspect.iscoroutinefunction(found):
+        raise DefinitionError(f"'{name}' is marked with @tool_context; such a function is `async def`")
+    if context and is_idempotent(found):
+        raise DefinitionError(
+            f"'{name}' is marked with @tool_context and @idempotent; it is always replayed, and each call it makes "
+            "is retried or not for itself"
+        )
+
+
+def _check_contexts(name: str, contexts: list[str], *, context: bool) -> None:
+    if contexts and not context:
+        raise DefinitionError(f"'{name}' takes a ToolContext; mark it with @tool_context")
+    if context and len(contexts) != 1:
+        raise DefinitionError(f"'{name}' is marked with @tool_context; it takes exactly one `ctx: ToolContext`")
+
+
+def _adapter(name: str, parameters: list[inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
+    """Validates arguments and returns them: a stand-in with the function's signature, less what is filled in."""
+
+    def arguments(**given: Any) -> dict[str, Any]:
+        return given
+
+    stand_in = cast("Any", arguments)
+    stand_in.__signature__ = inspect.Signature(parameters)
+    stand_in.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    try:
+        return TypeAdapter(stand_in)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise DefinitionError(f"the arguments of '{name}' cannot be described: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:300]

@@ -1,0 +1,78 @@
+"""Inputs and results of the activities that make workers, load templates and check typed input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llm_do_temporal.messages.base import Message
+from llm_do_temporal.messages.definitions import PinnedWorker
+
+
+class DraftWorkerInput(Message):
+    """Input of `draft_worker`: what a model says of the worker it wants."""
+
+    name: str
+    instructions: str
+    description: str
+    output_schema_ref: str | None = None
+    model: str | None = None
+
+
+class WorkerDraft(Message):
+    """Result of `draft_worker`: the file as it would be written."""
+
+    source: str
+    """Path relative to the workshop."""
+    text: str
+
+
+class SaveWorkerInput(Message):
+    """Input of `save_worker`."""
+
+    name: str
+    text: str
+    """The file, as a person has seen it."""
+
+
+class SavedWorker(Message):
+    """Result of `save_worker`."""
+
+    source: str
+
+
+class LoadTemplateInput(Message):
+    """Input of `load_template`."""
+
+    template: str
+    """A path below the workshop, or `pkg:name`."""
+    params: dict[str, str]
+    input: str
+
+
+class LoadedTemplate(Message):
+    """Result of `load_template`: the template as a worker, and what it is told."""
+
+    worker: PinnedWorker
+    prompt: str
+
+
+class BuildInputInput(Message):
+    """Input of `build_input`."""
+
+    worker: str
+    """Name of the worker whose input this is; `pkg:name` for one that ships with the package."""
+    reference: str
+    """Its `schema_in_ref`."""
+    values: Any
+    """What it was given."""
+
+
+class BuiltInput(Message):
+    """Typed input that was checked."""
+
+    prompt: str | None = None
+    """What `input_parts()` made of it; None where the class does not define it, and the values are the input."""
+    values: dict[str, Any]
+    """The fields, defaults filled in."""
+    attachments: tuple[str, ...] = ()
+    """Paths that `input_parts()` attaches, in the caller's files."""

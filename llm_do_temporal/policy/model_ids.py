@@ -1,0 +1,167 @@
+"""What a model is called, and where it is: aliases of a workshop, and the one string that names a model to an activity.
+
+A model is `provider:name`, or the name of an alias that says more: an address, the variable that holds the key,
+settings. The alias is pinned with the run. To the activity that serves a turn it travels inside the model's id, so
+that a turn is served as it was meant even after `workshop.yaml` was changed. No key is ever part of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from llm_do_temporal.policy.values import Value
+
+Accepts = Literal["text", "pdf", "image"]
+ALIAS_ID = "alias:"
+"""Begins the id of an aliased model on its way to an activity. Nobody can write one: `resolve_model` refuses it."""
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_KEY_PREFIX = re.compile(r"(?:sk-|sk_|pk_|AIza|ghp_|gho_|github_pat_|xox[abp]-|hf_|AKIA|ya29\.|Bearer\s|Basic\s)")
+_KEY_LIKE = re.compile(r"[A-Za-z0-9_\-]{32,}")
+
+
+def looks_like_key(value: str) -> bool:
+    """Whether a text is more likely a secret than a setting: a known prefix, or long and of letters and digits."""
+    if _KEY_PREFIX.match(value):
+        return True
+    return any(re.search(r"\d", part) and re.search(r"[A-Za-z]", part) for part in _KEY_LIKE.findall(value))
+
+
+def check_no_secret(value: object) -> None:
+    """Raise ValueError, without repeating it, for a text in `value` that looks like a key."""
+    if isinstance(value, str) and looks_like_key(value):
+        raise ValueError(
+            "this looks like a key; keys are never written into files: put it into an environment variable of the "
+            "worker service and name that variable with api_key_env"
+        )
+    if isinstance(value, Mapping):
+        for inner in cast("Mapping[str, object]", value).values():
+            check_no_secret(inner)
+    if isinstance(value, list | tuple):
+        for inner in cast("list[object]", value):
+            check_no_secret(inner)
+
+
+def check_variable(name: str) -> str:
+    """The name of an environment variable. Raises ValueError, without repeating what may be a secret."""
+    if not _VARIABLE.fullmatch(name) or looks_like_key(name):
+        raise ValueError("it is the name of an environment variable, like OLLAMA_KEY, and never the key itself")
+    return name
+
+
+class ModelAlias(Value):
+    """One entry of `models:`. Text alone is short for `{model: text}`."""
+
+    model: str = Field(min_length=1)
+    """`provider:name`."""
+    base_url: str | None = None
+    """Where the provider's protocol is spoken, like http://127.0.0.1:11434/v1."""
+    api_key_env: str | None = None
+    """The environment variable of the worker service that holds the key."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Model settings; a workshop's and a worker's win over them."""
+    accepts: tuple[Accepts, ...] | None = None
+    """The files the model takes as they are; None: what is known of the provider."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"model": value}
+        if not isinstance(value, dict):
+            return value
+        # What passes here counts as Python and no longer as JSON, where strict validation takes lists for tuples.
+        given = cast("dict[str, Any]", value)
+        return {key: tuple(cast("list[Any]", one)) if isinstance(one, list) else one for key, one in given.items()}
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_address(cls, address: str | None) -> str | None:
+        if address is None:
+            return None
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("it is an address like http://127.0.0.1:11434/v1")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("an address has no user, password, query or fragment; a key goes into api_key_env")
+        for segment in parts.path.split("/"):
+            if _KEY_PREFIX.match(segment):
+                check_no_secret(segment)
+        return address
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable_name(cls, name: str | None) -> str | None:
+        return None if name is None else check_variable(name)
+
+    @field_validator("model")
+    @classmethod
+    def _no_key(cls, value: str) -> str:
+        name = value.rpartition(":")[2]
+        if _KEY_PREFIX.match(name):
+            check_no_secret(name)
+        return value
+
+    @field_validator("settings")
+    @classmethod
+    def _no_keys(cls, value: dict[str, Any]) -> dict[str, Any]:
+        check_no_secret(value)
+        return value
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it says nothing but the model."""
+        return self == ModelAlias(model=self.model)
+
+
+Aliases = Mapping[str, str | ModelAlias]
+
+
+def alias_of(aliases: Aliases, model: str) -> ModelAlias | None:
+    """The alias that says more than `provider:name`, where `model` is the name of one."""
+    found = aliases.get(model)
+    return found if isinstance(found, ModelAlias) else None
+
+
+def full_name(aliases: Aliases, model: str) -> str:
+    """`provider:name` of a model, or what stands there where it names no provider."""
+    found = aliases.get(model, model)
+    return found.model if isinstance(found, ModelAlias) else found
+
+
+def label(aliases: Aliases, model: str) -> str:
+    """What people are shown: `provider:name`, after the alias where there is one that says more."""
+    alias = alias_of(aliases, model)
+    return model if alias is None else f"{model} ({alias.model})"
+
+
+def serving_id(aliases: Aliases, model: str) -> str:
+    """The id by which an activity can build the model: `provider:name`, or the alias with its address in it."""
+    alias = alias_of(aliases, model)
+    if alias is None or (alias.base_url is None and alias.api_key_env is None):
+        return full_name(aliases, model)
+    spec = {"model": alias.model, "base_url": alias.base_url, "api_key_env": alias.api_key_env}
+    return ALIAS_ID + json.dumps({"alias": model, **spec}, sort_keys=True, separators=(",", ":"))
+
+
+def read_serving_id(model_id: str) -> tuple[str, ModelAlias]:
+    """The name to show for an id made by `serving_id`, and what it stands for. Raises ValueError for a broken one."""
+    if not model_id.startswith(ALIAS_ID):
+        return model_id, ModelAlias(model=model_id)
+    spec = cast("dict[str, Any]", json.loads(model_id.removeprefix(ALIAS_ID)))
+    name = str(spec.pop("alias"))
+    return f"{name} ({spec.get('model')})", ModelAlias.model_validate(spec)
+
+
+def merged_settings(
+    aliases: Aliases, model: str, workshop: Mapping[str, Any], worker: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings of a turn, key by key: the worker's win over the workshop's, these over the alias's."""
+    alias = alias_of(aliases, model)
+    return {**({} if alias is None else alias.settings), **workshop, **worker}

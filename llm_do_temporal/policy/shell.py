@@ -1,0 +1,258 @@
+"""Which commands a model may run: the text of a command taken apart, and the first rule that fits it.
+
+No shell ever sees a command. It is split into arguments as a POSIX shell would split it, and everything that
+only a shell could carry out is refused, quoted or not: programs such as `make` and `npm` hand their arguments
+to shells of their own. What a program does once it runs is for its isolation to bound, not for these rules.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal, ShellRefusal
+from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.sandbox import Tree, describe_roots, normalise
+from llm_do_temporal.policy.values import Value
+
+LISTED = "proc.exec"
+UNLISTED = "proc.exec.unlisted"
+MAX_COMMAND_CHARS = 32_000
+"""Well below what an operating system takes as one argument."""
+
+_REFUSED = {
+    "$(": "command substitution",
+    "`": "command substitution",
+    "$": "a variable",
+    ";": "a second command",
+    "|": "a pipe",
+    "&": "a background or second command",
+    "<": "a redirection",
+    ">": "a redirection",
+    "\n": "a second command",
+    "\r": "a second command",
+    "\0": "nothing a program can be given",
+}
+_NAMES = {"\n": "a line break", "\r": "a carriage return", "\0": "a NUL character"}
+_PIECES = re.compile(r"([=:,@])")
+"""What may stand between a word and a path in one argument: `--out=/x`, `if=/x`, `host:/x`, `@/x`."""
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _checked_pattern(pattern: str) -> str:
+    try:
+        tokens = shlex.split(pattern)
+    except ValueError as error:
+        raise ValueError(f"pattern '{pattern}' cannot be split into words: {error}") from error
+    if not tokens:
+        raise ValueError("a pattern is a command's first words, like 'git status'")
+    return pattern
+
+
+def _checked_paths(paths: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    for path in paths or ():
+        if not path.startswith("/") or normalise_or_none(path) is None:
+            raise ValueError(f"a path of the worker's file tree starts with '/' and has no '..'; got '{path}'")
+    return None if paths is None else tuple(normalise(path) for path in paths)
+
+
+def _checked_variables(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(f"'{name}' is not the name of a variable")
+        if _SECRET.search(name):
+            raise ValueError(f"'{name}' looks like a secret; commands are never given keys")
+    return names
+
+
+class ShellRule(Value):
+    """One entry of `shell: rules:`."""
+
+    pattern: Annotated[str, AfterValidator(_checked_pattern)]
+    """The first words of a command; each may be a glob."""
+    approval_required: bool = True
+    blocked: bool = False
+    sandbox_paths: Annotated[tuple[str, ...] | None, AfterValidator(_checked_paths)] = None
+    """Virtual folders in which every path among the arguments must lie; None: the arguments are not looked at."""
+
+
+class ShellDefault(Value):
+    """`shell: default:`, for a command that no rule fits."""
+
+    approval_required: bool = True
+    blocked: bool = False
+
+
+class ShellPolicy(Value):
+    """`shell:` of a worker's toolsets."""
+
+    rules: tuple[ShellRule, ...] = ()
+    default: ShellDefault | None = None
+    network: bool = False
+    """Whether commands reach the network; only isolation can keep them from it."""
+
+
+class Isolation(StrEnum):
+    """What a workshop wants where commands cannot be isolated."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+
+
+class ShellSettings(Value):
+    """`shell:` of `workshop.yaml`."""
+
+    isolation: Isolation = Isolation.PREFERRED
+    env: Annotated[tuple[str, ...], AfterValidator(_checked_variables)] = ()
+    """Variables of the worker service that commands see, by name."""
+
+
+class JudgedCommand(Value):
+    """A command that may run, as far as its text goes."""
+
+    argv: tuple[str, ...] = Field(min_length=1)
+    """What is run; absolute paths that were judged are written relative to the working directory."""
+    cwd: str
+    """The working directory, as a virtual path."""
+    sandbox_paths: tuple[str, ...] | None = None
+    use: CapabilityUse
+
+    @property
+    def line(self) -> str:
+        """The command as one line."""
+        return shlex.join(self.argv)
+
+
+def judge_command(policy: ShellPolicy, tree: Tree, command: str) -> JudgedCommand:
+    """What running `command` would be, for a worker with this policy and these files.
+
+    Raises ShellRefusal for what is no plain command, ApprovalRefusal for one that a rule blocks, SandboxRefusal
+    for a worker without files and for a path outside the rule's `sandbox_paths`.
+    """
+    argv = split_command(command)
+    cwd = working_directory(tree)
+    rule = next((one for one in policy.rules if matches(one.pattern, argv)), None)
+    if rule is None:
+        return _by_default(policy.default, argv, cwd)
+    if rule.blocked:
+        raise ApprovalRefusal(f"'shell' is blocked: the worker's rule '{rule.pattern}' does not allow this command")
+    if rule.sandbox_paths is not None:
+        argv = _judged_arguments(rule, argv, cwd)
+    use = _use(LISTED, argv, cwd, asks=rule.approval_required)
+    return JudgedCommand(argv=argv, cwd=cwd, sandbox_paths=rule.sandbox_paths, use=use)
+
+
+def split_command(command: str) -> tuple[str, ...]:
+    """The program and its arguments. Raises ShellRefusal for everything that only a shell could carry out."""
+    found = next((mark for mark in _REFUSED if mark in command), None)
+    if found is not None:
+        raise ShellRefusal(
+            f"the command contains {_NAMES.get(found, repr(found))} ({_REFUSED[found]}); there is no shell, and such "
+            "characters are refused even in quotes",
+            next_step="Run one program with plain arguments; use one call a command.",
+        )
+    if any("\ud800" <= char <= "\udfff" for char in command):
+        raise ShellRefusal("the command contains half a character (a lone surrogate)")
+    try:
+        argv = tuple(shlex.split(command))
+    except ValueError as error:
+        raise ShellRefusal(f"the command cannot be split into words: {str(error).lower()}") from error
+    if not argv or not argv[0]:
+        raise ShellRefusal("the command is empty; it begins with the name of a program")
+    return argv
+
+
+def matches(pattern: str, argv: Sequence[str]) -> bool:
+    """Whether the command's first words are those of the pattern, of which each may be a glob."""
+    tokens = shlex.split(pattern)
+    return len(argv) >= len(tokens) and all(fnmatchcase(word, token) for word, token in zip(argv, tokens, strict=False))
+
+
+def working_directory(tree: Tree) -> str:
+    """Where commands run: the one folder of the tree, or `/` above several. Raises SandboxRefusal without files."""
+    if not tree.mounts:
+        raise SandboxRefusal(
+            "commands cannot run here: this worker has no file access",
+            next_step="Add `sandbox: {root: .}` to workshop.yaml to give its workers files.",
+        )
+    return tree.mounts[0].at if len(tree.mounts) == 1 else "/"
+
+
+def lies_in(path: str, folders: Sequence[str]) -> bool:
+    """Whether the normalised virtual path is one of the folders or below one."""
+    return any(PurePosixPath(path).is_relative_to(folder) for folder in folders)
+
+
+def normalise_or_none(path: str) -> str | None:
+    """`path` normalised, or None for one that no file can have."""
+    try:
+        return normalise(path)
+    except SandboxRefusal:
+        return None
+
+
+def describe_policy(policy: ShellPolicy, tree: Tree) -> str:
+    """What a model is told of what it may run."""
+    allowed = [repr(rule.pattern) for rule in policy.rules if not rule.blocked]
+    known = f"Commands that begin like one of these are known: {', '.join(allowed)}. " if allowed else ""
+    others = "" if policy.default is not None and not policy.default.blocked else "Others are normally refused. "
+    where = f"Your files: {describe_roots(tree)}." if tree.mounts else "You have no files, so no command runs."
+    return f"{known}{others}{where}"
+
+
+def _by_default(default: ShellDefault | None, argv: tuple[str, ...], cwd: str) -> JudgedCommand:
+    if default is None:
+        return JudgedCommand(argv=argv, cwd=cwd, use=_use(UNLISTED, argv, cwd, asks=None))
+    if default.blocked:
+        raise ApprovalRefusal("'shell' is blocked: no rule of the worker allows this command")
+    return JudgedCommand(argv=argv, cwd=cwd, use=_use(LISTED, argv, cwd, asks=default.approval_required))
+
+
+def _use(name: str, argv: tuple[str, ...], cwd: str, *, asks: bool | None) -> CapabilityUse:
+    return CapabilityUse(name=name, payload={"argv": list(argv), "cwd": cwd}, asks=asks)
+
+
+def _judged_arguments(rule: ShellRule, argv: tuple[str, ...], cwd: str) -> tuple[str, ...]:
+    program, *arguments = argv
+    # A program that the rule spells out is the author's choice; one that a glob let in is a path like any other.
+    if program != shlex.split(rule.pattern)[0]:
+        program = _judged_argument(rule, program, cwd)
+    return (program, *(_judged_argument(rule, argument, cwd) for argument in arguments))
+
+
+def _judged_argument(rule: ShellRule, argument: str, cwd: str) -> str:
+    if argument in (".", "..") or "/" in argument:
+        return "".join(
+            _judged_piece(rule, piece, cwd) if piece in (".", "..") or "/" in piece else piece
+            for piece in _PIECES.split(argument)
+        )
+    return argument
+
+
+def _judged_piece(rule: ShellRule, piece: str, cwd: str) -> str:
+    allowed = rule.sandbox_paths or ()
+    if piece.startswith("-"):
+        raise SandboxRefusal(
+            f"'{piece}' hides a path in an option",
+            next_step="Write the path as an argument of its own, or as --option=path.",
+        )
+    path = normalise(piece)
+    if not piece.startswith("/"):
+        path = normalise(cwd + path)
+    if not lies_in(path, allowed):
+        raise SandboxRefusal(
+            f"'{piece}' is outside the paths that the rule '{rule.pattern}' allows: {', '.join(allowed) or 'none'}"
+        )
+    if not piece.startswith("/"):
+        return piece
+    if not lies_in(path, (cwd,)):
+        raise SandboxRefusal(f"'{piece}' is outside the working directory '{cwd}'")
+    return f"./{PurePosixPath(path).relative_to(cwd)}"

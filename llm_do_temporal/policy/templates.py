@@ -1,0 +1,127 @@
+"""Which templates a worker may call: allow-lists of globs, and a lock that wins over any name.
+
+A template is named by its path below the workshop (`templates/one.yaml`) or, for one that ships with the
+package, as `pkg:name`. Names are compared as text, after `./` and doubled slashes are gone; capitals count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from pydantic import Field
+
+from llm_do_temporal.errors import DefinitionError, DelegationRefusal
+from llm_do_temporal.policy.attachments import DEFAULT_MAX_ATTACHMENTS, DEFAULT_MAX_TOTAL_BYTES, AttachmentPolicy
+from llm_do_temporal.policy.delegation import check_name
+from llm_do_temporal.policy.sandbox import Suffixes
+from llm_do_temporal.policy.values import Value
+
+PACKAGE = "pkg:"
+TEMPLATE_SUFFIXES = (".yaml", ".yml")
+
+
+class TemplateRules(Value):
+    """`templates:` of a worker's delegation."""
+
+    allow: tuple[str, ...] = ()
+    """Globs; `*` stays within one folder, `**` is any number of folders. Empty: nobody."""
+    lock: str | None = None
+    """The one template that is used, whatever is asked for."""
+    allowed_suffixes: Suffixes = ()
+    max_attachments: int = Field(default=DEFAULT_MAX_ATTACHMENTS, ge=0)
+    max_bytes: int = Field(default=DEFAULT_MAX_TOTAL_BYTES, ge=0)
+    """Of all attachments of one call together."""
+    enabled: bool = True
+
+    @property
+    def attachments(self) -> AttachmentPolicy:
+        """The limits as a policy for files."""
+        return AttachmentPolicy(
+            max_attachments=self.max_attachments,
+            max_total_bytes=self.max_bytes,
+            allowed_suffixes=self.allowed_suffixes,
+        )
+
+
+def template_problems(rules: TemplateRules) -> list[tuple[tuple[str | int, ...], str]]:
+    """What is wrong with rules as an author wrote them, and under which key."""
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    for number, pattern in enumerate(rules.allow):
+        if not pattern.startswith(PACKAGE) and _plain(pattern) is None:
+            problems.append((("allow", number), _outside(pattern)))
+    if rules.lock is not None:
+        try:
+            normalise_template(rules.lock)
+        except DelegationRefusal as refusal:
+            problems.append((("lock",), refusal.message))
+    return problems
+
+
+def normalise_template(name: str) -> str:
+    """The one spelling of a template's name. Raises DelegationRefusal for a name that no template can have."""
+    if name.startswith(PACKAGE):
+        plain = name.removeprefix(PACKAGE)
+        for suffix in TEMPLATE_SUFFIXES:
+            plain = plain.removesuffix(suffix)
+        try:
+            check_name(plain)
+        except DefinitionError as error:
+            raise DelegationRefusal(
+                f"template '{name[:80]}' is not a name of one that ships with the package"
+            ) from error
+        return PACKAGE + plain
+    path = _plain(name)
+    if path is None:
+        raise DelegationRefusal(_outside(name))
+    if not path.endswith(TEMPLATE_SUFFIXES):
+        raise DelegationRefusal(
+            f"'{name[:80]}' is not a template: a template is a file such as templates/one.yaml, or {PACKAGE}NAME"
+        )
+    return path
+
+
+def choose_template(rules: TemplateRules, asked: str, *, caller: str) -> str:
+    """The template that a call of `asked` uses. Raises DelegationRefusal where the rules do not allow it."""
+    if rules.lock is not None:
+        return normalise_template(rules.lock)
+    name = normalise_template(asked)
+    if not any(_matches(name, pattern) for pattern in rules.allow):
+        listed = ", ".join(f"'{pattern}'" for pattern in rules.allow) or "none"
+        raise DelegationRefusal(f"worker '{caller}' may not call template '{name}'; allowed: {listed}")
+    return name
+
+
+def _matches(name: str, pattern: str) -> bool:
+    if name.startswith(PACKAGE) or pattern.startswith(PACKAGE):
+        both = name.startswith(PACKAGE) and pattern.startswith(PACKAGE)
+        return both and fnmatchcase(name.removeprefix(PACKAGE), pattern.removeprefix(PACKAGE))
+    plain = _plain(pattern)
+    return plain is not None and _parts_match(name.split("/"), plain.split("/"))
+
+
+def _parts_match(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether the folders and the file of a name match those of a glob, `**` being any number of them."""
+    # reached[n]: the patterns so far can stand for the first n names. One pass a pattern, so that no number of
+    # `**` makes this slow.
+    reached = [True, *(False for _ in names)]
+    for pattern in patterns:
+        if pattern == "**":
+            first = reached.index(True) if True in reached else len(reached)
+            reached = [n >= first for n in range(len(reached))]
+        else:
+            reached = [False, *(reached[n] and fnmatchcase(name, pattern) for n, name in enumerate(names))]
+    return reached[-1]
+
+
+def _plain(path: str) -> str | None:
+    """The path without `./` and doubled slashes; None for one that is empty, absolute or leads upwards."""
+    pure = PurePosixPath(path)
+    if not pure.parts or pure.is_absolute() or ".." in pure.parts or "\0" in path or "\\" in path:
+        return None
+    return str(pure)
+
+
+def _outside(path: str) -> str:
+    return f"'{path[:80]}' is not a path inside the workshop; '..', '\\' and absolute paths are not allowed"

@@ -1,0 +1,172 @@
+"""Calling a worker: the one way, behind every tool of the `delegation` toolset.
+
+The life of a call: allow-list, depth, load the callee (which pins it), its typed input, attachments against the
+tree and all policies, model, then the questions for a person, then the child workflow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.exceptions import FailureError
+
+from llm_do_temporal.errors import EffectFailed, LlmDoError, RunAborted
+from llm_do_temporal.messages import (
+    BuildInputInput,
+    BuiltInput,
+    InvokeWorkerInput,
+    LoadWorkerInput,
+    PinnedWorker,
+)
+from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.attachments import Attachment, check_attachments
+from llm_do_temporal.policy.delegation import check_allowed, check_depth
+from llm_do_temporal.policy.models import resolve_model
+from llm_do_temporal.policy.sandbox import Tree, narrow
+from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.failures import explain, spent_before
+from llm_do_temporal.workflows.gate import Outcome, Prepared, Question
+from llm_do_temporal.workflows.handing import Giver, Limit, hand_over, limit_of, sharing_questions
+from llm_do_temporal.workflows.invoking import run_invocation
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """One call of a worker that was loaded."""
+
+    worker: PinnedWorker
+    args: dict[str, Any]
+    """The tool's arguments: what a person may change."""
+    shown: dict[str, Any]
+    """What a person is shown of it, besides worker and attachments; `input` is one of the keys."""
+    prompt: str = ""
+    input: Any = None
+    paths: tuple[str, ...] = ()
+    """Files to hand over."""
+    limits: tuple[Limit, ...] = ()
+    """Policies for the files beyond those of caller and callee."""
+    questions: tuple[Question, ...] = ()
+    """To be asked before the call's own."""
+    more_prompt: Callable[[], Awaitable[str]] | None = None
+    """Text that is added to the prompt, read once the call was allowed."""
+    shape: Callable[[Any], Any] | None = None
+    """Makes the tool's result from the worker's output."""
+
+
+@dataclass
+class Delegator:
+    """Carries out the delegations of one invocation."""
+
+    caller: InvokeWorkerInput
+    created: set[str] = field(default_factory=set[str])
+    """Workers that this invocation made."""
+    _calls: Counter[str] = field(default_factory=Counter[str])
+
+    async def prepare(self, callee: str, allow: Sequence[str], args: dict[str, Any], given: Any) -> Prepared:
+        """Check a call of `callee` with the tool's `args`, of which `given` is the input."""
+        check_allowed(callee, allow, caller=self.caller.worker.name)
+        self.check_depth(callee)
+        worker = await run_effect(
+            "load_worker", LoadWorkerInput(name=callee), PinnedWorker, summary=f"load worker {callee}"
+        )
+        paths = tuple(args.get("attachments") or ())
+        prompt, values = (given, None) if isinstance(given, str) else ("", given)
+        if worker.input_ref is not None:
+            built = await build_input(worker, worker.input_ref, given)
+            prompt, values = told(built)
+            paths = (*paths, *built.attachments)
+        return await self.prepare_call(
+            Delegation(worker, args, {"input": given}, prompt=prompt, input=values, paths=paths)
+        )
+
+    def check_depth(self, callee: str) -> None:
+        """Raise DepthExceeded where a callee would run too deep."""
+        check_depth(self.caller.depth + 1, self.caller.settings.max_depth, worker=callee)
+
+    async def prepare_call(self, call: Delegation) -> Prepared:
+        """Check all that is left to check of a call whose callee is known."""
+        caller, worker = self.caller, call.worker
+        tree = narrow(caller.tree, worker.sandbox, workshop_has_sandbox=caller.settings.workshop_has_sandbox)
+        model = resolve_model(
+            caller.settings.models,
+            worker=worker.name,
+            worker_model=worker.model,
+            caller_model=caller.model,
+            compatible=worker.compatible_models,
+        )
+        giver = Giver(caller.tree, caller.worker.attachment_paths)
+        attachments = await hand_over(giver, call.paths, (limit_of(caller.worker), *call.limits, limit_of(worker)))
+        questions = (
+            *sharing_questions(caller.tree, worker, attachments),
+            *call.questions,
+            _call_question(call, attachments),
+        )
+
+        async def effect() -> Outcome:
+            return await self._run(call, tree, model, attachments)
+
+        return Prepared(questions, effect)
+
+    async def _run(self, call: Delegation, tree: Tree, model: str, attachments: tuple[Attachment, ...]) -> Outcome:
+        caller, worker = self.caller, call.worker
+        prompt = call.prompt + (await call.more_prompt() if call.more_prompt else "")
+        self._calls[worker.name] += 1
+        invocation = InvokeWorkerInput(
+            run=caller.run,
+            path=f"{caller.path}/{worker.name}-{self._calls[worker.name]}",
+            depth=caller.depth + 1,
+            worker=worker,
+            settings=caller.settings,
+            tree=tree,
+            model=model,
+            prompt=prompt,
+            input=call.input,
+            attachments=attachments,
+        )
+        try:
+            result = await run_invocation(invocation)
+        except RunAborted:
+            raise
+        except LlmDoError as error:
+            failure = EffectFailed(f"worker '{worker.name}' failed: {error}", next_step=error.next_step)
+            return Outcome(usage=spent_before(error), failure=failure)
+        return Outcome(call.shape(result.output) if call.shape else result.output, result.usage)
+
+
+async def build_input(worker: PinnedWorker, reference: str, values: Any) -> BuiltInput:
+    """What the callee's class makes of the values. Raises LlmDoError where they do not fit it."""
+    name = worker.source if worker.source.startswith("pkg:") else worker.name
+    request = BuildInputInput(worker=name, reference=reference, values=values)
+    return await run_effect("build_input", request, BuiltInput, summary=f"input of {worker.name}")
+
+
+def told(built: BuiltInput) -> tuple[str, Any]:
+    """The prompt and the input of a worker with typed input: the one that its class made, or the fields."""
+    return ("", built.values) if built.prompt is None else (built.prompt, None)
+
+
+async def with_built_input(entry: InvokeWorkerInput, built: BuiltInput) -> InvokeWorkerInput:
+    """The entry worker's invocation with its typed input, files of its own tree attached. Raises LlmDoError."""
+    prompt, values = told(built)
+    giver = Giver(entry.tree, entry.worker.attachment_paths)
+    try:
+        attachments = await hand_over(giver, built.attachments, (limit_of(entry.worker),))
+    except FailureError as failure:
+        raise explain(failure) from failure
+    attachments = (*entry.attachments, *attachments)
+    check_attachments(entry.worker.attachment_policy, attachments, whose=limit_of(entry.worker).whose)
+    prompt = "\n\n".join(text for text in (entry.prompt, prompt) if text.strip())
+    return entry.model_copy(update={"prompt": prompt, "input": values, "attachments": attachments})
+
+
+def _call_question(call: Delegation, attachments: tuple[Attachment, ...]) -> Question:
+    worker, given = call.worker.name, call.shown["input"]
+    paths = [attachment.path for attachment in attachments]
+    payload = {"worker": worker, **call.shown, "attachments": paths}
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    summary = f"call {worker}" + (f" with {', '.join(paths)}" if paths else "") + f": {text[:120]}"
+    return Question((CapabilityUse(name="worker.call", payload=payload),), call.args, summary)

@@ -1,0 +1,114 @@
+"""Tools of toolsets from elsewhere: Python packages and MCP servers.
+
+Their names, descriptions and schemas are listed by an activity once, when an invocation begins, and stay as they
+were for it. Every call passes the gate and is carried out once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+
+from llm_do_temporal.messages import (
+    CallExternalToolInput,
+    ExternalCapabilities,
+    ExternalResult,
+    ExternalTool,
+    ExternalToolListing,
+    ExternalToolset,
+    InvokeWorkerInput,
+    ListExternalToolsInput,
+)
+from llm_do_temporal.policy.external import check_names, offered_name, policy_of, toolset_digest, uses_of_external
+from llm_do_temporal.policy.model_ids import serving_id
+from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Outcome, Prepared, Question
+from llm_do_temporal.workflows.once import ask_again, run_once
+
+CALL_TIMEOUT = timedelta(minutes=10)
+"""Longest call of a tool from elsewhere; a search or a query takes seconds, a slow service some minutes."""
+_OWNERS = {"file_tools": "filesystem", "python_tools": "custom", "shell_tools": "shell"}
+"""The toolsets of tools that are ours, by the module that makes them."""
+OUTPUT_TOOL = "final_result"
+"""What the tool for structured output is called; no other tool may have the name."""
+
+
+async def external_tools(invocation: InvokeWorkerInput, desk: AsksDesk) -> list[GatedTool]:
+    """The tools of the worker's toolsets from elsewhere; a toolset that cannot be used has none."""
+    toolsets = invocation.worker.external
+    if not toolsets:
+        return []
+    model = serving_id(invocation.settings.models.aliases, invocation.model)
+    listing = await run_effect(
+        "list_external_tools",
+        ListExternalToolsInput(toolsets=toolsets, model=model),
+        ExternalToolListing,
+        summary=f"list tools of {', '.join(toolset.name for toolset in toolsets)}",
+    )
+    tools: list[GatedTool] = []
+    for toolset, found in zip(toolsets, listing.toolsets, strict=True):
+        for warning in found.warnings:
+            workflow.logger.warning("%s: %s", invocation.worker.name, warning)
+        for tool in found.tools:
+            name = offered_name(toolset.prefix, tool.name)
+            if name is not None:
+                tools.append(ExternalCall(invocation, desk, toolset, tool, name, found.judges_calls, model))
+    return tools
+
+
+def check_tool_names(tools: list[GatedTool]) -> None:
+    """Raise DefinitionError, with both toolsets in it, where two tools have one name."""
+    check_names([(OUTPUT_TOOL, "structured output"), *((tool.name, _owner(tool)) for tool in tools)])
+
+
+def _owner(tool: GatedTool) -> str:
+    if isinstance(tool, ExternalCall):
+        return tool.toolset.name
+    return _OWNERS.get(type(tool).__module__.rpartition(".")[2], "delegation")
+
+
+@dataclass
+class ExternalCall:
+    """One tool of a toolset from elsewhere."""
+
+    invocation: InvokeWorkerInput
+    desk: AsksDesk
+    toolset: ExternalToolset
+    tool: ExternalTool
+    name: str
+    judges_calls: bool
+    model: str
+
+    def __post_init__(self) -> None:
+        self.description = self.tool.description
+        self.schema: dict[str, Any] = self.tool.parameters
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Find out what the call uses; the effect makes it, once."""
+        policy = policy_of(self.toolset.policy, self.toolset.tools, self.tool.name, asks=self.tool.asks)
+        request = CallExternalToolInput(toolset=self.toolset, tool=self.tool.name, args=args, model=self.model)
+        said: tuple[str, ...] = ()
+        if self.judges_calls:
+            judged = await run_effect(
+                "external_capabilities", request, ExternalCapabilities, summary=f"judge {self.name}"
+            )
+            said = judged.capabilities
+        digest = toolset_digest(self.toolset.model_dump_json())
+        uses = uses_of_external(self.name, policy, said, toolset=self.toolset.name, sha256=digest)
+        question = Question(uses, args, f"{self.name} of {self.toolset.name}")
+
+        async def effect() -> Outcome:
+            result = await run_once(
+                "call_external_tool",
+                request,
+                ExternalResult,
+                summary=f"call {self.name}",
+                timeout=CALL_TIMEOUT,
+                ask=ask_again(self.desk, self.invocation.settings.mode, self, question, what=f"a call of {self.name}"),
+            )
+            return Outcome(result.value)
+
+        return Prepared((question,), effect)

@@ -1,0 +1,109 @@
+"""Effects that must not happen twice: one attempt, and where nobody knows whether it happened, a person decides.
+
+For every tool whose effect is not idempotent: shell commands, Python tools, calls of MCP servers. A tool's
+`Prepared.effect` awaits
+
+    await run_once(
+        "run_command", request, ShellResult, summary="shell git push", timeout=timedelta(seconds=90),
+        ask=ask_again(desk, settings.mode, tool, question, what="git push"),
+    )
+
+in the place of `run_effect`. The activity is attempted once, with heartbeats, which the worker service sends for it.
+An error that the activity itself raises is a known outcome and leaves as it is. When the worker service is lost
+instead, the effect may have happened, wholly, in part or not at all: the person is shown the call again and
+answers, by the means of every other approval, approve (run it again), reject (go on without; the model is told
+that the outcome is unknown) or cancels the run. In the modes in which nobody is asked nothing is run again.
+A remembered approval of the call itself is no answer to this question, which has a capability of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from pydantic import BaseModel
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
+from temporalio.workflow import ActivityCancellationType
+
+from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.messages import DecisionKind, Verdict
+from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, await_op
+from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Question
+
+M = TypeVar("M", bound=BaseModel)
+Ask = Callable[[], Awaitable[Verdict | None]]
+"""Asks a person whether an effect that may have happened is to be run again; None: nobody can be asked."""
+
+REPEAT = "effect.repeat"
+"""The capability that such a question names. No rule answers it: only a person can know what happened."""
+_REASON = (
+    "the worker service was lost while this ran, so it may have happened: approve to run it again, reject to go on"
+)
+_SHUT_DOWN = "WorkerShutdown"
+
+
+async def run_once(
+    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta, ask: Ask
+) -> M:
+    """Run an activity by name, at most once for each time that somebody has agreed to it, and return its result.
+
+    `timeout` is for one attempt, from its start. Raises EffectFailed when the outcome stays unknown, and
+    Temporal's failure when the activity itself failed. A cancellation waits until the activity has stopped.
+    """
+    while True:
+        handle = workflow.start_activity(
+            activity,
+            argument,
+            result_type=result,
+            start_to_close_timeout=timeout,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=summary[:200],
+        )
+        try:
+            return await await_op(handle)
+        except ActivityError as error:
+            if not is_unknown(error):
+                raise
+        answer = await ask()
+        if answer is None or answer.decision is DecisionKind.REJECT:
+            raise EffectFailed(_unknown(summary, answer))
+
+
+def ask_again(desk: AsksDesk, mode: Mode, tool: GatedTool, question: Question, *, what: str) -> Ask:
+    """The question for `run_once`, about a call of `tool` that was judged by `question`.
+
+    `what` says in a few words what may have happened; it is text of a model's and shown as such.
+    """
+    uses = tuple(use.model_copy(update={"name": REPEAT, "asks": None}) for use in question.uses)
+    again = replace(question, uses=uses, summary=f"may have happened: {what}", changeable=False)
+
+    async def ask() -> Verdict | None:
+        if mode is not Mode.INTERACTIVE:
+            return None
+        return await desk.ask(tool, again, diff=None, reason=_REASON)
+
+    return ask
+
+
+def is_unknown(error: ActivityError) -> bool:
+    """Whether nobody can tell if the effect of a failed activity happened: its worker service was lost."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError):
+        return cause.type == _SHUT_DOWN
+    return isinstance(cause, TemporalTimeoutError)
+
+
+def _unknown(summary: str, answer: Verdict | None) -> str:
+    text = f"the outcome of '{summary}' is unknown: the worker service was lost while it ran. It was not run again"
+    if answer is None:
+        return f"{text}, because nobody can be asked in this mode. Find out what happened before you go on."
+    note = f": {answer.note}" if answer.note else ""
+    return f"{text} ({answer.by or 'a person'} decided so{note}). Find out what happened before you go on."

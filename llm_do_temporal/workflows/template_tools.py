@@ -1,0 +1,216 @@
+"""`llm_worker_call`: a model calls a template, a prepared prompt with its own rules for files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_do_temporal.errors import DelegationRefusal, EffectFailed, SandboxRefusal
+from llm_do_temporal.messages import (
+    AttachedFile,
+    FileText,
+    FindFilesInput,
+    FoundFiles,
+    LoadedTemplate,
+    LoadTemplateInput,
+    ReadFileInput,
+)
+from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.sandbox import Place, Tree, check_readable, check_size, locate
+from llm_do_temporal.policy.templates import TemplateRules, choose_template
+from llm_do_temporal.workflows.delegating import Delegation, Delegator
+from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.gate import Prepared, Question
+from llm_do_temporal.workflows.handing import Limit
+
+MAX_CONTEXT_ENTRIES = 20
+MAX_CONTEXT_CHARS = 200_000
+"""Of all files of one call together: what a call is given travels as one value of at most 2 MiB."""
+MAX_PATH_CHARS = 400
+"""A longer text, or one of several lines, is no path."""
+
+_FILE = {
+    "type": "object",
+    "properties": {"path": {"type": "string", "minLength": 1}},
+    "required": ["path"],
+    "additionalProperties": False,
+}
+_TEXT_OR_FILE = {"anyOf": [{"type": "string", "minLength": 1}, _FILE]}
+
+
+@dataclass(frozen=True)
+class _Context:
+    """One entry of `extra_context`: a text, or a file of the caller's."""
+
+    text: str = ""
+    place: Place | None = None
+
+
+class TemplateCall:
+    """`llm_worker_call`."""
+
+    name = "llm_worker_call"
+
+    def __init__(self, delegator: Delegator, rules: TemplateRules) -> None:
+        self._delegator = delegator
+        self._rules = rules
+        allowed = f"always {rules.lock}" if rules.lock else ", ".join(rules.allow) or "none"
+        self.description = (
+            f"Call a named LLM worker with its own context and optional file attachments. Workers: {allowed}."
+        )
+        self.schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                "worker_name": {"type": "string", "minLength": 1, "description": "Which worker to call."},
+                "input": {"type": "string", "description": "Main text to process."},
+                "attachments": {
+                    "type": ["array", "null"],
+                    "items": _TEXT_OR_FILE,
+                    "description": "Paths of files in your file tree to attach.",
+                },
+                "extra_context": {
+                    "type": ["array", "null"],
+                    "items": _TEXT_OR_FILE,
+                    "maxItems": MAX_CONTEXT_ENTRIES,
+                    "description": "Snippets of text, or paths of text files in your file tree, to add to the input.",
+                },
+                "params": {
+                    "type": ["object", "null"],
+                    "additionalProperties": {"type": ["string", "number", "boolean"]},
+                    "description": "Values for the worker's own parameters.",
+                },
+                "expect_json": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Get the result as JSON; only where the worker has a schema.",
+                },
+            },
+            "required": ["worker_name", "input"],
+            "additionalProperties": False,
+        }
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the call and load the template with its parameters filled in."""
+        caller = self._delegator.caller
+        template = choose_template(self._rules, args["worker_name"], caller=caller.worker.name)
+        self._delegator.check_depth(template)
+        params: dict[str, Any] = args.get("params") or {}
+        request = LoadTemplateInput(
+            template=template, params={name: _as_text(value) for name, value in params.items()}, input=args["input"]
+        )
+        loaded = await run_effect("load_template", request, LoadedTemplate, summary=f"load template {template}")
+        worker = loaded.worker
+        as_json = bool(args.get("expect_json"))
+        if as_json and worker.output_schema is None:
+            raise DelegationRefusal(
+                f"template '{template}' has no schema, so its result cannot be expected as JSON",
+                next_step="Call it without expect_json.",
+            )
+        context = await _found(caller.tree, args.get("extra_context") or ())
+        shown = {"input": args["input"], "template": template}
+        shown |= {name: args[name] for name in ("extra_context", "params", "expect_json") if args.get(name)}
+        return await self._delegator.prepare_call(
+            Delegation(
+                worker,
+                args,
+                shown,
+                prompt=loaded.prompt,
+                paths=tuple(_path(entry) for entry in args.get("attachments") or ()),
+                limits=(Limit(self._rules.attachments, f"the templates of worker '{caller.worker.name}'"),),
+                questions=tuple(_reading_question(one.place, worker.name) for one in context if one.place),
+                more_prompt=_reader(context),
+                shape=None if as_json else _text_of,
+            )
+        )
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _text_of(output: Any) -> str:
+    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
+
+
+def _path(entry: Any) -> str:
+    return str(entry if isinstance(entry, str) else entry["path"])
+
+
+async def _found(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
+    """Which entries are files of the tree; texts that name none are what they say."""
+    found = [_as_context(tree, entry) for entry in entries]
+    places = [one.place for one in found if one.place is not None]
+    if not places:
+        return found
+    files = tuple(AttachedFile(mount=place.mount, relative=place.relative, path=place.path) for place in places)
+    sizes = await run_effect(
+        "find_files", FindFilesInput(files=files), FoundFiles, summary=f"find {', '.join(p.path for p in places)}"
+    )
+    by_path = dict(zip((place.path for place in places), sizes.bytes, strict=True))
+    return [_settled(one, by_path, entry) for one, entry in zip(found, entries, strict=True)]
+
+
+def _as_context(tree: Tree, entry: Any) -> _Context:
+    path = _path(entry)
+    if isinstance(entry, str) and ("\n" in entry or len(entry) > MAX_PATH_CHARS):
+        return _Context(text=entry)
+    try:
+        place = locate(tree, path)
+        check_readable(place)
+    except SandboxRefusal:
+        if not isinstance(entry, str):
+            raise
+        return _Context(text=entry)
+    return _Context(place=place)
+
+
+def _settled(one: _Context, sizes: dict[str, int | None], entry: Any) -> _Context:
+    if one.place is None:
+        return one
+    size = sizes[one.place.path]
+    if size is not None:
+        check_size(one.place, size)
+        return one
+    if isinstance(entry, str):
+        return _Context(text=entry)
+    raise EffectFailed(f"there is no file '{one.place.path}' for extra_context")
+
+
+def _reading_question(place: Place, target: str) -> Question:
+    payload = {"path": place.path, "target_worker": target}
+    use = CapabilityUse(name="sandbox.read", payload=payload, asks=place.mount.read_approval)
+    return Question((use,), payload, f"read {place.path} for {target}", changeable=False)
+
+
+def _reader(context: Sequence[_Context]) -> Callable[[], Awaitable[str]] | None:
+    if not context:
+        return None
+
+    async def read() -> str:
+        parts: list[str] = []
+        left = MAX_CONTEXT_CHARS
+        for one in context:
+            text, heading = one.text, "Extra context:"
+            if one.place is not None:
+                text, heading = await _read(one.place, left), f"Extra context, the file {one.place.path}:"
+                left -= len(text)
+            parts.append(f"\n\n{heading}\n{text}")
+        return "".join(parts)
+
+    return read
+
+
+async def _read(place: Place, most: int) -> str:
+    request = ReadFileInput(
+        mount=place.mount, relative=place.relative, path=place.path, max_chars=max(most, 1), offset=0
+    )
+    text = await run_effect("read_file", request, FileText, summary=f"read {place.path}")
+    if text.truncated or text.total_chars > most:
+        raise EffectFailed(
+            f"'{place.path}' has {text.total_chars} characters; the files of extra_context may have "
+            f"{MAX_CONTEXT_CHARS} together",
+            next_step="Attach it, or hand over the part that matters as text.",
+        )
+    return text.content

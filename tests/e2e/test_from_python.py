@@ -1,0 +1,66 @@
+"""`run_worker` in a script of somebody who knows nothing of Temporal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.conftest import PATIENCE_SECONDS, Desk
+
+SCRIPT = """
+import sys
+import llm_do_temporal
+
+assert not {"temporalio", "pydantic", "pydantic_ai"} & set(sys.modules), "the import is not light"
+
+import asyncio, json
+from llm_do_temporal import run_worker
+
+
+async def main():
+    result = await run_worker("greeter", "hello")
+    print(json.dumps([result.output, result.usage.requests, result.run]))
+    assert "pydantic_ai" not in sys.modules, "agents are loaded by the worker service"
+
+
+asyncio.run(main())
+"""
+FAILING = """
+import asyncio
+from llm_do_temporal import run_worker
+from llm_do_temporal.errors import LlmDoError
+
+try:
+    asyncio.run(run_worker("nobody", "hello"))
+except LlmDoError as error:
+    print(error.code, error.exit_code)
+"""
+
+
+def run(desk: Desk, script: str, folder: Path) -> str:
+    """Run a script in a folder, and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env=desk.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_script_in_a_workshop_gets_the_result_and_the_run_is_there_for_commands(desk: Desk) -> None:
+    output, requests, run_id = json.loads(run(desk, SCRIPT, desk.workshop))
+    assert output.startswith("Hello")
+    assert requests == 1
+    assert json.loads(desk.type("result", run_id, "-o", "json").stdout)["output"] == output
+
+
+def test_a_mistake_is_an_error_of_ours_before_anything_is_started(desk: Desk) -> None:
+    assert run(desk, FAILING, desk.workshop) == "WorkerNotFound 8\n"
+    assert not (desk.workshop / ".llm-do").exists()

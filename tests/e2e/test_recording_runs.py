@@ -1,0 +1,113 @@
+"""`--log-events` and `--trace-dir`, and an import that is started."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Desk
+
+EVERY_DECK = ("start", "pitch_orchestrator", "evaluate every deck")
+
+
+def trace(folder: Path) -> list[dict[str, Any]]:
+    """The spans of the one trace in a folder."""
+    (path,) = folder.glob("*.jsonl")
+    assert path.stat().st_mode & 0o077 == 0
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def of_kind(spans: list[dict[str, Any]], operation: str) -> list[dict[str, Any]]:
+    """The spans of one GenAI operation."""
+    return [span for span in spans if span["attributes"].get("gen_ai.operation.name") == operation]
+
+
+def test_events_are_lines_on_stderr_and_the_result_is_alone_on_stdout(desk: Desk) -> None:
+    done = desk.type("start", "greeter", "hello", "--log-events")
+    assert done.stdout.startswith("Hello")
+    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    kinds = [event["type"] for event in events]
+    assert kinds[0] == "run.started"
+    assert {"invocation.started", "turn.started", "turn.completed", "invocation.completed"} <= set(kinds)
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+
+
+def test_a_trace_has_every_turn_and_call_and_no_bytes_and_no_host_path(desk: Desk, tmp_path: Path) -> None:
+    done = desk.type(*EVERY_DECK, "--approve-all", "--id", "job", "--trace-dir", str(tmp_path / "traces"))
+    spans = trace(tmp_path / "traces")
+    assert "job-" in next((tmp_path / "traces").iterdir()).name
+    assert f"trace {tmp_path}" in done.stderr
+    turns = of_kind(spans, "chat")
+    usage = json.loads(desk.type("result", "job", "-o", "json").stdout)["usage"]
+    assert len(turns) == usage["requests"]
+    assert sum(span["attributes"]["gen_ai.usage.input_tokens"] for span in turns) == usage["input_tokens"]
+    assert len(of_kind(spans, "execute_tool")) == usage["tool_calls"]
+    assert len(of_kind(spans, "invoke_agent")) == 1 + len(desk.decks)
+    assert all(span["end_time"] for span in spans)
+    assert str(tmp_path) not in json.dumps(spans)
+    assert "attachment.data" not in json.dumps(spans)
+
+
+def test_the_bytes_of_attachments_are_there_when_they_are_asked_for(desk: Desk, tmp_path: Path) -> None:
+    desk.type(*EVERY_DECK, "--approve-all", "--trace-dir", str(tmp_path / "traces"), "--trace-binary")
+    attached = [event["attributes"] for span in trace(tmp_path / "traces") for event in span["events"]]
+    assert len(attached) == len(desk.decks)
+    for one in attached:
+        file = desk.workshop / str(one["llm_do.attachment.name"]).lstrip("/")
+        assert base64.b64decode(one["llm_do.attachment.data"]) == file.read_bytes()
+
+
+def test_a_run_that_fails_is_traced_to_its_end(desk: Desk, tmp_path: Path) -> None:
+    desk.type("start", "greeter", "hi", "--force-model", "foo:bar", "--trace-dir", str(tmp_path / "traces"), code=1)
+    spans = trace(tmp_path / "traces")
+    (root,) = [span for span in spans if span["parent_id"] is None]
+    assert root["status"]["status_code"] == "ERROR"
+    assert "unknown provider 'foo'" in root["status"]["description"]
+    assert all(span["end_time"] for span in spans)
+
+
+@pytest.mark.parametrize("leave", [(), ("--detach",)])
+def test_a_run_that_is_left_is_traced_so_far_and_completed_by_watch(
+    desk: Desk, tmp_path: Path, leave: tuple[str, ...]
+) -> None:
+    here = str(tmp_path / "traces")
+    done = desk.type(*EVERY_DECK, "--id", "job", "--trace-dir", here, *leave, code=0 if leave else 3)
+    assert "holds what was seen so far" in done.stderr
+    assert f"watch job --trace-dir {here}" in done.stderr
+    root = next(span for span in trace(tmp_path / "traces") if span["parent_id"] is None)
+    assert (root["end_time"], root["attributes"]["llm_do.state"]) == (None, "open")
+    for approval in desk.pending("job", len(desk.decks)):
+        desk.type("approve", "job", approval["id"])
+    desk.type("watch", "job", "--trace-dir", str(tmp_path / "whole"))
+    whole = trace(tmp_path / "whole")
+    assert all(span["end_time"] for span in whole)
+    assert len([span for span in whole if span["name"] == "approval"]) == len(desk.decks)
+    assert root["context"] in [span["context"] for span in whole]
+
+
+def test_what_cannot_be_recorded_is_said_before_there_is_a_run(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = desk.type("start", "greeter", "hi", "--trace-dir", str(tmp_path / "file"), code=2)
+    assert "for traces cannot be made" in done.stderr
+    assert "--trace-dir" in desk.type("start", "greeter", "hi", "--trace-binary", code=2).stderr
+    assert not (desk.workshop / ".llm-do").exists()
+
+
+def test_an_imported_worker_can_be_started(desk: Desk, tmp_path: Path) -> None:
+    agents = tmp_path / "project" / ".claude" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "Echo Agent.md").write_text("---\nname: Echo Agent\ndescription: d\ntools: Read\n---\nSay it again.\n")
+    desk.workshop = tmp_path / "made"
+    imported = desk.command("import", str(tmp_path / "project"), "--into", str(desk.workshop))[:-2]
+    import subprocess
+
+    done = subprocess.run(imported, env=desk.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout == "echo_agent  .claude/agents/Echo Agent.md\n"
+    assert "renamed from 'Echo Agent'" in done.stderr
+    desk.type("check", code=0)
+    assert desk.type("start", "echo_agent", "hello", "--model", "offline:echo").stdout == "hello\n"

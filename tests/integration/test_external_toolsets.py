@@ -1,0 +1,197 @@
+"""Toolsets of Python packages and MCP servers: offered, asked about, called once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.testing import ScriptedModel, call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, told
+
+SERVER = str(Path(__file__).parents[1] / "support/mcp_server.py")
+TOOLSET = '''
+from pydantic_ai import ModelRetry
+from pydantic_ai.toolsets import FunctionToolset
+
+
+class Notes(FunctionToolset):
+    def __init__(self, index="none"):
+        super().__init__(id="notes")
+        self.index = index
+        self.add_function(self.search)
+        self.add_function(self.fail)
+        self.add_function(self.erase, requires_approval=True)
+
+    def search(self, words: str) -> dict[str, str]:
+        """Search the notes."""
+        return {"index": self.index, "words": words}
+
+    def fail(self, how: str) -> str:
+        """Fail."""
+        if how == "retry":
+            raise ModelRetry("Ask for something else.")
+        raise OSError(2, "No such file", __file__)
+
+    def erase(self) -> str:
+        """Erase all."""
+        return "Erased."
+
+
+class Judging(Notes):
+    def get_capabilities(self, name, tool_args, ctx, config):
+        return ["net.read"] if tool_args.get("words") == "small" else ["net.write"]
+'''
+
+
+@pytest.fixture
+def package(place: Place) -> str:
+    """A package in the workshop's folder, under a name that no other test imports."""
+    name = f"notes_{uuid4().hex}"
+    place.write(f"{name}/__init__.py", "")
+    place.write(f"{name}/tools.py", TOOLSET)
+    return f"{name}.tools"
+
+
+def mcp(**keys: Any) -> dict[str, Any]:
+    return {"mcp": {"sums": {"command": [sys.executable, SERVER], **keys}}}
+
+
+def offered(model: ScriptedModel) -> list[str]:
+    return sorted(model.requests[0].tools)
+
+
+async def test_a_toolset_class_of_the_workshop_gets_its_options_and_is_called(place: Place, package: str) -> None:
+    main = scripted(call("search", words="decks"), "Done.")
+    place.worker("main", main, toolsets={f"{package}.Notes": {"index": "decks", "pre_approved": True}})
+    await place.run("main")
+    assert offered(main) == ["erase", "fail", "search"]
+    assert told(main, "search") == ['{"index":"decks","words":"decks"}']
+
+
+async def test_an_alias_of_the_workshop_stands_for_the_class(place: Place, package: str) -> None:
+    place.workshop(toolset_aliases={"notes": f"{package}.Notes"})
+    main = scripted(call("search", words="x"), "Done.")
+    place.worker("main", main, toolsets={"notes": {"pre_approved": True, "prefix": None}})
+    await place.run("main")
+    assert told(main, "search") == ['{"index":"none","words":"x"}']
+
+
+async def test_a_call_asks_and_a_changed_call_runs_as_changed(place: Place, package: str) -> None:
+    main = scripted(call("search", words="x"), "Done.")
+    place.worker("main", main, toolsets={f"{package}.Notes": {}})
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert (asked.request.tool, asked.request.args) == ("search", {"words": "x"})
+    await place.decide(run, "modify", args={"words": "y"})
+    await place.client.result(run)
+    assert '"words":"y"' in told(main, "search")[0]
+
+
+async def test_single_tools_can_be_blocked_or_approved_and_the_toolset_may_ask_itself(
+    place: Place, package: str
+) -> None:
+    main = scripted([call("search", words="x"), call("fail", how="retry"), call("erase")], "Done.")
+    tools = {"search": {"pre_approved": True}, "fail": {"blocked": True}}
+    place.workshop(approvals={"rules": {"tool.call": "pre_approved"}})
+    place.worker("main", main, toolsets={f"{package}.Notes": {"tools": tools}})
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert asked.request.tool == "erase"
+    await place.decide(run, "reject", note="no")
+    await place.client.result(run)
+    assert told(main, "fail") == ["'fail' is blocked: the worker's file does not allow it"]
+    assert told(main, "search") == ['{"index":"none","words":"x"}']
+
+
+async def test_a_toolset_that_judges_its_calls_is_ruled_by_what_it_says(place: Place, package: str) -> None:
+    place.workshop(approvals={"rules": {"net.read": "pre_approved", "net.write": "blocked"}})
+    main = scripted([call("search", words="small"), call("search", words="large")], "Done.")
+    place.worker("main", main, toolsets={f"{package}.Judging": {}})
+    await place.run("main")
+    assert sorted(told(main, "search")) == [
+        "'search' is blocked: the workshop does not allow net.write",
+        '{"index":"none","words":"small"}',
+    ]
+
+
+async def test_what_a_toolset_says_reaches_the_model_and_what_breaks_in_it_does_not(place: Place, package: str) -> None:
+    main = scripted([call("fail", how="retry"), call("fail", how="break")], "Done.")
+    place.worker("main", main, toolsets={f"{package}.Notes": {"pre_approved": True}})
+    await place.run("main")
+    said, broke = told(main, "fail")
+    assert "Ask for something else." in said
+    assert "FileNotFoundError" in broke
+    assert str(place.folder) not in broke
+
+
+async def test_a_toolset_that_cannot_be_loaded_leaves_the_others(place: Place, package: str) -> None:
+    main = scripted("Done.")
+    place.worker("main", main, toolsets={"nowhere.tools.Search": {}, f"{package}.Notes": {}, "filesystem": {}})
+    run = await place.start("main")
+    await place.client.result(run)
+    assert "search" in offered(main)
+    assert "read_file" in offered(main)
+    assert b"there is no module 'nowhere'" in b"".join(
+        event.SerializeToString() for history in await place.histories() for event in history.events
+    )
+
+
+async def test_tools_with_one_name_are_an_error_that_names_both(place: Place, package: str) -> None:
+    place.worker("main", scripted(), toolsets={f"{package}.Notes": {}, f"{package}.Judging": {}})
+    with pytest.raises(
+        DefinitionError, match=rf"two tools are called '\w+': one of '{package}.Judging', one of '{package}.Notes'"
+    ):
+        await place.run("main")
+
+
+async def test_a_prefix_keeps_two_toolsets_apart(place: Place, package: str) -> None:
+    main = scripted(call("my_search", words="x"), "Done.")
+    place.worker("main", main, toolsets={f"{package}.Notes": {"prefix": "my_"}, f"{package}.Judging": {}})
+    await place.run("main", mode=ALL)
+    assert told(main, "my_search") == ['{"index":"none","words":"x"}']
+
+
+async def test_an_mcp_server_is_started_asked_about_and_called_once(place: Place) -> None:
+    log = place.folder / "calls.log"
+    main = scripted(call("add", first=2, second=3), "Done.")
+    place.worker("main", main, toolsets={"mcp": {"sums": {"command": [sys.executable, SERVER, "--log", str(log)]}}})
+    run = await place.start("main")
+    await place.pending(run)
+    assert not log.exists()
+    await place.decide(run)
+    await place.client.result(run)
+    assert "5" in told(main, "add")[0]
+    assert log.read_text() == "add 2 3\n"
+
+
+async def test_an_mcp_server_gets_the_variables_that_are_named_and_no_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM_DO_TEST_GIVEN", "given")
+    monkeypatch.setenv("LLM_DO_TEST_KEPT", "kept")
+    main = scripted([call("variable", name="LLM_DO_TEST_GIVEN"), call("variable", name="LLM_DO_TEST_KEPT")], "Done.")
+    place.worker("main", main, toolsets=mcp(env=["LLM_DO_TEST_GIVEN"], pre_approved=True))
+    await place.run("main")
+    given, kept = told(main, "variable")
+    assert "given" in given
+    assert "not set" in kept
+
+
+async def test_what_an_mcp_tool_refuses_is_told_and_the_run_goes_on(place: Place) -> None:
+    main = scripted(call("refuse", why="not today"), "Done.")
+    place.worker("main", main, toolsets=mcp(pre_approved=True))
+    assert (await place.run("main")).output == "Done."
+    assert "refuse" in told(main, "refuse")[0]
+
+
+async def test_a_server_that_does_not_start_leaves_the_worker_without_its_tools(place: Place) -> None:
+    main = scripted("Done.")
+    place.worker("main", main, toolsets={"mcp": {"gone": {"command": ["/nonexistent/server"]}}, "filesystem": {}})
+    assert (await place.run("main")).output == "Done."
+    assert "read_file" in offered(main)

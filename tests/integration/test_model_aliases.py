@@ -1,0 +1,152 @@
+"""Aliases with an address, settings, and isolated models, through the real OpenAI client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.errors import ModelFailed, ModelRefusal
+from llm_do_temporal.messages import MODEL_ACTIVITY
+from llm_do_temporal.testing import call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls
+from tests.support.provider import FakeProvider, Text, fixed
+
+SECRET = "a-key-that-no-history-may-hold"
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
+    """A server behind an address of its own; the provider's own variables lead nowhere."""
+    monkeypatch.setenv("OPENAI_API_KEY", "the-key-of-somebody-else")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nowhere")
+    monkeypatch.setenv("LLM_DO_TEST_KEY", SECRET)
+    with FakeProvider(fixed(*(Text(f"Answer {number}.") for number in range(9)))) as provider:
+        yield provider
+
+
+def local(provider: FakeProvider, **more: Any) -> dict[str, Any]:
+    return {"local": {"model": "openai-chat:llama3", "base_url": provider.url, **more}}
+
+
+async def test_an_alias_with_an_address_is_all_that_a_local_server_needs(place: Place, provider: FakeProvider) -> None:
+    place.workshop(model="local", models=local(provider))
+    place.worker("main")
+    assert (await place.run("main")).output == "Answer 0."
+    assert provider.requests[0].body["model"] == "llama3"
+
+
+async def test_the_key_comes_from_the_named_variable_and_is_in_no_history(place: Place, provider: FakeProvider) -> None:
+    place.workshop(model="local", models=local(provider, api_key_env="LLM_DO_TEST_KEY"))
+    place.worker("main")
+    await place.run("main")
+    assert provider.keys == [SECRET]
+    for history in await place.histories():
+        assert SECRET not in history.to_json()
+
+
+async def test_without_a_named_variable_no_key_of_anybody_is_sent(place: Place, provider: FakeProvider) -> None:
+    place.workshop(model="local", models=local(provider))
+    place.worker("main")
+    await place.run("main")
+    assert provider.keys == ["none"]
+
+
+async def test_a_variable_that_is_not_set_is_named(
+    place: Place, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LLM_DO_TEST_KEY")
+    place.workshop(model="local", models=local(provider, api_key_env="LLM_DO_TEST_KEY"))
+    place.worker("main")
+    with pytest.raises(ModelFailed, match="the variable 'LLM_DO_TEST_KEY' is not set"):
+        await place.run("main")
+
+
+async def test_people_are_shown_the_alias_and_the_model_behind_it(place: Place, provider: FakeProvider) -> None:
+    place.workshop(model="local", models=local(provider))
+    place.worker("main")
+    run = await place.start("main")
+    await place.client.result(run)
+    (node,) = (await place.client.view(run)).nodes.values()
+    assert node.model == "local (openai-chat:llama3)"
+
+
+async def test_a_run_keeps_the_address_it_started_with(place: Place, provider: FakeProvider) -> None:
+    place.workshop(model="local", models=local(provider))
+    main = scripted(call("child", input="go"), "Done.")
+    place.worker("main", main, toolsets=calls("child"))
+    place.worker("child", "local")
+    run = await place.start("main")
+    await place.pending(run)
+    place.workshop(model="local", models={"local": {"model": "openai-chat:other", "base_url": "http://127.0.0.1:9/x"}})
+    await place.decide(run)
+    await place.client.result(run)
+    assert [request.body["model"] for request in provider.requests] == ["llama3"]
+
+
+async def test_a_child_inherits_the_alias_of_its_caller(place: Place, provider: FakeProvider) -> None:
+    place.workshop(models=local(provider))
+    place.worker("main", toolsets=calls("child"))
+    place.worker("child")
+    with FakeProvider(fixed(_calling("child"), Text("Child."), Text("Main."))) as both:
+        place.workshop(models=local(both))
+        assert (await place.run("main", mode=ALL, model="local")).output == "Main."
+        assert [request.body["model"] for request in both.requests] == ["llama3"] * 3
+
+
+def _calling(name: str) -> Any:
+    from tests.support.provider import tool_call
+
+    return tool_call(name, input="go")
+
+
+async def test_settings_are_merged_key_by_key_and_the_worker_wins(place: Place, provider: FakeProvider) -> None:
+    settings = {"temperature": 0.1, "max_tokens": 10, "seed": 1}
+    place.workshop(
+        model="local", models=local(provider, settings=settings), model_settings={"max_tokens": 20, "top_p": 0.5}
+    )
+    place.worker("main", model_settings={"max_tokens": 30, "temperature": 0.9})
+    await place.run("main")
+    body = provider.requests[0].body
+    sent = body.get("max_tokens", body.get("max_completion_tokens"))
+    assert (body["temperature"], sent, body["top_p"], body["seed"]) == (0.9, 30, 0.5, 1)
+
+
+@pytest.mark.parametrize("resolution", ["inherited", "isolated"])
+async def test_in_an_isolated_workshop_the_model_of_the_run_is_for_the_entry_worker_alone(
+    place: Place, resolution: str
+) -> None:
+    own = scripted("From the workshop.")
+    entry = scripted(call("child", input="go"), "From the run.", "Never.")
+    place.workshop(model=place.script("own", own), model_resolution=resolution)
+    place.worker("main", toolsets=calls("child"))
+    place.worker("child")
+    assert (await place.run("main", mode=ALL, model=place.script("entry", entry))).output in ("From the run.", "Never.")
+    assert len(own.requests) == (1 if resolution == "isolated" else 0)
+
+
+async def test_nobody_who_starts_a_run_can_name_an_address(place: Place) -> None:
+    spec = {"alias": "x", "model": "openai-chat:x", "base_url": "http://127.0.0.1:9/v1", "api_key_env": "HOME"}
+    place.worker("main")
+    with pytest.raises(ModelRefusal):
+        await place.run("main", model="alias:" + json.dumps(spec))
+
+
+async def test_the_address_reaches_the_turn_and_the_history_has_no_other_place_for_it(
+    place: Place, provider: FakeProvider
+) -> None:
+    place.workshop(model="local", models=local(provider))
+    place.worker("main")
+    run = await place.start("main")
+    await place.client.result(run)
+    history = await place.client.temporal.get_workflow_handle(f"{run}/main").fetch_history()
+    turns = [
+        event.activity_task_scheduled_event_attributes
+        for event in history.events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    assert [turn.activity_type.name for turn in turns] == [MODEL_ACTIVITY]
+    assert provider.url.encode() in turns[0].input.payloads[0].data

@@ -1,0 +1,202 @@
+"""Commands through a worker: which run, which ask, which are refused, and what is left when a run is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import psutil
+import pytest
+
+from llm_do_temporal.errors import RunAborted, RunCancelled
+from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls, told
+
+LISTED = {
+    "rules": [{"pattern": "cat", "approval_required": False}, {"pattern": "touch"}, {"pattern": "rm", "blocked": True}]
+}
+
+
+def shell(command: str, **more: Any) -> Call:
+    return call("shell", command=command, **more)
+
+
+def with_shell(place: Place, *turns: Any, **keys: Any) -> ScriptedModel:
+    """A worker that plays these turns and has the `shell` of these keys."""
+    main = scripted(*turns)
+    place.worker("main", main, toolsets={"shell": keys or LISTED})
+    return main
+
+
+async def test_a_listed_command_runs_and_nobody_is_asked(place: Place) -> None:
+    place.write("src/a.txt", "text of a\n")
+    main = with_shell(place, shell("cat src/a.txt missing"), "Read.")
+    run = await place.start("main")
+    await place.client.result(run)
+    (result,) = main.requests[-1].results("shell")
+    assert (result.data["exit_code"], result.data["stdout"]) == (1, "text of a\n")
+    assert "missing" in result.data["stderr"]
+    assert (result.data["truncated"], result.data["timed_out"]) == (False, False)
+    assert (await place.client.desk(run)).approvals == ()
+
+
+async def test_a_question_shows_the_exact_command_and_where_it_would_run(place: Place) -> None:
+    main = with_shell(place, shell("touch 'two words.txt' b.txt"), "Done.")
+    run = await place.start("main")
+    (one,) = await place.pending(run)
+    (use,) = one.request.capabilities
+    assert (use.name, use.payload) == ("proc.exec", {"argv": ["touch", "two words.txt", "b.txt"], "cwd": "/"})
+    assert one.request.summary == "shell touch 'two words.txt' b.txt"
+    assert not (place.folder / "b.txt").exists()
+    await place.decide(run)
+    await place.client.result(run)
+    assert main.requests[-1].results("shell")[0].data["exit_code"] == 0
+    assert (place.folder / "two words.txt").exists()
+
+
+async def test_a_rejected_command_does_not_run(place: Place) -> None:
+    main = with_shell(place, shell("touch a.txt"), "Pity.")
+    run = await place.start("main")
+    await place.pending(run)
+    await place.decide(run, "reject", note="no new files", by="ada")
+    await place.client.result(run)
+    assert told(main, "shell") == ["Rejected by ada: no new files"]
+    assert not (place.folder / "a.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ("touch b.txt", None),
+        ("rm a.txt", "'shell' is blocked: the worker's rule 'rm'"),
+        ("touch b.txt; rm a.txt", "';' (a second command)"),
+        ("dd if=x", "the workshop does not allow proc.exec.unlisted"),
+    ],
+)
+async def test_a_changed_command_is_judged_again(place: Place, changed: str, says: str | None) -> None:
+    main = with_shell(place, shell("touch a.txt"), "Done.")
+    run = await place.start("main")
+    await place.pending(run)
+    await place.decide(run, "modify", args={"command": changed})
+    await place.client.result(run)
+    (answer,) = told(main, "shell")
+    assert (says or "It ran with") in answer
+    assert (place.folder / "b.txt").exists() is (says is None)
+    assert not (place.folder / "a.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("rm a.txt", "'shell' is blocked: the worker's rule 'rm' does not allow this command"),
+        ("ls", "'shell' is blocked: the workshop does not allow proc.exec.unlisted"),
+        ("cat a.txt | wc", "the command contains '|' (a pipe)"),
+        ("no-such-program", "the workshop does not allow proc.exec.unlisted"),
+    ],
+)
+@pytest.mark.parametrize("mode", [ALL, "interactive"])
+async def test_no_mode_lets_a_blocked_or_unlisted_command_run(place: Place, command: str, says: str, mode: str) -> None:
+    place.write("a.txt", "kept")
+    main = with_shell(place, shell(command), "Sorry.")
+    run = await place.start("main", mode=mode)
+    await place.client.result(run)
+    assert says in told(main, "shell")[0]
+    assert (place.folder / "a.txt").exists()
+    assert (await place.client.desk(run)).approvals == ()
+
+
+async def test_an_unlisted_command_asks_where_the_workshop_says_so(place: Place) -> None:
+    place.workshop(approvals={"rules": {"proc.exec.unlisted": "needs_approval"}})
+    main = with_shell(place, shell("ls"), "Done.")
+    place.write("a.txt", "x")
+    run = await place.start("main")
+    (one,) = await place.pending(run)
+    assert one.request.reason == "proc.exec.unlisted needs approval"
+    await place.decide(run)
+    await place.client.result(run)
+    assert "a.txt" in main.requests[-1].results("shell")[0].data["stdout"].split()
+
+
+async def test_strict_runs_what_is_listed_and_refuses_what_would_ask(place: Place) -> None:
+    place.write("a.txt", "text")
+    main = with_shell(place, [shell("cat a.txt"), shell("touch b.txt")], "Done.")
+    await place.run("main", mode="strict")
+    read, touched = main.requests[-1].results("shell")
+    assert read.data["stdout"] == "text"
+    assert touched.text == "Strict mode: shell requires approval"
+    assert not (place.folder / "b.txt").exists()
+
+
+async def test_a_command_that_cannot_work_asks_nobody(place: Place) -> None:
+    main = with_shell(place, shell("no-such-program x"), "Sorry.", default={"approval_required": True})
+    run = await place.start("main")
+    await place.client.result(run)
+    assert "there is no program 'no-such-program'" in told(main, "shell")[0]
+    assert (await place.client.desk(run)).approvals == ()
+
+
+async def test_on_refusal_abort_ends_the_run_for_a_blocked_command(place: Place) -> None:
+    place.workshop(on_refusal="abort")
+    with_shell(place, shell("rm x"), "Never.")
+    with pytest.raises(RunAborted, match="'shell' is blocked"):
+        await place.run("main")
+
+
+async def test_a_remembered_command_is_not_asked_again_in_the_same_folder_only(place: Place) -> None:
+    place.write("src/x", "")
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    same, other = scripted(shell("touch a.txt"), "Same."), scripted(shell("touch a.txt"), "Other.")
+    place.worker("same", same, toolsets={"shell": LISTED})
+    place.worker("other", other, toolsets={"shell": LISTED}, sandbox={"restrict": "/src"})
+    main = scripted(shell("touch a.txt"), call("same", input="go"), call("other", input="go"), "Done.")
+    place.worker("main", main, toolsets={"shell": LISTED, **calls("same", "other")})
+    run = await place.start("main")
+    await place.pending(run)
+    await place.decide(run, remember="session")
+    (again,) = await place.pending(run)
+    assert (again.id, again.request.worker, again.request.capabilities[0].payload["cwd"]) == ("a3", "other", "/src")
+    await place.decide(run)
+    await place.client.result(run)
+    assert (place.folder / "src/a.txt").exists()
+
+
+async def test_its_time_over_a_command_is_a_result_that_says_so(place: Place) -> None:
+    main = with_shell(place, shell("sleep 600", timeout=1), "Slow.", default={"approval_required": False})
+    await place.run("main")
+    assert main.requests[-1].results("shell")[0].data["timed_out"] is True
+
+
+async def test_without_files_no_command_runs(place: Place) -> None:
+    (place.folder / "workshop.yaml").write_text("name: bare\n", encoding="utf-8")
+    main = with_shell(place, shell("cat x"), "Sorry.")
+    await place.run("main")
+    assert "this worker has no file access" in told(main, "shell")[0]
+
+
+async def test_cancelling_a_run_ends_its_command(place: Place) -> None:
+    with_shell(place, shell("sleep 86399.25", timeout=300), "Never.", default={"approval_required": False})
+    run = await place.start("main")
+    while not sleeping("86399.25"):  # noqa: ASYNC110 - a process sets no event
+        await asyncio.sleep(0.02)
+    await place.client.cancel(run)
+    with pytest.raises(RunCancelled):
+        await place.client.result(run)
+    assert not sleeping("86399.25")
+
+
+def sleeping(seconds: str) -> bool:
+    return any(one.info["cmdline"] == ["sleep", seconds] for one in psutil.process_iter(["cmdline"]))
+
+
+async def test_the_environment_of_commands_is_what_the_workshop_passes_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUILD_NUMBER", "7")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
+    place.workshop(shell={"env": ["BUILD_NUMBER"]})
+    main = with_shell(place, shell("env"), "Done.", default={"approval_required": False})
+    await place.run("main")
+    seen = main.requests[-1].results("shell")[0].data["stdout"]
+    assert "BUILD_NUMBER=7" in seen
+    assert "secret" not in seen

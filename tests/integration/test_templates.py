@@ -1,0 +1,195 @@
+"""`llm_worker_call`: prepared prompts with rules of their own for files, parameters and results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.testing import ScriptedModel, call, scripted
+from tests.integration.conftest import Place
+
+ALL = "approve_all"
+OF_THE_REFERENCE = {
+    "allow": ["pkg:*", "./templates/**/*.yaml"],
+    "lock": "templates/pitchdeck-single.yaml",
+    "allowed_suffixes": [".pdf", ".txt"],
+    "max_attachments": 1,
+    "max_bytes": 15_000_000,
+}
+SCORED = "schema_object: {type: object, properties: {points: {type: integer}, why: {type: string}}, required: [points]}"
+
+
+def may_call(place: Place, main: ScriptedModel, **rules: Any) -> None:
+    place.worker("main", main, toolsets={"delegation": {"templates": rules or {"allow": ["**"]}}})
+
+
+def calls(name: str = "templates/one.yaml", text: str = "Judge this.", **more: Any) -> Any:
+    return call("llm_worker_call", worker_name=name, input=text, **more)
+
+
+def told(model: ScriptedModel) -> list[str]:
+    return [result.text for result in model.requests[-1].results("llm_worker_call")]
+
+
+def template(place: Place, model: ScriptedModel, text: str = "system: Judge.", name: str = "one") -> None:
+    place.write(f"templates/{name}.yaml", f"{text}\nmodel: {place.script(f'template-{name}', model)}\n")
+
+
+async def test_the_configuration_of_the_reference_evaluates_a_deck(place: Place) -> None:
+    judge = scripted({"points": 4, "why": "clear"})
+    template(place, judge, f"name: Decks!\nsystem: Judge $deck_id.\n{SCORED}", "pitchdeck-single")
+    place.write("pipeline/kelp.txt", "We sell kelp.")
+    place.write("PROCEDURE.md", "Score from 1 to 5.")
+    asked = calls(
+        "whatever the model likes",
+        attachments=["pipeline/kelp.txt"],
+        extra_context=["PROCEDURE.md", "Be brief."],
+        params={"deck_id": "kelp"},
+        expect_json=True,
+    )
+    main = scripted(asked, "Done.")
+    may_call(place, main, **OF_THE_REFERENCE)
+    run = await place.start("main", mode=ALL)
+    await place.client.result(run)
+    (result,) = main.requests[-1].results("llm_worker_call")
+    assert result.data == {"points": 4, "why": "clear"}
+    request = judge.requests[0]
+    assert request.instructions == "Judge kelp."
+    assert "Extra context, the file /PROCEDURE.md:\nScore from 1 to 5." in request.prompt
+    assert "Extra context:\nBe brief." in request.prompt
+    assert "Attached file: /pipeline/kelp.txt" in request.prompt
+    assert [node.path for node in (await place.client.view(run)).ordered] == ["main", "main/pitchdeck-single-1"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "name", "words"),
+    [
+        ({"allow": []}, "templates/one.yaml", "may not call template 'templates/one.yaml'; allowed: none"),
+        ({"allow": ["pkg:*"]}, "templates/one.yaml", "allowed: 'pkg:*'"),
+        ({"allow": ["**"]}, "./templates/../templates/one.yaml", "is not a path inside the workshop"),
+        ({"allow": ["**"]}, "/templates/one.yaml", "is not a path inside the workshop"),
+        ({"allow": ["**"]}, "templates/two.yaml", "there is no template 'templates/two.yaml'"),
+    ],
+)
+async def test_what_is_not_allowed_never_starts(place: Place, rules: dict[str, Any], name: str, words: str) -> None:
+    template(place, scripted())
+    main = scripted(calls(name), "Alone then.")
+    may_call(place, main, **rules)
+    run = await place.start("main")
+    await place.client.result(run)
+    assert words in told(main)[0]
+    assert len((await place.client.view(run)).nodes) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"params": {"tone": "dry"}}, "it has no parameter 'tone'"),
+        ({"expect_json": True}, "template 'templates/one.yaml' has no schema"),
+        ({"attachments": ["a.txt", "b.txt"]}, "the templates of worker 'main' accepts at most 1 (max_attachments)"),
+        ({"attachments": ["c.md"]}, "has a suffix that the templates of worker 'main' does not accept"),
+        ({"attachments": ["big.txt"]}, "at most 10 are accepted (max_total_bytes)"),
+        ({"attachments": [{"path": "missing.txt"}]}, "'/missing.txt' does not exist"),
+        ({"extra_context": [{"path": "missing.txt"}]}, "there is no file '/missing.txt' for extra_context"),
+        ({"extra_context": [{"path": "../secret.txt"}]}, "contains '..'"),
+    ],
+)
+async def test_nobody_is_asked_about_a_call_that_cannot_be_made(place: Place, more: dict[str, Any], words: str) -> None:
+    template(place, scripted())
+    for name, size in (("a.txt", 1), ("b.txt", 1), ("c.md", 1), ("big.txt", 11)):
+        place.write(name, "x" * size)
+    main = scripted(calls(**more), "Alone then.")
+    may_call(place, main, allow=["**"], allowed_suffixes=[".txt"], max_attachments=1, max_bytes=10)
+    assert (await place.run("main")).output == "Alone then."
+    assert words in told(main)[0]
+
+
+async def test_params_of_a_model_are_text_and_nothing_else(place: Place) -> None:
+    judge = scripted("Fine.")
+    place.write("secret.txt", "the secret")
+    template(place, judge, "system: Be $tone and $n.")
+    main = scripted(calls(params={"tone": "{{ file('secret.txt') }} $n", "n": 3}), "Done.")
+    may_call(place, main)
+    await place.run("main", mode=ALL)
+    assert judge.requests[0].instructions == "Be {{ file('secret.txt') }} $n and 3."
+
+
+async def test_a_file_of_extra_context_asks_where_reading_asks_and_is_read_only_then(place: Place) -> None:
+    judge = scripted("Fine.")
+    template(place, judge)
+    place.workshop(sandbox={"root": ".", "read_approval": True}, approvals={"rules": {"worker.call": "pre_approved"}})
+    place.write("notes.txt", "as it was")
+    main = scripted(calls(extra_context=["notes.txt"]), "Done.")
+    may_call(place, main)
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert asked.request.capabilities[0].payload == {"path": "/notes.txt", "target_worker": "one"}
+    place.write("notes.txt", "as it is")
+    await place.decide(run)
+    await place.client.result(run)
+    assert "as it is" in judge.requests[0].prompt
+
+
+async def test_a_text_that_names_no_file_is_handed_on_as_it_is(place: Place) -> None:
+    judge = scripted("Fine.")
+    template(place, judge)
+    texts = ["nothing.txt", "../secret.txt", "two\nlines", "/etc/passwd"]
+    main = scripted(calls(extra_context=texts), "Done.")
+    may_call(place, main)
+    await place.run("main", mode=ALL)
+    assert all(f"Extra context:\n{text}" in judge.requests[0].prompt for text in texts)
+
+
+async def test_a_file_too_long_for_extra_context_is_a_result_and_nothing_starts(place: Place) -> None:
+    template(place, scripted())
+    place.write("long.txt", "x" * 200_001)
+    main = scripted(calls(extra_context=["long.txt"]), "Done.")
+    may_call(place, main)
+    await place.run("main", mode=ALL)
+    assert "the files of extra_context may have 200000 together" in told(main)[0]
+
+
+async def test_without_expect_json_a_structured_result_is_text(place: Place) -> None:
+    template(place, scripted({"why": "ä", "points": 1}), f"system: Judge.\n{SCORED}")
+    main = scripted(calls(), "Done.")
+    may_call(place, main)
+    await place.run("main", mode=ALL)
+    assert told(main) == ['{"why": "ä", "points": 1}']
+
+
+async def test_a_template_without_a_model_runs_with_the_usual_one(place: Place) -> None:
+    main = scripted(calls("pkg:summarizer", "A long story.", params={"length": "one line"}), "Done.")
+    place.worker("main", main, toolsets={"delegation": {"templates": {"allow": ["pkg:*"]}}})
+    run = await place.start("main", mode=ALL)
+    await place.client.result(run)
+    summarizer = next(request for request in main.requests if "You summarise" in request.instructions)
+    assert "Summarise this in one line." in summarizer.prompt
+    assert "A long story." in summarizer.prompt
+
+
+async def test_a_person_sees_template_input_and_parameters(place: Place) -> None:
+    template(place, scripted("Fine."), "system: Be $tone.")
+    main = scripted(calls(params={"tone": "dry"}, extra_context=["Be brief."]), "Done.")
+    may_call(place, main)
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert asked.request.capabilities[0].name == "worker.call"
+    assert asked.request.capabilities[0].payload == {
+        "worker": "one",
+        "input": "Judge this.",
+        "template": "templates/one.yaml",
+        "extra_context": ["Be brief."],
+        "params": {"tone": "dry"},
+        "attachments": [],
+    }
+    await place.decide(run)
+    await place.client.result(run)
+
+
+async def test_a_worker_cannot_change_the_templates_it_calls(place: Place) -> None:
+    template(place, scripted())
+    main = scripted(call("write_file", path="/templates/one.yaml", content="system: Obey.\n"), "Done.")
+    place.worker("main", main, toolsets={"filesystem": {}, "delegation": {"templates": {"allow": ["**"]}}})
+    await place.run("main", mode=ALL)
+    assert "is blocked" in main.requests[-1].results("write_file")[0].text

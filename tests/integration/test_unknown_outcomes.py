@@ -1,0 +1,128 @@
+"""A command runs while its worker service is killed: it ran once, nobody knows how far, and a person decides."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import pytest
+import pytest_asyncio
+from temporalio.testing import WorkflowEnvironment
+
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.errors import RunCancelled
+from llm_do_temporal.service import build_replayer
+from tests.integration.conftest import Place
+
+ROOT = Path(__file__).parents[2]
+JOB = "echo ran >> ran.txt\ntest $(grep -c ran ran.txt) -ge 2 || exec sleep 86397\n"
+"""Does something that shows, and then, the first time, is busy for longer than anybody waits."""
+
+
+@dataclass
+class Services:
+    """A workshop whose worker service is a process that tests kill."""
+
+    place: Place
+    address: str
+    running: list[Process] = field(default_factory=list[Process])
+
+    async def begin(self) -> None:
+        """Start a worker service."""
+        arguments = ("-m", "tests.support.job_service", self.address, self.place.queue, str(self.place.folder))
+        self.running.append(await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT))
+
+    async def kill(self) -> None:
+        """SIGKILL the worker service."""
+        process = self.running.pop()
+        process.kill()
+        await process.wait()
+
+    @property
+    def effects(self) -> str:
+        """What the command has done so far."""
+        ran = self.place.folder / "ran.txt"
+        return ran.read_text() if ran.exists() else ""
+
+    async def lose_command(self, mode: str | None = None) -> str:
+        """A run whose worker service was killed during its command, and which another one has taken over."""
+        await self.begin()
+        run = await self.place.start("runner", mode=mode)
+        await until(lambda: self.effects == "ran\n")
+        await self.kill()
+        await until(lambda: not busy())
+        await self.begin()
+        return run
+
+
+def busy() -> bool:
+    return any(one.info["cmdline"] == ["sleep", "86397"] for one in psutil.process_iter(["cmdline"]))
+
+
+async def until(found: Callable[[], bool]) -> None:
+    while not found():  # noqa: ASYNC110 - a process of somebody else's sets no event
+        await asyncio.sleep(0.02)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def services(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Services]:
+    queue = f"test-{uuid4().hex}"
+    place = Place(tmp_path / "workshop", LlmDoClient(server.client, task_queue=queue), queue)
+    place.write("job.sh", JOB)
+    place.workshop()
+    rules = [{"pattern": "sh job.sh", "approval_required": False}]
+    place.worker("runner", "test:job", toolsets={"shell": {"rules": rules}})
+    services = Services(place, server.client.service_client.config.target_host)
+    try:
+        yield services
+    finally:
+        while services.running:
+            await services.kill()
+    for history in await place.histories():
+        await build_replayer().replay_workflow(history)
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+async def test_a_person_is_asked_whether_to_run_it_again(services: Services, answer: str) -> None:
+    place = services.place
+    run = await services.lose_command()
+    (question,) = await place.pending(run)
+    assert services.effects == "ran\n"
+    assert question.request.summary == "may have happened: shell sh job.sh"
+    assert question.request.args_schema is None
+    (use,) = question.request.capabilities
+    assert (use.name, use.payload) == ("effect.repeat", {"argv": ["sh", "job.sh"], "cwd": "/"})
+    await place.decide(run, answer, note="it is half done", by="ada")
+    told = (await place.client.result(run)).output
+    if answer == "approve":
+        assert services.effects == "ran\nran\n"
+        assert json.loads(told)["exit_code"] == 0
+    else:
+        assert services.effects == "ran\n"
+        assert "the outcome of 'shell sh job.sh' is unknown" in told
+        assert "(ada decided so: it is half done)" in told
+
+
+@pytest.mark.parametrize("mode", ["approve_all", "strict"])
+async def test_where_nobody_is_asked_the_model_is_told_and_nothing_runs_again(services: Services, mode: str) -> None:
+    run = await services.lose_command(mode=mode)
+    told = (await services.place.client.result(run)).output
+    assert "because nobody can be asked in this mode" in told
+    assert services.effects == "ran\n"
+    assert (await services.place.client.desk(run)).approvals == ()
+
+
+async def test_cancelling_the_run_is_the_third_answer(services: Services) -> None:
+    run = await services.lose_command()
+    await services.place.pending(run)
+    await services.place.client.cancel(run)
+    with pytest.raises(RunCancelled):
+        await services.place.client.result(run)
+    assert services.effects == "ran\n"

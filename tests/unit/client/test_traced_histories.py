@@ -1,0 +1,134 @@
+"""Spans of a run, from the histories of a run that was recorded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHistory
+
+from llm_do_temporal.blobs import LocalBlobStore
+from llm_do_temporal.client.tracing import Tracer
+
+HISTORIES = Path(__file__).parents[2] / "replay" / "histories" / "pitch-decks-0.1"
+RUN = "recorded"
+
+
+def events() -> Iterator[tuple[str, HistoryEvent]]:
+    """Every event of the recorded run, the parents' first."""
+    for path in sorted(HISTORIES.glob("*.json"), key=lambda path: path.name.count(".")):
+        workflow_id = path.stem.replace(".", "/")
+        for event in WorkflowHistory.from_json(workflow_id, path.read_text()).events:
+            yield workflow_id, event
+
+
+def traced(tracer: Tracer, until: int | None = None) -> list[dict[str, Any]]:
+    """The spans as they are written, of the first `until` events."""
+    spans = [span for workflow_id, event in list(events())[:until] for span in tracer.take(workflow_id, event)]
+    return [json.loads(span.to_json(indent=None)) for span in spans]
+
+
+@pytest.fixture(scope="module")
+def spans() -> list[dict[str, Any]]:
+    """The whole trace."""
+    return traced(Tracer(RUN))
+
+
+def named(spans: list[dict[str, Any]], beginning: str) -> list[dict[str, Any]]:
+    """The spans whose names begin like this."""
+    return [span for span in spans if span["name"].startswith(beginning)]
+
+
+def test_run_invocations_turns_and_tool_calls_are_all_there(spans: list[dict[str, Any]]) -> None:
+    kinds = Counter(span["name"].split()[0] for span in spans)
+    assert kinds["run"] == 1
+    assert kinds["invoke_agent"] == 6
+    assert kinds["chat"] == 9
+    assert len(named(spans, "execute_tool pitch_evaluator")) == 5
+    assert len(named(spans, "execute_tool list_files")) == 1
+
+
+def test_it_is_one_tree_and_every_parent_is_in_it(spans: list[dict[str, Any]]) -> None:
+    ids = {span["context"]["span_id"] for span in spans}
+    assert len(ids) == len(spans)
+    assert len({span["context"]["trace_id"] for span in spans}) == 1
+    assert [span["name"] for span in spans if span["parent_id"] is None] == ["run pitch_orchestrator"]
+    assert all(span["parent_id"] in ids for span in spans if span["parent_id"] is not None)
+
+
+def test_a_delegation_hangs_below_the_call_with_the_same_file(spans: list[dict[str, Any]]) -> None:
+    by_id = {span["context"]["span_id"]: span for span in spans}
+    for span in named(spans, "invoke_agent pitch_evaluator"):
+        arguments = json.loads(by_id[span["parent_id"]]["attributes"]["gen_ai.tool.call.arguments"])
+        (attached,) = span["events"]
+        assert arguments["attachments"] == [attached["attributes"]["llm_do.attachment.name"]]
+
+
+def test_nothing_begins_before_or_ends_after_what_is_around_it(spans: list[dict[str, Any]]) -> None:
+    by_id = {span["context"]["span_id"]: span for span in spans}
+    for span in spans:
+        around = by_id.get(span["parent_id"], span)
+        assert around["start_time"] <= span["start_time"] <= span["end_time"] <= around["end_time"]
+
+
+def test_a_turn_has_model_tokens_and_what_was_said(spans: list[dict[str, Any]]) -> None:
+    first, second, *_ = sorted(
+        (span for span in named(spans, "chat") if span["attributes"]["gen_ai.conversation.id"] == f"{RUN}/main"),
+        key=lambda span: span["start_time"],
+    )
+    attributes = first["attributes"]
+    assert attributes["gen_ai.operation.name"] == "chat"
+    assert attributes["gen_ai.request.model"] == "pitch-decks"
+    assert attributes["gen_ai.provider.name"] == "offline"
+    assert attributes["gen_ai.usage.input_tokens"] == 901
+    assert attributes["gen_ai.usage.output_tokens"] == 21
+    assert json.loads(attributes["gen_ai.input.messages"]) == [
+        {"role": "user", "parts": [{"type": "text", "content": "evaluate every deck"}]}
+    ]
+    (answer,) = json.loads(attributes["gen_ai.output.messages"])
+    assert [part["type"] for part in answer["parts"]] == ["text", "tool_call"]
+    # What was said before is not said again.
+    assert [message["role"] for message in json.loads(second["attributes"]["gen_ai.input.messages"])] == ["tool"]
+
+
+def test_a_tool_call_has_its_arguments_and_its_result(spans: list[dict[str, Any]]) -> None:
+    (listing,) = named(spans, "execute_tool list_files")
+    assert json.loads(listing["attributes"]["gen_ai.tool.call.arguments"])["path"] == "/pipeline"
+    assert "vibeloop.pdf" in listing["attributes"]["gen_ai.tool.call.result"]
+
+
+def test_an_attachment_is_named_and_not_contained(spans: list[dict[str, Any]]) -> None:
+    (attached,) = named(spans, "invoke_agent pitch_evaluator")[0]["events"]
+    assert set(attached["attributes"]) == {
+        "llm_do.attachment.name",
+        "llm_do.attachment.media_type",
+        "llm_do.attachment.bytes",
+        "llm_do.attachment.sha256",
+    }
+
+
+def test_reading_twice_gives_the_same_trace_and_nothing_twice(spans: list[dict[str, Any]]) -> None:
+    tracer = Tracer(RUN)
+    assert traced(tracer) == spans
+    assert traced(tracer) == []
+
+
+def test_what_has_not_ended_is_told_as_open() -> None:
+    tracer = Tracer(RUN)
+    half = len(list(events())) // 2
+    ended = traced(tracer, half)
+    open_spans = [json.loads(span.to_json(indent=None)) for span in tracer.rest()]
+    assert open_spans
+    assert ended
+    assert all(span["end_time"] is None and span["attributes"]["llm_do.state"] == "open" for span in open_spans)
+
+
+def test_bytes_that_are_asked_for_and_gone_are_said_to_be_missing(tmp_path: Path) -> None:
+    spans = traced(Tracer(RUN, blobs=LocalBlobStore(tmp_path), binary=True))
+    (attached,) = named(spans, "invoke_agent pitch_evaluator")[0]["events"]
+    assert attached["attributes"]["llm_do.attachment.missing"] is True

@@ -1,0 +1,96 @@
+"""Tools from elsewhere: names, rulings and capabilities."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_do_temporal.errors import ApprovalRefusal, DefinitionError
+from llm_do_temporal.policy.approvals import Ruling
+from llm_do_temporal.policy.external import (
+    ToolPolicy,
+    check_names,
+    offered_name,
+    policy_of,
+    toolset_digest,
+    uses_of_external,
+)
+
+ASK, ALLOW, BLOCK = Ruling.NEEDS_APPROVAL, Ruling.PRE_APPROVED, Ruling.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name", "offered"),
+    [
+        (None, "search", "search"),
+        ("my_", "search", "my_search"),
+        # no provider takes these
+        (None, "search notes", None),
+        (None, "", None),
+        ("my_", "x" * 62, None),
+    ],
+)
+def test_a_name_is_offered_where_every_provider_takes_it(prefix: str | None, name: str, offered: str | None) -> None:
+    assert offered_name(prefix, name) == offered
+
+
+@pytest.mark.parametrize(
+    ("toolset", "tool", "asks", "ruling"),
+    [
+        (None, None, False, None),
+        (ALLOW, None, False, ALLOW),
+        # the tool's own wins over its toolset's
+        (ALLOW, BLOCK, False, BLOCK),
+        (BLOCK, ALLOW, False, ALLOW),
+        # the toolset's own wish counts where the worker's file says nothing
+        (None, None, True, ASK),
+        (ALLOW, None, True, ALLOW),
+    ],
+)
+def test_the_nearest_ruling_holds(
+    toolset: Ruling | None, tool: Ruling | None, asks: bool, ruling: Ruling | None
+) -> None:
+    found = policy_of(ToolPolicy(ruling=toolset), {"t": ToolPolicy(ruling=tool)}, "t", asks=asks)
+    assert found.ruling == ruling
+
+
+def test_capabilities_of_a_tool_replace_those_of_its_toolset() -> None:
+    toolset = ToolPolicy(capabilities=("a",))
+    assert policy_of(toolset, {"t": ToolPolicy(capabilities=("b",))}, "t", asks=False).capabilities == ("b",)
+    assert policy_of(toolset, {}, "t", asks=False).capabilities == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("own", "said", "uses"),
+    [
+        (None, (), ["tool.call"]),
+        (("net.read",), (), ["net.read"]),
+        (None, ("net.write",), ["net.write"]),
+        # what the toolset says is added, never subtracted
+        (("net.read",), ("net.write", "net.read"), ["net.read", "net.write"]),
+    ],
+)
+def test_a_call_uses_what_file_and_toolset_say(
+    own: tuple[str, ...] | None, said: tuple[str, ...], uses: list[str]
+) -> None:
+    found = uses_of_external("t", ToolPolicy(capabilities=own, ruling=ASK), said, toolset="x.Y", sha256="0")
+    assert [use.name for use in found] == uses
+    assert all(use.asks for use in found)
+    assert found[0].payload == {"tool": "t", "toolset": "x.Y", "sha256": "0"}
+
+
+def test_a_blocked_tool_is_refused() -> None:
+    with pytest.raises(ApprovalRefusal, match="'t' is blocked: the worker's file does not allow it"):
+        uses_of_external("t", ToolPolicy(ruling=BLOCK), (), toolset="x.Y", sha256="0")
+
+
+def test_two_tools_of_one_name_are_an_error_with_a_way_out() -> None:
+    check_names([("a", "one"), ("b", "one")])
+    with pytest.raises(
+        DefinitionError, match=r"two tools are called 'a': one of 'filesystem', one of 'mcp\.My-Docs'"
+    ) as e:
+        check_names([("a", "filesystem"), ("a", "mcp.My-Docs")])
+    assert "prefix: my_docs_" in (e.value.next_step or "")
+
+
+def test_toolsets_that_say_the_same_are_the_same() -> None:
+    assert toolset_digest("a") == toolset_digest("a") != toolset_digest("b")

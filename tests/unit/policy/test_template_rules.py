@@ -1,0 +1,131 @@
+"""Which templates may be called, and under which spellings."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_do_temporal.errors import DelegationRefusal
+from llm_do_temporal.policy.templates import TemplateRules, choose_template, normalise_template, template_problems
+
+OF_THE_REFERENCE = ("pkg:*", "./templates/**/*.yaml")
+
+
+@pytest.mark.parametrize(
+    ("allow", "asked", "chosen"),
+    [
+        (OF_THE_REFERENCE, "pkg:summarizer", "pkg:summarizer"),
+        (OF_THE_REFERENCE, "pkg:summarizer.yaml", "pkg:summarizer"),
+        # ** is no folder, one or many
+        (OF_THE_REFERENCE, "templates/one.yaml", "templates/one.yaml"),
+        (OF_THE_REFERENCE, "templates/a/one.yaml", "templates/a/one.yaml"),
+        (OF_THE_REFERENCE, "templates/a/b/c/one.yaml", "templates/a/b/c/one.yaml"),
+        # one file, several spellings
+        (OF_THE_REFERENCE, "./templates/one.yaml", "templates/one.yaml"),
+        (OF_THE_REFERENCE, "templates//./one.yaml", "templates/one.yaml"),
+        (("**",), "a/b.yml", "a/b.yml"),
+        (("**/b.yml",), "b.yml", "b.yml"),
+        (("a/**/**/b.yml",), "a/x/b.yml", "a/x/b.yml"),
+        (("templates/one.yaml",), "templates/one.yaml", "templates/one.yaml"),
+        (("templates/[ab].yaml",), "templates/b.yaml", "templates/b.yaml"),
+    ],
+)
+def test_a_template_that_a_pattern_names_is_chosen(allow: tuple[str, ...], asked: str, chosen: str) -> None:
+    assert choose_template(TemplateRules(allow=allow), asked, caller="main") == chosen
+
+
+@pytest.mark.parametrize(
+    ("allow", "asked"),
+    [
+        # nobody
+        ((), "templates/one.yaml"),
+        ((), "pkg:summarizer"),
+        # * stays in its folder
+        (("templates/*.yaml",), "templates/a/one.yaml"),
+        (("*",), "templates/one.yaml"),
+        (("templates/**/x/*.yaml",), "templates/one.yaml"),
+        # files and what ships with the package are never mixed up
+        (("**/*.yaml",), "pkg:summarizer"),
+        (("pkg:*",), "summarizer.yaml"),
+        (("pkg:sum*",), "pkg:pitchdeck-single"),
+        # capitals count: on some disks they name the same file
+        (OF_THE_REFERENCE, "Templates/one.yaml"),
+        (OF_THE_REFERENCE, "templates/one.YAML"),
+        # a longer path than the pattern, and a shorter one
+        (("templates/one.yaml",), "templates/one.yaml/two.yaml"),
+        (("templates/a/one.yaml",), "templates/one.yaml"),
+        # a pattern that leads out matches nothing, even where nobody checked it
+        (("../**",), "templates/one.yaml"),
+    ],
+)
+def test_a_template_that_no_pattern_names_is_refused(allow: tuple[str, ...], asked: str) -> None:
+    with pytest.raises(DelegationRefusal, match=r"may not call template|is not a template"):
+        choose_template(TemplateRules(allow=allow), asked, caller="main")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "",
+        ".",
+        "/etc/one.yaml",
+        "../one.yaml",
+        "./templates/../one.yaml",
+        "templates/../../one.yaml",
+        "templates\\one.yaml",
+        "templates/one.yaml\0",
+        "templates/one",
+        "templates/one.worker",
+        "templates",
+        "pkg:",
+        "pkg:../evil",
+        "pkg:a/b",
+        "pkg:Summarizer",
+        "pkg:read_file",
+    ],
+)
+def test_names_that_no_template_can_have_are_refused_whatever_is_allowed(asked: str) -> None:
+    with pytest.raises(DelegationRefusal):
+        choose_template(TemplateRules(allow=("**", "pkg:*")), asked, caller="main")
+
+
+@pytest.mark.parametrize("asked", ["pkg:summarizer", "../../etc/passwd", "", "templates/other.yaml"])
+def test_a_locked_template_is_used_whatever_name_is_given(asked: str) -> None:
+    rules = TemplateRules(allow=(), lock="./templates/one.yaml")
+    assert choose_template(rules, asked, caller="main") == "templates/one.yaml"
+
+
+def test_a_refusal_says_what_is_allowed() -> None:
+    with pytest.raises(DelegationRefusal) as caught:
+        choose_template(TemplateRules(allow=("pkg:*",)), "templates/one.yaml", caller="main")
+    assert str(caught.value) == "worker 'main' may not call template 'templates/one.yaml'; allowed: 'pkg:*'"
+
+
+@pytest.mark.parametrize(
+    ("rules", "keys"),
+    [
+        (TemplateRules(allow=OF_THE_REFERENCE, lock="templates/one.yaml"), []),
+        (TemplateRules(allow=("/etc/*", "pkg:*", "../x")), [("allow", 0), ("allow", 2)]),
+        (TemplateRules(lock="../one.yaml"), [("lock",)]),
+        (TemplateRules(lock="one.txt"), [("lock",)]),
+    ],
+)
+def test_mistakes_of_the_author_are_found_under_their_keys(
+    rules: TemplateRules, keys: list[tuple[str | int, ...]]
+) -> None:
+    assert [path for path, _ in template_problems(rules)] == keys
+
+
+def test_many_stars_take_no_longer_than_few() -> None:
+    # A matcher that tried every way to share the folders among the stars would never end.
+    pattern, asked = "/".join(["**", "a"] * 30) + "/b.yaml", "/".join(["a"] * 200) + "/c.yaml"
+    with pytest.raises(DelegationRefusal):
+        choose_template(TemplateRules(allow=(pattern,)), asked, caller="main")
+
+
+def test_limits_for_files_are_a_policy_like_any_other() -> None:
+    policy = TemplateRules(max_attachments=1, max_bytes=5, allowed_suffixes=(".PDF",)).attachments
+    assert (policy.max_attachments, policy.max_total_bytes, policy.allowed_suffixes) == (1, 5, (".pdf",))
+
+
+def test_a_name_has_one_spelling() -> None:
+    assert normalise_template("././a//b.yml") == "a/b.yml"
