@@ -15,11 +15,12 @@ demo: .venv/.ready  ## Evaluate the sample pitch decks on this machine: no key, 
 	$(BIN)/llm-do-temporal start pitch_orchestrator "evaluate every deck" --workshop workers --approve-all
 	@echo && echo "The evaluations are here:" && ls -1 workers/evaluations/*.md
 
-# A stage without a single test fails: pytest exits 5. The second pass keeps no workflow in memory and replays every task.
+# A stage without a single test fails: pytest exits 5. The second pass keeps no workflow in memory and replays every task;
+# the tests left out of it run their worker service as a process of its own, which that setting does not reach.
 test: .venv/.ready  ## Run all tests, the quick ones first
 	$(call PYTEST,unit) tests/unit
 	$(call PYTEST,integration) tests/integration
-	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) tests/integration
+	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) tests/integration --ignore=tests/integration/test_unknown_outcomes.py
 	$(call PYTEST,replay) tests/replay
 	$(call PYTEST,e2e) tests/e2e
 
