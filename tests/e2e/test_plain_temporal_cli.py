@@ -21,9 +21,9 @@ def _approve_until_done(desk: Desk, run: str) -> None:
         if described["workflowExecutionInfo"]["status"] != "WORKFLOW_EXECUTION_STATUS_RUNNING":
             return True
         listed = desk.temporal("workflow", "list", "--query", "LlmDoPendingApprovals > 0", "-o", "json")
-        for found in json.loads(listed):
+        for found in json.loads(listed):  # a list may be a moment behind: then nothing waits there any more
             memo = desk.temporal("workflow", "describe", "-w", found["execution"]["workflowId"], "-o", "json")
-            for approval in json.loads(memo)["workflowExecutionInfo"]["memo"]["fields"]["llm_do_pending"]:
+            for approval in json.loads(memo)["workflowExecutionInfo"]["memo"]["fields"].get("llm_do_pending", []):
                 desk.temporal(
                     "workflow",
                     "signal",
