@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from llm_do_temporal.messages import (
     EditFileInput,
@@ -135,16 +135,7 @@ class WriteFile:
         content: str = args["content"]
         size = _utf8_bytes(content)
         request = WriteFileInput(mount=place.mount, relative=place.relative, path=place.path, content=content)
-
-        async def effect() -> Outcome:
-            change = await run_effect("write_file", request, FileChange, summary=f"write {place.path}")
-            return Outcome(_written(change))
-
-        async def preview() -> str:
-            change = await run_effect("preview_write", request, FileChange, summary=f"preview {place.path}")
-            return change.diff
-
-        return Prepared((_write_question(place, args, self.name, size),), effect, preview)
+        return _change("write", request, _write_question(place, args, self.name, size))
 
 
 @dataclass
@@ -173,17 +164,8 @@ class EditFile:
             old_text=args["old_text"],
             new_text=args["new_text"],
         )
-
-        async def effect() -> Outcome:
-            change = await run_effect("edit_file", request, FileChange, summary=f"edit {place.path}")
-            return Outcome(_written(change))
-
-        async def preview() -> str:
-            change = await run_effect("preview_edit", request, FileChange, summary=f"preview {place.path}")
-            return change.diff
-
         question = _write_question(place, args, self.name, _utf8_bytes(args["new_text"]))
-        return Prepared((question,), effect, preview)
+        return _change("edit", request, question)
 
 
 @dataclass
@@ -214,6 +196,20 @@ class ListFiles:
             return Outcome(listing.model_dump())
 
         return Prepared((Question((use,), args, f"list_files {path}"),), effect)
+
+
+def _change(verb: Literal["write", "edit"], request: WriteFileInput | EditFileInput, question: Question) -> Prepared:
+    """A call that changes a file: previewed and carried out by the two activities of its verb."""
+
+    async def effect() -> Outcome:
+        change = await run_effect(f"{verb}_file", request, FileChange, summary=f"{verb} {request.path}")
+        return Outcome(_written(change))
+
+    async def preview() -> str:
+        change = await run_effect(f"preview_{verb}", request, FileChange, summary=f"preview {request.path}")
+        return change.diff
+
+    return Prepared((question,), effect, preview)
 
 
 def _written(change: FileChange) -> str:

@@ -49,7 +49,6 @@ def _signal(label: str, pattern: str) -> Signal:
     return Signal(label=label, pattern=_words(pattern))
 
 
-AMOUNT = _words(_AMOUNT)
 HYPE = _words(
     r"\b(?:revolution\w*|game.?chang\w*|disrupt\w*|world.?class|best.in.class|next.generation|cutting.edge|unique"
     r"|huge|massive|enormous|explosive|viral|unlimited|leading|uber of|everyone|nobody else|paradigm)\b"
