@@ -4,7 +4,7 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 
-.PHONY: help setup demo test check clean
+.PHONY: help setup demo test check bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
@@ -32,6 +32,9 @@ check: .venv/.ready  ## Check format, style, types, layers, budgets and document
 	$(BIN)/python scripts/check_budgets.py
 	$(BIN)/python scripts/check_docs.py
 
+bench: .venv/.bench  ## Measure speed and memory beside the peers; takes 25 minutes of an idle machine
+	$(BIN)/python -m benchmarks
+
 clean:  ## Remove everything that these targets made
 	rm -rf .venv .pytest_cache .ruff_cache test-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -46,5 +49,13 @@ clean:  ## Remove everything that these targets made
 	    $(PYTHON3) -m venv .venv && \
 	    $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	    $(BIN)/python -m pip install --quiet --editable . --group dev; \
+	fi
+	@touch $@
+
+.venv/.bench: .venv/.ready
+	@if command -v uv >/dev/null; then \
+	    set -x && uv sync --group bench; \
+	else \
+	    set -x && $(BIN)/python -m pip install --quiet --group bench; \
 	fi
 	@touch $@

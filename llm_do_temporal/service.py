@@ -20,6 +20,7 @@ from temporalio.worker import Replayer, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
+from llm_do_temporal.activities.conversations import ConversationActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.external import ExternalActivities
@@ -77,7 +78,7 @@ def build_worker(
     """A Temporal worker that serves this workshop; run it with `async with` or `.run()`."""
     chosen = settings or ServiceSettings()
     blobs = LocalBlobStore(blob_folder(workshop))
-    install_blobs(blobs)
+    conversations = ConversationActivities(install_blobs(blobs))
     install_service(Service(workshop, client, chosen.task_queue))
     files = FileActivities(workshop)
     shell = ShellActivities(workshop, blobs)
@@ -102,6 +103,7 @@ def build_worker(
             shell.run_command,
             attachments.snapshot_attachments,
             attachments.find_files,
+            conversations.keep_conversation,
             delegation.draft_worker,
             delegation.save_worker,
             delegation.load_template,

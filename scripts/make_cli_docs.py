@@ -18,7 +18,7 @@ from llm_do_temporal.cli.app import COMMANDS, app
 from llm_do_temporal.cli.options import Location
 
 PAGE = Path("docs/cli.md")
-_VALUES = {"Path": "PATH", "int": "N", "float": "SECONDS", "str": "TEXT"}
+_VALUES = {"Path": "PATH", "int": "N", "float": "SECONDS", "str": "TEXT", "Decimal": "USD"}
 _SHARED = frozenset(Location.__dataclass_fields__)
 
 _INTRODUCTION = """\

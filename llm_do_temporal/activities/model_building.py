@@ -30,6 +30,7 @@ from pydantic_ai.settings import ModelSettings
 from temporalio import activity, workflow
 
 from llm_do_temporal.activities.failures import as_failure
+from llm_do_temporal.activities.openai_bodies import send_as_made
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.policy.model_ids import ModelAlias, read_serving_id
 
@@ -122,8 +123,8 @@ def _real_model(model_id: str) -> Model:
     key = _key_of(alias, name)
     try:
         if alias.base_url is None and key is None:
-            return infer_model(alias.model)
-        return infer_model(alias.model, provider_factory=_providers_at(alias, key, name))
+            return send_as_made(infer_model(alias.model))
+        return send_as_made(infer_model(alias.model, provider_factory=_providers_at(alias, key, name)))
     except LlmDoError:
         raise
     except Exception as error:

@@ -24,7 +24,9 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.answers import storable
 from llm_do_temporal.activities.attached_content import has_blobs, resolve_blobs
+from llm_do_temporal.activities.conversations import Conversations
 from llm_do_temporal.activities.failures import as_failure
+from llm_do_temporal.activities.pricing import priced
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 
@@ -34,12 +36,17 @@ _MALFORMED_ANSWER_ATTEMPTS = 3
 
 _log = logging.getLogger(__name__)
 _blobs: BlobStore | None = None
+_conversations = Conversations(None)
 
 
-def install_blobs(blobs: BlobStore) -> None:
-    """Tell this process where attachments are. Called once, by the worker service, before it polls."""
-    global _blobs
-    _blobs = blobs
+def install_blobs(blobs: BlobStore) -> Conversations:
+    """Tell this process where blobs are. Called once, by the worker service, before it polls.
+
+    Returns the conversations that it will have at hand.
+    """
+    global _blobs, _conversations
+    _blobs, _conversations = blobs, Conversations(blobs)
+    return _conversations
 
 
 class BlobContent(AbstractCapability[Any]):
@@ -61,11 +68,12 @@ class ServedModel(WrapperModel):
     ) -> ModelResponse:
         """Send one turn."""
         async with _one_turn(self.wrapped.model_id):
-            check_native_tools(self.wrapped, model_request_parameters)
-            answer = await super().request(
-                await _whole(messages), _without_retries(model_settings), model_request_parameters
+            messages, settings, parameters = await _conversations.whole(
+                messages, model_settings, model_request_parameters
             )
-            return storable(answer, whole={tool.name for tool in model_request_parameters.output_tools})
+            check_native_tools(self.wrapped, parameters)
+            answer = await super().request(await _with_files(messages), _without_retries(settings), parameters)
+            return priced(storable(answer, whole={tool.name for tool in parameters.output_tools}))
 
     @asynccontextmanager
     async def request_stream(
@@ -77,14 +85,17 @@ class ServedModel(WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Send one turn and stream its answer."""
         async with _one_turn(self.wrapped.model_id):
-            check_native_tools(self.wrapped, model_request_parameters)
+            messages, settings, parameters = await _conversations.whole(
+                messages, model_settings, model_request_parameters
+            )
+            check_native_tools(self.wrapped, parameters)
             async with super().request_stream(
-                await _whole(messages), _without_retries(model_settings), model_request_parameters, run_context
+                await _with_files(messages), _without_retries(settings), parameters, run_context
             ) as stream:
                 yield stream
 
 
-async def _whole(messages: list[ModelMessage]) -> list[ModelMessage]:
+async def _with_files(messages: list[ModelMessage]) -> list[ModelMessage]:
     """The conversation with its attachments in it; reading them takes seconds and must not stop the heartbeats."""
     return await asyncio.to_thread(resolve_blobs, messages, _blobs) if has_blobs(messages) else messages
 

@@ -7,6 +7,7 @@ made visible.
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from llm_do_temporal.cli.plain_text import visible_line
 from llm_do_temporal.client.view import Node, RunView
+from llm_do_temporal.messages import Usage
 
 _SYMBOLS = {
     "running": ("●", "cyan"),
@@ -49,7 +51,20 @@ def totals_line(view: RunView, now: datetime) -> str:
     turns = f"{usage.requests} turn" if usage.requests == 1 else f"{usage.requests} turns"
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     status = "waiting for approval" if view.pending else view.status
-    return f"{status} · {turns} · {tokens} · {_elapsed(view.started_at, view.ended_at, now)}"
+    return f"{status} · {turns} · {tokens}{_cost(usage)} · {_elapsed(view.started_at, view.ended_at, now)}"
+
+
+def _cost(usage: Usage) -> str:
+    """What the run has cost, and the models whose price nobody knows."""
+    parts = [] if usage.cost_usd is None else [dollars(usage.cost_usd)]
+    if usage.unpriced:
+        parts.append(f"unpriced: {visible_line(', '.join(usage.unpriced), 100)}")
+    return f" · {' + '.join(parts)}" if parts else ""
+
+
+def dollars(cost: Decimal) -> str:
+    """US dollars, to the hundredth of a cent."""
+    return f"${cost:,.4f}"
 
 
 def state_of(node: Node) -> str:
@@ -76,7 +91,7 @@ def _tree(view: RunView, now: datetime, height: int | None) -> RenderableType:
     table.add_column(no_wrap=True, overflow="ellipsis", min_width=16)
     # Only this column may shrink; its text is cut, not wrapped.
     table.add_column()
-    for _ in range(3):
+    for _ in range(4):
         table.add_column(no_wrap=True, justify="right")
     for node in shown:
         table.add_row(*_row(node, now))
@@ -85,7 +100,7 @@ def _tree(view: RunView, now: datetime, height: int | None) -> RenderableType:
     return Group(table, Text(f"… {len(nodes) - len(shown)} more", style="dim"))
 
 
-def _row(node: Node, now: datetime) -> tuple[Text, Text, Text, Text, Text]:
+def _row(node: Node, now: datetime) -> tuple[Text, ...]:
     symbol, style = _SYMBOLS.get(state_of(node), ("?", "red"))
     name = node.path.rpartition("/")[2]
     label = Text("  " * node.depth)
@@ -99,6 +114,7 @@ def _row(node: Node, now: datetime) -> tuple[Text, Text, Text, Text, Text]:
         Text(activity_of(node), style="red" if node.error else "dim", no_wrap=True, overflow="ellipsis"),
         Text(f"turn {node.usage.requests}"),
         Text(f"{tokens:,} tok"),
+        Text("" if node.usage.cost_usd is None else dollars(node.usage.cost_usd)),
         Text(_elapsed(node.started_at, node.ended_at, now)),
     )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.messages import Usage
 
 EVENT_VERSION = 1
+_COUNTS = ("requests", "tool_calls", "input_tokens", "output_tokens")
 Status = Literal["completed", "failed", "cancelled", "waiting", "running"]
 
 
@@ -33,7 +34,6 @@ class Outcome:
     exit_code: int = 0
     output: Any = None
     usage: Usage | None = None
-    models: tuple[str, ...] = ()
     duration_ms: int | None = None
     pending: tuple[dict[str, Any], ...] = ()
     error: LlmDoError | None = None
@@ -47,18 +47,25 @@ class Outcome:
             "is_error": self.error is not None,
             "output": self.output,
             "run": self.run,
-            "usage": {
-                "requests": usage.requests if usage else 0,
-                "tool_calls": usage.tool_calls if usage else 0,
-                "input_tokens": usage.input_tokens if usage else 0,
-                "output_tokens": usage.output_tokens if usage else 0,
-            },
-            "cost_usd": None,
-            "unpriced_models": list(self.models),
+            "usage": usage_json(usage),
+            **cost_json(usage),
             "duration_ms": self.duration_ms,
             "pending_approvals": list(self.pending),
             "error": None if self.error is None else _error_json(self.error),
         }
+
+
+def usage_json(usage: Usage | None) -> dict[str, int]:
+    """The counts of what was spent."""
+    return {name: getattr(usage, name, 0) for name in _COUNTS}
+
+
+def cost_json(usage: Usage | None) -> dict[str, Any]:
+    """What the turns with a known price cost, null where there was none, and the models of the others."""
+    if usage is None:
+        return {"cost_usd": None, "unpriced_models": []}
+    cost = None if usage.cost_usd is None else float(usage.cost_usd)
+    return {"cost_usd": cost, "unpriced_models": list(usage.unpriced)}
 
 
 def failure(error: LlmDoError, *, run: str | None = None, view: RunView | None = None) -> Outcome:
@@ -71,8 +78,7 @@ def seen_of(view: RunView | None) -> dict[str, Any]:
     """What an outcome takes from the view of a run."""
     if view is None:
         return {}
-    models = {node.model for node in view.nodes.values() if node.model}
-    return {"usage": view.usage, "models": tuple(sorted(models)), "duration_ms": duration_ms(view)}
+    return {"usage": view.usage, "duration_ms": duration_ms(view)}
 
 
 def duration_ms(view: RunView) -> int | None:

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from llm_do_temporal.cli.live import activity_of, render_run, state_of
-from llm_do_temporal.cli.output import duration_ms
+from llm_do_temporal.cli.output import cost_json, duration_ms, usage_json
 from llm_do_temporal.cli.plain_text import visible_line
 from llm_do_temporal.client.following import Follower
 from llm_do_temporal.client.runs import LlmDoClient, RunSummary
@@ -55,7 +55,8 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
         "started_at": summary.started_at.isoformat(),
         "ended_at": summary.ended_at.isoformat() if summary.ended_at else None,
         "duration_ms": duration_ms(view),
-        "usage": view.usage.model_dump(),
+        "usage": usage_json(view.usage),
+        **cost_json(view.usage),
         "invocations": [_node_json(node) for node in view.ordered],
         "approvals": [_decided_json(event) for event in decided]
         + [
@@ -90,7 +91,8 @@ def _node_json(node: Node) -> dict[str, Any]:
         "status": state_of(node),
         "doing": activity_of(node) if node.status == "running" else "",
         "error": node.error or None,
-        "usage": node.usage.model_dump(),
+        "usage": usage_json(node.usage),
+        **cost_json(node.usage),
         "started_at": _iso(node.started_at),
         "ended_at": _iso(node.ended_at),
         "workflow": node.workflow_id,

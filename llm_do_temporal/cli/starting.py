@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.preparing import Prepared
     from llm_do_temporal.messages import StartRunInput
     from llm_do_temporal.policy.approvals import Mode
+    from llm_do_temporal.policy.limits import Limits
 
 STDIN = "\0"
 """Stands for the argument `-`; no argument can hold this character."""
@@ -50,6 +52,36 @@ class Overrides:
         return Mode.STRICT if self.strict else None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LimitFlags:
+    """What the run, with everything it delegates, may spend at most."""
+
+    max_turns: Annotated[int | None, Parameter(help="LLM turns of the whole run, at most.")] = None
+    max_tool_calls: Annotated[int | None, Parameter(help="Tool calls of the whole run, at most.")] = None
+    max_tokens: Annotated[int | None, Parameter(help="Tokens of the whole run, input and output, at most.")] = None
+    max_cost: Annotated[Decimal | None, Parameter(help="US dollars for the whole run, at most, like 2.50.")] = None
+    max_invocations: Annotated[int | None, Parameter(help="Invocations of workers in the whole run, at most.")] = None
+    max_time: Annotated[str | None, Parameter(help="Time from the start of the run, at most, like 90s, 30m, 2h.")] = (
+        None
+    )
+
+    def limits(self) -> Limits:
+        """The limits as they are sent. Raises UsageError."""
+        from pydantic import ValidationError
+
+        from llm_do_temporal.policy.limits import Limits
+
+        given = {name.removeprefix("max_"): value for name, value in asdict(self).items() if value is not None}
+        try:
+            return Limits.model_validate(given)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            flag = f"--max-{str(problem['loc'][0]).replace('_', '-')}"
+            words = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+            raise UsageError(f"{flag} {problem['input']}: {words}") from error
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """What was typed, with files and JSON not looked at yet."""
@@ -59,6 +91,7 @@ class _Wanted:
     attach: tuple[Path, ...]
     input: str | None
     overrides: Overrides
+    limits: LimitFlags
 
 
 async def start(
@@ -69,6 +102,7 @@ async def start(
     attach: Annotated[tuple[Path, ...], Parameter(name=["--attach", "-a"])] = (),
     input_json: Annotated[str | None, Parameter(name="--input")] = None,
     overrides: Overrides = Overrides(),
+    limits: LimitFlags = LimitFlags(),
     id: Annotated[str | None, Parameter(name="--id")] = None,  # noqa: A002 - the name of the option
     detach: bool = False,
     output: Output = "text",
@@ -97,7 +131,7 @@ async def start(
     timeout
         Seconds to stay at most; the run goes on.
     """
-    wanted = _Wanted(worker, prompt, attach, input_json, overrides)
+    wanted = _Wanted(worker, prompt, attach, input_json, overrides, limits)
     try:
         check_timeout(timeout)
         recording.check()
@@ -168,6 +202,7 @@ def _prepare(wanted: _Wanted, location: Location) -> StartRunInput:
     from llm_do_temporal.messages import StartRunInput
 
     mode = wanted.overrides.mode()
+    limits = wanted.limits.limits()
     elsewhere = names_server(location.connection())
     workshop = location.local_workshop() if elsewhere else location.find_workshop()
     prepared = None if workshop is None else _load(workshop, wanted.worker)
@@ -181,6 +216,7 @@ def _prepare(wanted: _Wanted, location: Location) -> StartRunInput:
         environment_model=os.environ.get("LLM_DO_MODEL") or None,
         mode=mode,
         started_by=login_name(),
+        limits=limits,
     )
     if prepared is not None and not elsewhere:
         prepared.check_model(request)

@@ -106,10 +106,15 @@ class Follower:
             self._readers[workflow_id] = asyncio.create_task(self._pump(workflow_id, run_id))
 
     async def _pump(self, workflow_id: str, run_id: str | None) -> None:
-        handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
         try:
-            async for event in handle.fetch_history_events(wait_new_event=self._wait):
-                await self._queue.put(_Read(workflow_id, event))
+            while True:
+                handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
+                event = None
+                async for event in handle.fetch_history_events(wait_new_event=self._wait):
+                    await self._queue.put(_Read(workflow_id, event))
+                if event is None or event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+                    break
+                run_id = event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
         except RPCError as error:
             # A child whose history is already deleted has nothing more to tell; the run itself must exist.
             if error.status is not RPCStatusCode.NOT_FOUND or workflow_id == self.view.run:

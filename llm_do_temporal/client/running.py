@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
@@ -27,6 +28,7 @@ from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages import RunResult, StartRunInput, Usage
 from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.policy.limits import Limits
 
 AnyPath = str | os.PathLike[str]
 
@@ -54,6 +56,7 @@ class _Asked:
     model: str | None
     mode: Mode | None
     workshop: Path | None
+    limits: Limits = field(default_factory=Limits)
 
 
 async def run_worker(
@@ -65,21 +68,23 @@ async def run_worker(
     workshop: AnyPath | None = None,
     model: str | None = None,
     mode: Mode | str | None = None,
+    limits: Limits | Mapping[str, Any] | None = None,
     id: str | None = None,  # noqa: A002 - the name it has everywhere else
     connection: LlmDoClient | Connection | None = None,
 ) -> WorkerRunResult:
     """Start a run of `worker` and wait for its result, also while it waits for a person.
 
     `worker` is a name, or a worker file, which then runs by itself without any files. `input` is any JSON value,
-    `attachments` are files of this machine, `mode` is `interactive`, `approve_all` or `strict`, `id` the id of the
-    run. The workshop is `workshop`, else the variable LLM_DO_WORKSHOP, else searched upwards from here. The server is
-    `connection`, else the one that TEMPORAL_* or a profile names, else the workshop's own, joined or started.
+    `attachments` are files of this machine, `mode` is `interactive`, `approve_all` or `strict`, `limits` are those
+    of the run by the keys of `limits:`, used instead of the workshop's, `id` is the id of the run. The workshop is
+    `workshop`, else the variable LLM_DO_WORKSHOP, else searched upwards from here. The server is `connection`, else the
+    one that TEMPORAL_* or a profile names, else the workshop's own, joined or started.
 
     Raises LlmDoError: DefinitionError, UsageError or ConnectionFailed before there is a run, RunFailed, or the error
     that it ended with, after. Cancelling the call leaves the run going.
     """
     _refuse_workflow_code()
-    asked = _asked(worker, prompt, input, attachments, workshop, model, mode)
+    asked = replace(_asked(worker, prompt, input, attachments, workshop, model, mode), limits=_limits(limits))
     if isinstance(connection, LlmDoClient):
         request, _ = await asyncio.to_thread(_prepare, asked, elsewhere=True)
         return await _started(connection, request, id)
@@ -189,6 +194,17 @@ def _mode(mode: Mode | str) -> Mode:
         raise UsageError(f"there is no mode '{mode}'; modes are {', '.join(repr(one.value) for one in Mode)}") from None
 
 
+def _limits(given: Limits | Mapping[str, Any] | None) -> Limits:
+    if isinstance(given, Limits):
+        return given
+    try:
+        return Limits.model_validate(dict(given or {}))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise UsageError(f"the limit '{where}' cannot be used: {problem['msg']}") from None
+
+
 def _prepare(asked: _Asked, *, elsewhere: bool) -> tuple[StartRunInput, Path | None]:
     """The request, and the workshop's folder where one is known."""
     prepared = _prepared(asked, elsewhere=elsewhere)
@@ -202,6 +218,7 @@ def _prepare(asked: _Asked, *, elsewhere: bool) -> tuple[StartRunInput, Path | N
         mode=asked.mode,
         environment_model=os.environ.get("LLM_DO_MODEL") or None,
         started_by=login_name(),
+        limits=asked.limits,
     )
     if prepared is not None and not elsewhere:
         prepared.check_model(request)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -98,6 +99,8 @@ class Node:
         return ViewEvent(type=type_, at=at, path=self.path, data=data)
 
     def _started(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        if self.started_at is not None:
+            return []  # continued as new
         given = _json(list(event.workflow_execution_started_event_attributes.input.payloads))
         self.started_at = at
         self.path = str(given.get("path", ""))
@@ -131,6 +134,8 @@ class Node:
             tool_calls=len([name for name in calls if name != "final_result"]),
             input_tokens=int(usage.get("input_tokens") or 0),
             output_tokens=int(usage.get("output_tokens") or 0),
+            cost_usd=_cost(usage.get("cost")),
+            unpriced=() if usage.get("cost") is not None else (self.model,),
         )
         self.usage = self.usage.plus(spent)
         tokens = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
@@ -163,6 +168,11 @@ class Node:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
             self.error = event.workflow_execution_failed_event_attributes.failure.message
         return [self._say(f"invocation.{self.status.replace(' ', '_')}", at, error=self.error or None)]
+
+
+def _cost(value: Any) -> Decimal | None:
+    """US dollars as the model's activity wrote them."""
+    return None if value is None else Decimal(str(value))
 
 
 def _failed_activity(event: HistoryEvent) -> int | None:

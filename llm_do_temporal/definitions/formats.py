@@ -13,6 +13,7 @@ from llm_do_temporal.policy.approvals import ApprovalRules, Ruling
 from llm_do_temporal.policy.attachment_forms import AttachmentsAs
 from llm_do_temporal.policy.attachments import AttachmentPaths, AttachmentPolicy
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
+from llm_do_temporal.policy.limits import Limits
 from llm_do_temporal.policy.model_ids import ModelAlias, check_no_secret
 from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.sandbox import WorkerSandbox, WorkshopSandbox
@@ -189,8 +190,10 @@ class WorkerFile(Strict):
     attachments: AttachmentPaths = AttachmentPaths()
     model_settings: ModelSettings = Field(default_factory=dict)
     attachments_as: AttachmentsAs | None = None
+    max_context_tokens: int | None = Field(default=None, ge=1)
     server_side_tools: tuple[ServerSideToolKeys, ...] = ()
     toolsets: Toolsets = Toolsets()
+    limits: Limits = Limits()
     locked: bool = False
 
     @field_validator("compatible_models")
@@ -221,11 +224,13 @@ class WorkshopConfig(Strict):
     model_settings: ModelSettings = Field(default_factory=dict)
     model_resolution: Literal["inherited", "isolated"] = "inherited"
     attachments_as: AttachmentsAs = "auto"
+    max_context_tokens: int | None = Field(default=None, ge=1)
     toolset_aliases: dict[str, Text] = Field(default_factory=dict)
     """Short names of toolset classes."""
     sandbox: WorkshopSandbox | None = None
     shell: ShellSettings = ShellSettings()
     creation_defaults: CreationDefaults = CreationDefaults()
     approvals: ApprovalRules = ApprovalRules()
+    limits: Limits = Limits()
     max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=0)
     on_refusal: Literal["tell_model", "abort"] = "tell_model"

@@ -91,6 +91,8 @@ class Registry:
             server_side_tools=tuple(tool.pinned() for tool in definition.server_side_tools),
             model_settings=definition.model_settings,
             attachments_as=definition.attachments_as,
+            max_context_tokens=definition.max_context_tokens,
+            limits=definition.limits,
             locked=definition.locked,
             warnings=tuple(str(problem) for problem in (*parsed.problems, *others) if problem.severity == "warning"),
         )

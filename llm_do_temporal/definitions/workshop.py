@@ -50,10 +50,12 @@ def run_settings(
         ),
         model_settings=config.model_settings,
         attachments_as=config.attachments_as,
+        max_context_tokens=config.max_context_tokens,
         max_depth=config.max_depth,
         on_refusal=config.on_refusal,
         workshop_has_sandbox=config.sandbox is not None,
         shell=config.shell,
+        limits=start.limits.over(config.limits),
         search_attributes=search_attributes,
     )
 

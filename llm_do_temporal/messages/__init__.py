@@ -40,6 +40,13 @@ from llm_do_temporal.messages.base import (
     Message,
     Strict,
 )
+from llm_do_temporal.messages.conversation import (
+    CONVERSATION_SETTING,
+    ContinuedInvocation,
+    ConversationPart,
+    KeepConversationInput,
+    KeptConversation,
+)
 from llm_do_temporal.messages.definitions import (
     DelegateTool,
     DelegationToolset,
@@ -94,6 +101,7 @@ from llm_do_temporal.messages.external import (
     ListExternalToolsInput,
     McpServer,
 )
+from llm_do_temporal.messages.limits import GRANT_SPENDING_SIGNAL, REPORT_SPENDING_SIGNAL, Spending
 from llm_do_temporal.messages.runs import (
     InvocationMemo,
     InvocationResult,
@@ -107,14 +115,17 @@ from llm_do_temporal.policy.external import ToolPolicy
 
 __all__ = [
     "AGENT_NAME",
+    "CONVERSATION_SETTING",
     "DECIDE_SIGNAL",
     "DECIDE_UPDATE",
     "DELIVER_DECISION_SIGNAL",
     "DESK_QUERY",
+    "GRANT_SPENDING_SIGNAL",
     "INVOCATION_MEMO",
     "MODEL_ACTIVITY",
     "PENDING_ATTRIBUTE",
     "PENDING_MEMO",
+    "REPORT_SPENDING_SIGNAL",
     "REQUEST_APPROVAL_SIGNAL",
     "RUN_MEMO",
     "RUN_WORKFLOW",
@@ -131,6 +142,8 @@ __all__ = [
     "CallPythonToolInput",
     "CommandOutput",
     "CommandPreview",
+    "ContinuedInvocation",
+    "ConversationPart",
     "Decision",
     "DecisionKind",
     "DelegateTool",
@@ -157,6 +170,8 @@ __all__ = [
     "InvocationResult",
     "InvokeWorkerInput",
     "Json",
+    "KeepConversationInput",
+    "KeptConversation",
     "ListExternalToolsInput",
     "ListFilesInput",
     "LoadRunInput",
@@ -184,6 +199,7 @@ __all__ = [
     "ShellResult",
     "SnapshotInput",
     "SnapshotResult",
+    "Spending",
     "StartRunInput",
     "Strict",
     "ToolPolicy",

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from llm_do_temporal.messages.base import Message, Strict
 from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.ledger import Ledger
 from llm_do_temporal.policy.sandbox import Tree
 
 
@@ -62,6 +63,8 @@ class RequestApprovalInput(Message):
     diff: str | None = None
     """For writes: what would change, as a unified diff."""
     reason: str = ""
+    account: str | None = None
+    """For the question at a reached limit: whose limit it is; empty for the run's."""
 
 
 class WithdrawApprovalsInput(Message):
@@ -125,6 +128,8 @@ class DeskState(Message):
     approvals: tuple[Approval, ...] = ()
     grants: tuple[Grant, ...] = ()
     ignored: tuple[IgnoredDecision, ...] = ()
+    ledger: Ledger = Ledger()
+    """What limits there are and what stands against them; only what is limited is counted."""
 
 
 class PendingApprovalMemo(Message):

@@ -12,6 +12,7 @@ from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling
 from llm_do_temporal.policy.attachment_forms import AttachmentsAs
 from llm_do_temporal.policy.attachments import AttachmentPaths, AttachmentPolicy
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
+from llm_do_temporal.policy.limits import Limits
 from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.sandbox import WorkerSandbox
@@ -106,6 +107,10 @@ class PinnedWorker(Message):
     server_side_tools: tuple[ServerSideTool, ...] = ()
     model_settings: dict[str, Any] = Field(default_factory=dict)
     attachments_as: AttachmentsAs | None = None
+    max_context_tokens: int | None = None
+    """How much of a conversation its model is told, about; None: what the workshop says."""
+    limits: Limits = Limits()
+    """For each invocation of it, with everything below."""
     locked: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -124,6 +129,10 @@ class RunSettings(Message):
     model_settings: dict[str, Any] = Field(default_factory=dict)
     """The workshop's; those of a worker win key by key."""
     attachments_as: AttachmentsAs = "auto"
+    max_context_tokens: int | None = None
+    """How much of a conversation models are told, about, where their worker does not say; None: all of it."""
     """In which form models get attachments, where their worker does not say."""
+    limits: Limits = Limits()
+    """For the whole run."""
     search_attributes: bool = True
     """Whether the namespace knows our search attributes; setting an unknown one would wedge the workflow."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
+
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Json, Message, Strict
+from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.limits import Dimension, Limits
 from llm_do_temporal.policy.sandbox import Tree
 
 
@@ -25,6 +30,8 @@ class StartRunInput(Strict):
     started_by: str = ""
     depth: int = Field(default=0, ge=0)
     """The level at which the entry worker runs: above 0 for a run that a tool of another run started."""
+    limits: Limits = Limits()
+    """For the whole run; each one here is used instead of the workshop's."""
 
 
 class Usage(Message):
@@ -34,6 +41,10 @@ class Usage(Message):
     tool_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cost_usd: Decimal | None = None
+    """Of the turns whose price is known; None where there was none."""
+    unpriced: tuple[str, ...] = ()
+    """The models of the other turns."""
 
     def plus(self, other: Usage) -> Usage:
         """The sum of both."""
@@ -42,7 +53,14 @@ class Usage(Message):
             tool_calls=self.tool_calls + other.tool_calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=_sum(self.cost_usd, other.cost_usd),
+            unpriced=tuple(sorted({*self.unpriced, *other.unpriced})),
         )
+
+
+def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """What is known of a sum; None where nothing is."""
+    return other if one is None else one if other is None else one + other
 
 
 class RunResult(Message):
@@ -70,6 +88,12 @@ class InvokeWorkerInput(Message):
     prompt: str = ""
     input: Json = None
     attachments: tuple[Attachment, ...] = ()
+    limited: tuple[Dimension, ...] = ()
+    """What the run, a caller or the worker itself limits: the desk is asked before any of it is spent."""
+    started_at: datetime | None = None
+    """When the time of its limits began; None where there are no limits."""
+    continued: ContinuedInvocation | None = None
+    """Where the invocation stands, when its workflow was continued as new."""
 
 
 class InvocationResult(Message):

@@ -12,22 +12,22 @@ from typing import Any, Protocol, cast
 
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, ResolveModelId
-from pydantic_ai.durable_exec.temporal import TemporalDurability
-from pydantic_ai.messages import ModelMessagesTypeAdapter
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.durable_exec.temporal import TemporalDurability, TemporalRunContext
+from pydantic_ai.messages import ModelMessage
 from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import AgentNativeTool
-from pydantic_core import to_json
+from pydantic_ai.usage import RunUsage
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityConfig
 
 from llm_do_temporal.activities.model_building import build_model
 from llm_do_temporal.activities.serving import BlobContent
-from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import AGENT_NAME
-from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, MAX_VALUE_BYTES, TOO_LARGE
+from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, TOO_LARGE
+from llm_do_temporal.workflows.growing import GrowingConversation
+from llm_do_temporal.workflows.limits import SpendsTurns
 
 TURN_TIMEOUT = timedelta(minutes=30)
 """Longest single attempt of a model turn; thinking models on long documents take many minutes."""
@@ -80,22 +80,58 @@ def _chosen(kind: str) -> AgentNativeTool[Any]:
     return tool
 
 
-class ConversationLimit(AbstractCapability[Any]):
-    """Ends a conversation that has become too large for one request, which would otherwise be tried for ever."""
+class GoesOnAsNew(Protocol):
+    """A workflow that can be continued as new between two turns."""
 
-    async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """See AbstractCapability. Raises BudgetExceeded."""
-        messages = ModelMessagesTypeAdapter.dump_json(request_context.messages)
-        size = len(messages) + len(to_json(request_context.model_request_parameters))
-        if size > MAX_VALUE_BYTES:
-            raise BudgetExceeded(
-                f"the conversation has grown to {size} bytes; at most {MAX_VALUE_BYTES} can be sent",
-                next_step="Read files in smaller parts, or delegate parts of the work to other workers.",
-            )
-        return request_context
+    async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
+        """Continue the workflow as new; returns where it cannot be done yet."""
+        ...
 
+
+async def _go_on_as_new(context: RunContext[Any]) -> None:
+    await cast("GoesOnAsNew", workflow.instance()).go_on_as_new(context.messages, context.usage)
+
+
+class LeanRunContext(TemporalRunContext[Any]):
+    """What a model turn needs to know of its run; the rest is the same in every turn and stays at home."""
+
+    @classmethod
+    def serialize_run_context(cls, ctx: RunContext[Any]) -> dict[str, Any]:
+        """See TemporalRunContext."""
+        carried = super().serialize_run_context(ctx)
+        return {name: value for name, value in carried.items() if name not in _NOT_CARRIED}
+
+    @classmethod
+    def deserialize_run_context(cls, ctx: dict[str, Any], deps: Any) -> TemporalRunContext[Any]:
+        """See TemporalRunContext."""
+        return super().deserialize_run_context({**_NOT_CARRIED, **ctx}, deps)
+
+
+_NOT_CARRIED: dict[str, Any] = {
+    "run_id": None,
+    "conversation_id": None,
+    "metadata": None,
+    "retries": {},
+    "tool_call_id": None,
+    "tool_name": None,
+    "tool_call_approved": False,
+    "tool_call_metadata": None,
+    "retry": 0,
+    "max_retries": 0,
+    "partial_output": False,
+    "usage": RunUsage(),
+    "usage_limits": None,
+    "deadline": None,
+    "loaded_capability_ids": set(),
+    "discovered_tool_names": set(),
+    "_anchored_evidence": {"discovered_tool_names": [], "loaded_capability_ids": []},
+    "available_tool_names": set(),
+    "_tool_names_by_kind": {},
+    "active_capability_ids": set(),
+    "_deferred_capability_ids": set(),
+    "capability_active": True,
+}
+"""What `LeanRunContext` leaves out, and what stands for it in the activity, where nothing of ours reads it."""
 
 AGENT: Agent[object, Any] = Agent(
     "placeholder:none",
@@ -106,7 +142,8 @@ AGENT: Agent[object, Any] = Agent(
         BlobContent(),
         OutputCheck(),
         ServerSideTools(),
-        ConversationLimit(),
+        GrowingConversation(),
+        SpendsTurns(),
         TemporalDurability(
             model_activity_config=ActivityConfig(
                 start_to_close_timeout=TURN_TIMEOUT,
@@ -119,7 +156,9 @@ AGENT: Agent[object, Any] = Agent(
                     non_retryable_error_types=[TOO_LARGE],
                 ),
                 summary="LLM turn",
-            )
+            ),
+            continue_as_new=_go_on_as_new,
+            run_context_type=LeanRunContext,
         ),
     ],
 )

@@ -32,6 +32,7 @@ from llm_do_temporal.workflows.failures import explain, spent_before
 from llm_do_temporal.workflows.gate import Outcome, Prepared, Question
 from llm_do_temporal.workflows.handing import Giver, Limit, hand_over, limit_of, sharing_questions
 from llm_do_temporal.workflows.invoking import run_invocation
+from llm_do_temporal.workflows.limits import limits_for
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,10 @@ class Delegator:
     caller: InvokeWorkerInput
     created: set[str] = field(default_factory=set[str])
     """Workers that this invocation made."""
-    _calls: Counter[str] = field(default_factory=Counter[str])
+    calls: Counter[str] = field(default_factory=Counter[str])
+    """How often each worker was called."""
+    begin: Callable[[], Awaitable[None]] | None = None
+    """Awaited before a callee starts: it returns when the limits allow one more invocation."""
 
     async def prepare(self, callee: str, allow: Sequence[str], args: dict[str, Any], given: Any) -> Prepared:
         """Check a call of `callee` with the tool's `args`, of which `given` is the input."""
@@ -114,10 +118,12 @@ class Delegator:
     async def _run(self, call: Delegation, tree: Tree, model: str, attachments: tuple[Attachment, ...]) -> Outcome:
         caller, worker = self.caller, call.worker
         prompt = call.prompt + (await call.more_prompt() if call.more_prompt else "")
-        self._calls[worker.name] += 1
+        if self.begin is not None:
+            await self.begin()
+        self.calls[worker.name] += 1
         invocation = InvokeWorkerInput(
             run=caller.run,
-            path=f"{caller.path}/{worker.name}-{self._calls[worker.name]}",
+            path=f"{caller.path}/{worker.name}-{self.calls[worker.name]}",
             depth=caller.depth + 1,
             worker=worker,
             settings=caller.settings,
@@ -126,6 +132,7 @@ class Delegator:
             prompt=prompt,
             input=call.input,
             attachments=attachments,
+            **limits_for(caller, worker),
         )
         try:
             result = await run_invocation(invocation)

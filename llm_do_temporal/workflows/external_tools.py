@@ -36,20 +36,24 @@ OUTPUT_TOOL = "final_result"
 """What the tool for structured output is called; no other tool may have the name."""
 
 
-async def external_tools(invocation: InvokeWorkerInput, desk: AsksDesk) -> list[GatedTool]:
-    """The tools of the worker's toolsets from elsewhere; a toolset that cannot be used has none."""
+async def list_external(invocation: InvokeWorkerInput) -> ExternalToolListing:
+    """What the worker's toolsets from elsewhere have; a toolset that cannot be used has no tools."""
     toolsets = invocation.worker.external
     if not toolsets:
-        return []
-    model = serving_id(invocation.settings.models.aliases, invocation.model)
-    listing = await run_effect(
+        return ExternalToolListing()
+    return await run_effect(
         "list_external_tools",
-        ListExternalToolsInput(toolsets=toolsets, model=model),
+        ListExternalToolsInput(toolsets=toolsets, model=_model(invocation)),
         ExternalToolListing,
         summary=f"list tools of {', '.join(toolset.name for toolset in toolsets)}",
     )
+
+
+def external_tools(invocation: InvokeWorkerInput, listing: ExternalToolListing, desk: AsksDesk) -> list[GatedTool]:
+    """The tools that were listed."""
+    model = _model(invocation)
     tools: list[GatedTool] = []
-    for toolset, found in zip(toolsets, listing.toolsets, strict=True):
+    for toolset, found in zip(invocation.worker.external, listing.toolsets, strict=True):
         for warning in found.warnings:
             workflow.logger.warning("%s: %s", invocation.worker.name, warning)
         for tool in found.tools:
@@ -57,6 +61,10 @@ async def external_tools(invocation: InvokeWorkerInput, desk: AsksDesk) -> list[
             if name is not None:
                 tools.append(ExternalCall(invocation, desk, toolset, tool, name, found.judges_calls, model))
     return tools
+
+
+def _model(invocation: InvokeWorkerInput) -> str:
+    return serving_id(invocation.settings.models.aliases, invocation.model)
 
 
 def check_tool_names(tools: list[GatedTool]) -> None:

@@ -76,7 +76,7 @@ def as_failure(error: LlmDoError, spent: Usage | None = None) -> ApplicationErro
     """The failure a workflow ends with, and what it had spent until then."""
     details: dict[str, Any] = {"code": error.code, "message": str(error), "next_step": error.next_step}
     if spent is not None:
-        details["usage"] = spent.model_dump()
+        details["usage"] = spent.model_dump(mode="json")
     return ApplicationError(str(error), details, type=error.code, non_retryable=True)
 
 

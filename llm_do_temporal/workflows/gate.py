@@ -92,7 +92,11 @@ class AsksDesk(Protocol):
 class Gate:
     """Carries one invocation's tool calls from judgement to effect."""
 
-    def __init__(self, settings: RunSettings, desk: AsksDesk) -> None:
+    def __init__(
+        self, settings: RunSettings, desk: AsksDesk, begin: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """`begin` is awaited before each effect: it returns when the limits allow one more call."""
+        self._begin = begin
         self._settings = settings
         self._desk = desk
 
@@ -111,6 +115,8 @@ class Gate:
         try:
             _check_arguments(tool, args)
             prepared, change = await self._cleared(tool, args)
+            if self._begin is not None:
+                await self._begin()
             outcome = await _explained(prepared.effect())
             return outcome if change is None else replace(outcome, note=_told_of(outcome, change))
         except (RunAborted, ModelRetry, NondeterminismError, ReadOnlyContextError):

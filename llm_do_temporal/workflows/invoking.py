@@ -7,18 +7,20 @@ from collections.abc import Coroutine
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ChildWorkflowError
+from temporalio.exceptions import ChildWorkflowError, TerminatedError
 from temporalio.workflow import ParentClosePolicy
 
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import (
     INVOCATION_MEMO,
+    REPORT_SPENDING_SIGNAL,
     WORKER_WORKFLOW,
     InvocationMemo,
     InvocationResult,
     InvokeWorkerInput,
 )
-from llm_do_temporal.workflows.effects import MAX_VALUE_BYTES, await_op
+from llm_do_temporal.policy.ledger import Report
+from llm_do_temporal.workflows.effects import MAX_VALUE_BYTES, await_op, send_signal
 from llm_do_temporal.workflows.failures import explain
 
 _SUMMARY_CHARS = 200
@@ -45,6 +47,10 @@ async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
     try:
         return await await_op(await await_op(asyncio.create_task(starting)))
     except ChildWorkflowError as error:
+        if invocation.limited and "/" in invocation.path and isinstance(error.cause, TerminatedError):
+            # It had no time to say what it spent.
+            lost = Report(invocation=workflow_id, path=invocation.path, ended="lost")
+            await send_signal(invocation.run, REPORT_SPENDING_SIGNAL, lost)
         raise explain(error) from error
 
 

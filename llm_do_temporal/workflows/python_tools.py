@@ -7,6 +7,7 @@ worker: the same on every replay, whatever has become of the file since.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -46,14 +47,15 @@ class Functions:
 
     invocation: InvokeWorkerInput
     office: Office
-    _calls: Counter[str] = field(default_factory=Counter[str])
+    occurrences: Counter[str] = field(default_factory=Counter[str])
+    """How often each call was made, by its digest."""
     _modules: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
 
     def key_of(self, tool: str, args: Mapping[str, Any]) -> str:
         """A key for the call that is about to be made; an identical one later gets another."""
-        call = canonical([tool, dict(args)])
-        self._calls[call] += 1
-        return idempotency_key(self.invocation.run, self.invocation.path, tool, args, self._calls[call])
+        call = hashlib.sha256(canonical([tool, dict(args)]).encode()).hexdigest()[:32]
+        self.occurrences[call] += 1
+        return idempotency_key(self.invocation.run, self.invocation.path, tool, args, self.occurrences[call])
 
     def function(self, tool: PythonTool) -> PythonFunction:
         """The function of a pinned file. Raises whatever the file raises."""
@@ -157,12 +159,11 @@ class ContextFunction:
         return Outcome(value, calls.usage, failure, "\n".join(calls.notes))
 
 
-def python_tools(invocation: InvokeWorkerInput, office: Office) -> list[GatedTool]:
+def python_tools(functions: Functions) -> list[GatedTool]:
     """The Python tools of an invocation's worker."""
-    toolset = invocation.worker.python
+    toolset = functions.invocation.worker.python
     if toolset is None:
         return []
-    functions = Functions(invocation, office)
     return [
         ContextFunction(functions, tool) if tool.kind == "context" else PlainFunction(functions, tool)
         for tool in toolset.tools

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -20,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
         DESK_QUERY,
         PENDING_ATTRIBUTE,
         PENDING_MEMO,
+        REPORT_SPENDING_SIGNAL,
         REQUEST_APPROVAL_SIGNAL,
         RUN_MEMO,
         RUN_WORKFLOW,
@@ -42,6 +44,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from llm_do_temporal.policy.attachments import check_attachments
     from llm_do_temporal.policy.delegation import check_depth
+    from llm_do_temporal.policy.ledger import Report
     from llm_do_temporal.policy.models import resolve_model
     from llm_do_temporal.policy.sandbox import narrow
     from llm_do_temporal.workflows import desk
@@ -49,7 +52,9 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.effects import run_effect, send_signal
     from llm_do_temporal.workflows.failures import as_failure, explain
     from llm_do_temporal.workflows.invoking import run_invocation
+    from llm_do_temporal.workflows.limits import limited_by
     from llm_do_temporal.workflows.signals import read_signal
+    from llm_do_temporal.workflows.treasury import Treasury
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
@@ -72,6 +77,7 @@ class LlmDoRun:
         self._shown: tuple[Approval, ...] = ()
         """What is shown outside as waiting."""
         self._undelivered: list[Approval] = []
+        self._treasury = Treasury(self._desk.ledger)
 
     @workflow.run
     async def run(self, payload: Any = None) -> RunResult:
@@ -82,18 +88,18 @@ class LlmDoRun:
         """
         # No command may stand in a `finally` here: one of a workflow that left the cache runs whenever Python
         # collects it, and would become a command of the workflow that happens to run then.
-        clerk = asyncio.create_task(self._serve_desk())
+        clerks = (asyncio.create_task(self._serve_desk()), asyncio.create_task(self._treasury.serve()))
         try:
             result = await self._run_entry(payload)
         except asyncio.CancelledError:
-            self._close_desk(clerk)
+            self._close_desk(clerks)
             raise
         except LlmDoError as error:
-            self._close_desk(clerk)
+            self._close_desk(clerks)
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             raise as_failure(error) from error
-        self._close_desk(clerk)
+        self._close_desk(clerks)
         return result
 
     async def _run_entry(self, payload: Any) -> RunResult:
@@ -132,14 +138,19 @@ class LlmDoRun:
             caller_model=None,
             compatible=worker.compatible_models,
         )
+        run = workflow.info().workflow_id
+        self._treasury.open(f"{run}/{ENTRY_PATH}", settings.limits)
+        limited = limited_by(worker.limits, limited_by(settings.limits))
         return InvokeWorkerInput(
-            run=workflow.info().workflow_id,
+            run=run,
             path=ENTRY_PATH,
             depth=start.depth,
             worker=worker,
             settings=settings,
             tree=narrow(loaded.tree, worker.sandbox, workshop_has_sandbox=settings.workshop_has_sandbox),
             model=model,
+            limited=limited,
+            started_at=workflow.info().start_time if limited else None,
             prompt=start.prompt,
             input=start.input,
             attachments=start.attachments,
@@ -194,10 +205,17 @@ class LlmDoRun:
     def _check_decision(self, decision: Decision) -> None:
         desk.find_question(self._desk, decision)
 
+    @workflow.signal(name=REPORT_SPENDING_SIGNAL)
+    def report_spending(self, *payloads: Any) -> None:
+        """What an invocation has spent, and what it wants."""
+        report = read_signal(Report, payloads)
+        if report is not None:
+            self._treasury.take(report)
+
     @workflow.query(name=DESK_QUERY)
     def desk_state(self) -> DeskState:
-        """All approvals, decided or not, grants, and decisions that were ignored."""
-        return self._desk
+        """All approvals, decided or not, grants, decisions that were ignored, and what stands against limits."""
+        return self._desk.model_copy(update={"ledger": self._treasury.ledger})
 
     async def _serve_desk(self) -> None:
         """Deliver decisions at once; then bring what is shown outside up to date."""
@@ -211,6 +229,7 @@ class LlmDoRun:
     async def _deliver(self, approval: Approval) -> None:
         if approval.verdict is None:
             return
+        self._treasury.decide(approval)
         delivery = DeliverDecisionInput(key=approval.request.key, id=approval.id, verdict=approval.verdict)
         try:
             await send_signal(approval.request.invocation, DELIVER_DECISION_SIGNAL, delivery)
@@ -228,9 +247,10 @@ class LlmDoRun:
         workflow.upsert_memo({PENDING_MEMO: [_memo(one) for one in waiting[:_SHOWN_IN_MEMO]]})
         workflow.set_current_details(_details(waiting))
 
-    def _close_desk(self, clerk: asyncio.Task[None]) -> None:
+    def _close_desk(self, clerks: Sequence[asyncio.Task[None]]) -> None:
         """Say that nothing goes on here any more."""
-        clerk.cancel()
+        for clerk in clerks:
+            clerk.cancel()
         if self._search_attributes:
             workflow.upsert_search_attributes([_STATE.value_set("closed"), _PENDING.value_set(0)])
         if self._shown:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, cast
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
+    from pydantic import TypeAdapter
     from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
     from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.toolsets import FunctionToolset
@@ -18,34 +22,45 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.errors import DefinitionError, LlmDoError
     from llm_do_temporal.messages import (
         DELIVER_DECISION_SIGNAL,
+        GRANT_SPENDING_SIGNAL,
         REQUEST_APPROVAL_SIGNAL,
         WITHDRAW_APPROVALS_SIGNAL,
         WORKER_WORKFLOW,
+        ContinuedInvocation,
         DeliverDecisionInput,
         InvocationResult,
         InvokeWorkerInput,
+        KeepConversationInput,
+        KeptConversation,
         RequestApprovalInput,
         Usage,
         Verdict,
         WithdrawApprovalsInput,
     )
+    from llm_do_temporal.policy.ledger import Action
     from llm_do_temporal.policy.model_ids import merged_settings, serving_id
     from llm_do_temporal.schemas import schema_problems
     from llm_do_temporal.workflows.agent import AGENT, TOOL_RETRIES
     from llm_do_temporal.workflows.conversation import first_message
     from llm_do_temporal.workflows.delegation_tools import Delegator, delegation_tools
-    from llm_do_temporal.workflows.effects import send_signal
-    from llm_do_temporal.workflows.external_tools import check_tool_names, external_tools
+    from llm_do_temporal.workflows.effects import run_effect, send_signal
+    from llm_do_temporal.workflows.external_tools import check_tool_names, external_tools, list_external
     from llm_do_temporal.workflows.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.file_tools import file_tools
     from llm_do_temporal.workflows.gate import Gate, GatedTool, Question, for_model
-    from llm_do_temporal.workflows.python_tools import python_tools
+    from llm_do_temporal.workflows.growing import Conversation, earlier_messages
+    from llm_do_temporal.workflows.guarding import GoOn, Guard, within
+    from llm_do_temporal.workflows.limits import Purse
+    from llm_do_temporal.workflows.python_tools import Functions, python_tools
     from llm_do_temporal.workflows.shell_tools import shell_tools
     from llm_do_temporal.workflows.signals import read_signal
     from llm_do_temporal.workflows.tool_calls import Office
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 """Arguments are an object, whatever is in it: the rest is the gate's business, with messages of its own."""
+
+
+_RUN_USAGE = TypeAdapter(RunUsage)
 
 
 @workflow.defn(name=WORKER_WORKFLOW, failure_exception_types=[LlmDoError])
@@ -60,24 +75,49 @@ class LlmDoWorker:
         self._answers: dict[str, Verdict] = {}
         self._waiting: list[str] = []
         self._abandoned: list[str] = []
-        self._asked = 0
-        self._spent = RunUsage()
-        self._gate = Gate(invocation.settings, self)
+        before = invocation.continued or ContinuedInvocation(base=(), usage={})
+        self.purse = Purse(invocation, before.spending)
+        self._guard = Guard(invocation, self.purse, self)
+        self._gate = Gate(invocation.settings, self, self.purse.begin_call)
+        self._office = Office(self._gate, self)
+        self._asked = before.asked
+        self._spent = _RUN_USAGE.validate_python(before.usage)
+        self._delegator = Delegator(
+            invocation, set(before.created), Counter(before.delegations), self.purse.begin_invocation
+        )
+        self._functions = Functions(invocation, self._office, Counter(before.occurrences))
+        self._external = before.external
+        tokens = invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
+        self.conversation = Conversation(before.base, tokens)
 
     @workflow.run
     async def run(self, invocation: InvokeWorkerInput) -> InvocationResult:
         """The worker's output and what it and its children spent."""
         # Nothing may be awaited in a `finally` here: see LlmDoRun.run.
         try:
-            return await self._run_agent(invocation)
+            result = await self._run_within_limits(invocation)
+            await self.purse.close()
         except asyncio.CancelledError:
-            await self._withdraw(self._waiting)
+            await self._leave()
             raise
         except LlmDoError as error:
-            await self._withdraw(self._waiting)
+            await self._leave()
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            raise as_failure(error, _usage(self._spent)) from error
+            raise as_failure(error, self._usage(self._spent)) from error
+        return result
+
+    async def _run_within_limits(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        if not self._guard.is_needed:
+            return await self._run_agent(invocation)
+        result = await within(self._run_agent(invocation), self._guard)
+        # The question at a limit needs no answer once the work is done.
+        await self._withdraw(self._waiting)
+        return result
+
+    async def _leave(self) -> None:
+        await self._withdraw(self._waiting)
+        await self.purse.close()
 
     async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
         worker = invocation.worker
@@ -86,8 +126,10 @@ class LlmDoWorker:
         aliases = invocation.settings.models.aliases
         settings = merged_settings(aliases, invocation.model, invocation.settings.model_settings, worker.model_settings)
         try:
+            continued = self.conversation.base
             result = await AGENT.run(
-                first_message(invocation),
+                None if continued else first_message(invocation),
+                message_history=[earlier_messages()] if continued else None,
                 model=serving_id(aliases, invocation.model),
                 model_settings=cast("ModelSettings", settings) if settings else None,
                 instructions=worker.instructions,
@@ -99,7 +141,7 @@ class LlmDoWorker:
             )
         except AGENT_ERRORS as error:
             raise explain_agent(error) from error
-        return InvocationResult(output=result.output, usage=_usage(result.usage))
+        return InvocationResult(output=result.output, usage=self._usage(result.usage))
 
     def check_output(self, output: Any) -> Any:
         """Hold the agent's structured output against the worker's schema. Raises ModelRetry, or DefinitionError."""
@@ -121,22 +163,44 @@ class LlmDoWorker:
         chosen = next((tool for tool in self._invocation.worker.server_side_tools if tool.tool_type == kind), None)
         return None if chosen is None else NATIVE_TOOL_TYPES[kind](**chosen.options)
 
+    async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
+        """Continue this workflow as new, with all that was said in the blob store. Called between two turns."""
+        number, base = self.conversation.number, self.conversation.base
+        if not number or self._waiting:
+            return
+        unsent = ModelMessagesTypeAdapter.dump_python(self.conversation.unsent(list(messages)), mode="json")
+        request = KeepConversationInput(number=number, base=base, messages=unsent)
+        kept = await run_effect("keep_conversation", request, KeptConversation, summary="keep the conversation")
+        continued = ContinuedInvocation(
+            base=kept.base,
+            usage=_RUN_USAGE.dump_python(usage, mode="json"),
+            asked=self._asked,
+            created=tuple(sorted(self._delegator.created)),
+            delegations=self._delegator.calls,
+            occurrences=self._functions.occurrences,
+            spending=self.purse.state,
+            external=self._external,
+        )
+        workflow.continue_as_new(self._invocation.model_copy(update={"continued": continued}))
+
     async def _tools(self) -> list[Tool[object]]:
         invocation = self._invocation
         tools: list[GatedTool] = file_tools(invocation.tree) if invocation.worker.filesystem else []
         tools += shell_tools(invocation, self)
-        tools += delegation_tools(Delegator(invocation))
-        office = Office(self._gate, self)
-        tools += python_tools(invocation, office)
-        tools += await external_tools(invocation, self)
+        tools += delegation_tools(self._delegator)
+        tools += python_tools(self._functions)
+        if self._external is None:
+            self._external = await list_external(invocation)
+        tools += external_tools(invocation, self._external, self)
         check_tool_names(tools)
-        office.tools.update({tool.name: tool for tool in tools})
+        self._office.tools.update({tool.name: tool for tool in tools})
         return [self._offered(tool) for tool in tools]
 
     def _offered(self, tool: GatedTool) -> Tool[object]:
         async def call(context: RunContext[object], /, **args: Any) -> Any:
             outcome = await self._gate.call(tool, args)
             spent = outcome.usage
+            self.purse.add_below(spent)
             context.usage.incr(
                 RunUsage(
                     requests=spent.requests,
@@ -159,6 +223,21 @@ class LlmDoWorker:
 
     async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str) -> Verdict:
         """Put a question to the desk and park until it is answered, however long that takes."""
+        return await self._ask(tool, question, diff=diff, reason=reason)
+
+    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str) -> Verdict:
+        """Put the question at a reached limit to the desk, and park like any other call."""
+        return await self._ask(tool, question, reason=reason, account=account)
+
+    async def _ask(
+        self,
+        tool: GatedTool | GoOn,
+        question: Question,
+        *,
+        reason: str,
+        diff: str | None = None,
+        account: str | None = None,
+    ) -> Verdict:
         invocation = self._invocation
         self._asked += 1
         key = str(self._asked)
@@ -175,6 +254,7 @@ class LlmDoWorker:
             summary=question.summary,
             diff=diff,
             reason=reason,
+            account=account,
         )
         self._waiting.append(key)
         workflow.set_current_details(f"Waiting for approval: {question.summary}")
@@ -199,6 +279,19 @@ class LlmDoWorker:
         if delivery is not None and delivery.key in self._waiting:
             self._answers[delivery.key] = delivery.verdict
 
+    @workflow.signal(name=GRANT_SPENDING_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
+    async def grant_spending(self, *payloads: Any) -> None:
+        """What the desk says about limits."""
+        action = read_signal(Action, payloads)
+        if action is None:
+            return
+        if action.kind == "grant":
+            self.purse.take(action)
+        elif action.kind == "reached":
+            self._guard.take(action)
+        else:
+            await self.purse.give_back()
+
     async def withdraw_abandoned(self) -> None:
         """Take back the questions of calls that were cancelled while the invocation goes on."""
         abandoned, self._abandoned = self._abandoned, []
@@ -215,11 +308,12 @@ class LlmDoWorker:
                 # The run has ended before this invocation: nobody is left to tell.
                 return
 
-
-def _usage(spent: RunUsage) -> Usage:
-    return Usage(
-        requests=spent.requests,
-        tool_calls=spent.tool_calls,
-        input_tokens=spent.input_tokens,
-        output_tokens=spent.output_tokens,
-    )
+    def _usage(self, spent: RunUsage) -> Usage:
+        return Usage(
+            requests=spent.requests,
+            tool_calls=spent.tool_calls,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+            cost_usd=self.purse.state.tree_cost,
+            unpriced=self.purse.state.tree_unpriced,
+        )

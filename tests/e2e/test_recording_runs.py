@@ -111,3 +111,15 @@ def test_an_imported_worker_can_be_started(desk: Desk, tmp_path: Path) -> None:
     assert "renamed from 'Echo Agent'" in done.stderr
     desk.type("check", code=0)
     assert desk.type("start", "echo_agent", "hello", "--model", "offline:echo").stdout == "hello\n"
+
+
+def test_a_run_that_reaches_a_limit_exits_7_with_what_it_cost(desk: Desk) -> None:
+    done = desk.type(*EVERY_DECK, "--approve-all", "--max-turns", "2", "-o", "json", code=7)
+    told = json.loads(done.stdout)
+    assert told["error"]["code"] == "BudgetExceeded"
+    assert "the run has spent 2 turns, its limit is 2 turns" in told["error"]["message"]
+    assert "--max-turns" in told["error"]["next"]
+    assert told["usage"]["requests"] == 2
+    assert told["cost_usd"] is None
+    assert told["unpriced_models"] == ["offline:pitch-decks"]
+    assert "unpriced: offline:pitch-decks" in desk.type("show", told["run"]).stdout

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,19 +135,34 @@ class Place:
         for run in self.started:
             found.append(await temporal.get_workflow_handle(run).fetch_history())
             view = await self.client.view(run)
-            found += [await temporal.get_workflow_handle(child).fetch_history() for child in view.nodes]
+            for child in view.nodes:
+                found += await self._chain(child)
+        return found
+
+    async def _chain(self, workflow_id: str) -> list[WorkflowHistory]:
+        """The histories of all runs of a workflow, the newest first."""
+        temporal = self.client.temporal
+        found = [await temporal.get_workflow_handle(workflow_id).fetch_history()]
+        while before := found[-1].events[0].workflow_execution_started_event_attributes.continued_execution_run_id:
+            found.append(await temporal.get_workflow_handle(workflow_id, run_id=before).fetch_history())
         return found
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def place(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Place]:
     """An empty workshop (sandbox at its root, no model) that is served; its histories are replayed afterwards."""
+    async with served(server, tmp_path) as place:
+        yield place
+
+
+@asynccontextmanager
+async def served(server: WorkflowEnvironment, tmp_path: Path) -> AsyncGenerator[Place]:
+    """A place on a server."""
     folder = tmp_path / "workshop"
     folder.mkdir()
     (folder / "workshop.yaml").write_text("name: test\nsandbox: {root: .}\n", encoding="utf-8")
     settings = ServiceSettings(task_queue=f"test-{uuid4().hex}", max_cached_workflows=0 if NO_CACHE else 100)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(build_worker(server.client, folder, settings))
+    async with build_worker(server.client, folder, settings):
         place = Place(folder, LlmDoClient(server.client, task_queue=settings.task_queue), settings.task_queue)
         yield place
         for history in await place.histories():

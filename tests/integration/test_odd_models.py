@@ -119,11 +119,11 @@ async def test_half_characters_in_an_answer_are_replaced(place: Place) -> None:
     assert (await place.run("main")).output == f"half {3 * UNKNOWN}, whole \U0001f600"
 
 
-async def test_a_conversation_too_large_to_send_fails_the_run_and_says_what_to_do(place: Place) -> None:
+async def test_a_turn_too_large_to_send_fails_the_run_and_says_what_to_do(place: Place) -> None:
     place.write("long.txt", "x" * 200_000)
     read = [call("read_file", path="/long.txt", max_chars=200_000) for _ in range(5)]
-    place.worker("main", scripted(read, read, "Never."), toolsets=FILES)
-    with pytest.raises(BudgetExceeded, match="the conversation has grown to") as ended:
+    place.worker("main", scripted(read, read * 2, "Never."), toolsets=FILES)
+    with pytest.raises(BudgetExceeded, match="what is new in the conversation has") as ended:
         await place.run("main")
     assert "smaller parts" in str(ended.value.next_step)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -15,11 +16,12 @@ from tests.unit.cli.moments import START, after
 @pytest.fixture
 def view() -> RunView:
     """A run that has been going for 75 seconds: one delegation has ended, one waits for a person, one works."""
-    main = Node("r", path="main", worker="boss", model="test", started_at=START, usage=Usage(requests=2))
+    main = Node("r", path="main", worker="boss", model="test", started_at=START)
+    main.usage = Usage(requests=2, unpriced=("test",))
     main.children = ["c1", "c2", "c3"]
     done = Node("c1", path="main/scout-1", worker="scout", model="x:big", depth=1, status="completed", started_at=START)
     done.ended_at = after(5)
-    done.usage = Usage(requests=1, tool_calls=1, input_tokens=1200, output_tokens=34)
+    done.usage = Usage(requests=1, tool_calls=1, input_tokens=1200, output_tokens=34, cost_usd=Decimal("0.0125"))
     waiting = Node("c2", path="main/scout-2", worker="scout", depth=1, started_at=START)
     waiting.waiting = {"k": "write /a.txt"}
     working = Node("c3", path="main/scout-3", worker="scout", depth=1, started_at=START)

@@ -18,7 +18,7 @@ def test_the_tree_shows_states_activity_turns_tokens_and_time(view: RunView) -> 
     lines = drawn(render_run(view, after(75)))
     assert [line.split() for line in lines[:4]] == [
         ["●", "main", "boss", "turn", "2", "0", "tok", "1:15"],
-        ["✓", "scout-1", "turn", "1", "1,234", "tok", "0:05"],
+        ["✓", "scout-1", "turn", "1", "1,234", "tok", "$0.0125", "0:05"],
         ["⏸", "scout-2", "approval:", "write", "/a.txt", "turn", "0", "0", "tok", "1:15"],
         ["●", "scout-3", "LLM", "turn", "turn", "0", "0", "tok", "1:15"],
     ]
@@ -28,7 +28,7 @@ def test_the_tree_shows_states_activity_turns_tokens_and_time(view: RunView) -> 
 def test_progress_and_totals_stand_below(view: RunView) -> None:
     lines = drawn(render_run(view, after(75)))
     assert lines[-2].endswith("1/3 delegations")
-    assert lines[-1] == "running · 3 turns · 1,200 tokens in, 34 out · 1:15"
+    assert lines[-1] == "running · 3 turns · 1,200 tokens in, 34 out · $0.0125 + unpriced: test · 1:15"
 
 
 def test_a_run_without_delegations_has_no_bar() -> None:
@@ -75,4 +75,4 @@ def test_a_narrow_terminal_cuts_lines_and_wraps_none(view: RunView) -> None:
     lines = drawn(render_run(view, after(75)), width=60)
     assert len([line for line in lines if "scout" in line]) == 3
     assert all(len(line) <= 60 for line in lines)
-    assert lines[3].endswith("…  turn 0      0 tok  1:15")
+    assert lines[3].endswith("…  turn 0      0 tok           1:15")

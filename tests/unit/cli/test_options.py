@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from llm_do_temporal.cli.options import Location, check_timeout, read_json, read_json_object
+from llm_do_temporal.cli.starting import LimitFlags
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
+from llm_do_temporal.policy.limits import Limits
 
 
 @pytest.fixture
@@ -100,3 +103,23 @@ def test_arguments_must_be_an_object() -> None:
 def test_a_timeout_is_above_zero(seconds: float) -> None:
     with pytest.raises(UsageError, match="--timeout"):
         check_timeout(seconds)
+
+
+def test_limits_of_a_run_are_flags() -> None:
+    flags = LimitFlags(max_turns=3, max_cost=Decimal("2.50"), max_time="30m")
+    assert flags.limits() == Limits(turns=3, cost=Decimal("2.50"), time=1800)
+    assert LimitFlags().limits() == Limits()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (LimitFlags(max_turns=0), "--max-turns 0: it should be greater than or equal to 1"),
+        (LimitFlags(max_tool_calls=-1), "--max-tool-calls -1: it should be"),
+        (LimitFlags(max_cost=Decimal("NaN")), "--max-cost NaN: it should be"),
+        (LimitFlags(max_time="3x"), "--max-time 3x: '3x' is not a time; write it like 90s, 30m, 2h or 3d"),
+    ],
+)
+def test_a_limit_that_cannot_be_used_is_named(flags: LimitFlags, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        flags.limits()

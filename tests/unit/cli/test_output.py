@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -26,16 +27,17 @@ KEYS = [
 
 
 def test_the_object_of_a_completed_run() -> None:
-    usage = Usage(requests=2, tool_calls=1, input_tokens=30, output_tokens=4)
-    outcome = Outcome("r1", "completed", output={"score": 4}, usage=usage, models=("x:y",), duration_ms=1234)
+    spent = {"requests": 2, "tool_calls": 1, "input_tokens": 30, "output_tokens": 4}
+    usage = Usage(**spent, cost_usd=Decimal("0.0125"), unpriced=("x:y",))
+    outcome = Outcome("r1", "completed", output={"score": 4}, usage=usage, duration_ms=1234)
     assert outcome.as_json() == {
         "type": "run.completed",
         "status": "completed",
         "is_error": False,
         "output": {"score": 4},
         "run": "r1",
-        "usage": {"requests": 2, "tool_calls": 1, "input_tokens": 30, "output_tokens": 4},
-        "cost_usd": None,
+        "usage": spent,
+        "cost_usd": 0.0125,
         "unpriced_models": ["x:y"],
         "duration_ms": 1234,
         "pending_approvals": [],
@@ -51,7 +53,8 @@ def test_a_failed_run_says_why_and_what_it_spent(view: RunView) -> None:
     assert shown["is_error"] is True
     assert shown["error"] == {"code": "ModelFailed", "message": "no key", "next": "Set one."}
     assert shown["usage"]["requests"] == 3
-    assert shown["unpriced_models"] == ["test", "x:big"]
+    assert shown["cost_usd"] == 0.0125
+    assert shown["unpriced_models"] == ["test"]
     assert shown["duration_ms"] == 90_000
 
 

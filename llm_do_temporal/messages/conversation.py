@@ -1,0 +1,66 @@
+"""How a conversation travels: each request carries what is new, and which request it continues.
+
+Requests are numbered from 1 within one run of a workflow. What an invocation said before it was continued as new
+is kept in blobs, its base.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from llm_do_temporal.messages.base import Message
+from llm_do_temporal.messages.external import ExternalToolListing
+from llm_do_temporal.messages.limits import Spending
+
+CONVERSATION_SETTING = "llm_do_conversation"
+"""The key of a request's model settings that holds its ConversationPart; taken out before anything is sent."""
+
+
+class ConversationPart(Message):
+    """What of a conversation a request carries. A request without one carries all of it."""
+
+    number: int
+    after: int | None = None
+    """The request whose conversation, with this request's messages behind it, is the whole one; and whose tools and
+    instructions it has. None: the messages are all there is since the base."""
+    base: tuple[str, ...] = ()
+    """Blobs with the earlier messages, oldest first. The first message of the request only stands for them."""
+    max_tokens: int | None = None
+    """How much of it the model is told, about; None: all."""
+
+
+class KeepConversationInput(Message):
+    """Input of `keep_conversation`: the conversation of the calling workflow goes to the blob store."""
+
+    number: int
+    """The last request that was sent."""
+    base: tuple[str, ...] = ()
+    messages: Any
+    """What has been said since that request: a list of Pydantic AI messages, as JSON."""
+
+
+class KeptConversation(Message):
+    """Result of `keep_conversation`."""
+
+    base: tuple[str, ...]
+
+
+class ContinuedInvocation(Message):
+    """What an invocation knows that goes on in a new run of its workflow."""
+
+    base: tuple[str, ...]
+    usage: dict[str, Any]
+    """Pydantic AI's RunUsage so far."""
+    asked: int = 0
+    """Questions that were asked."""
+    created: tuple[str, ...] = ()
+    """Workers that this invocation made."""
+    delegations: dict[str, int] = Field(default_factory=dict)
+    """How often each worker was called."""
+    occurrences: dict[str, int] = Field(default_factory=dict)
+    """How often each Python tool was called with the same arguments, by digest of the call."""
+    spending: Spending = Spending()
+    external: ExternalToolListing | None = None
+    """The tools of toolsets from elsewhere, as they were when the invocation began."""

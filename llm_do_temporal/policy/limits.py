@@ -1,0 +1,156 @@
+"""What a run, or a worker with everything below it, may spend at most.
+
+A limit is a number for one of six dimensions. What is spent is kept as `Amounts`; time is not among them, it is
+measured by a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from llm_do_temporal.policy.values import Value
+
+
+class Dimension(StrEnum):
+    """What can be limited."""
+
+    TURNS = "turns"
+    TOOL_CALLS = "tool_calls"
+    TOKENS = "tokens"
+    COST = "cost"
+    INVOCATIONS = "invocations"
+    TIME = "time"
+
+
+COUNTED = tuple(dimension for dimension in Dimension if dimension is not Dimension.TIME)
+"""Those of which `Amounts` can be spent."""
+MEASURED = (Dimension.TOKENS, Dimension.COST)
+"""What a turn takes is known only when it has ended."""
+RESERVED = (Dimension.TURNS, Dimension.TOOL_CALLS, Dimension.INVOCATIONS)
+"""What is known beforehand."""
+NOTHING = Decimal(0)
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_WORDS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+_DURATION = re.compile(r"(\d+)([smhd])")
+_LONGEST_SECONDS = 10 * 366 * 86400
+
+
+def read_duration(value: Any) -> Any:
+    """Seconds of `90s`, `30m`, `2h`, `3d`; anything but text is left as it is. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    found = _DURATION.fullmatch(value)
+    if found is None:
+        raise ValueError(f"'{value[:40]}' is not a time; write it like 90s, 30m, 2h or 3d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Limits(Value):
+    """`limits:` of a workshop or a worker; None is no limit."""
+
+    turns: Count | None = None
+    tool_calls: Count | None = None
+    tokens: Count | None = None
+    """Input and output together."""
+    cost: Annotated[Decimal, Field(gt=0, allow_inf_nan=False)] | None = None
+    """US dollars."""
+    invocations: Count | None = None
+    """The one that the limit belongs to included."""
+    time: Annotated[int, Field(ge=1, le=_LONGEST_SECONDS), BeforeValidator(read_duration)] | None = None
+    """Seconds from the start, whatever they are spent with."""
+
+    @property
+    def set_ones(self) -> tuple[Dimension, ...]:
+        """The dimensions that have a limit."""
+        return tuple(dimension for dimension in Dimension if getattr(self, dimension) is not None)
+
+    def of(self, dimension: Dimension) -> Decimal | None:
+        """The limit of one dimension."""
+        limit: int | Decimal | None = getattr(self, dimension)
+        return None if limit is None else Decimal(limit)
+
+    def over(self, other: Limits) -> Limits:
+        """These limits, and those of `other` where these say nothing."""
+        return other.model_copy(update={name: getattr(self, name) for name in self.set_ones})
+
+    def with_limit(self, dimension: Dimension, limit: Decimal) -> Limits:
+        """The same with another limit for one dimension."""
+        return self.model_copy(update={dimension: limit if dimension is Dimension.COST else int(limit)})
+
+
+class Amounts(Value):
+    """What was spent, is reserved or is wanted."""
+
+    turns: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    cost: Decimal = NOTHING
+    """US dollars."""
+    invocations: int = 0
+
+    def of(self, dimension: Dimension) -> Decimal:
+        """The amount of one dimension that is counted."""
+        return Decimal(getattr(self, dimension))
+
+    def plus(self, other: Amounts) -> Amounts:
+        """The sum of both."""
+        return Amounts(**{name: getattr(self, name) + getattr(other, name) for name in COUNTED})
+
+    def minus(self, other: Amounts) -> Amounts:
+        """The difference of both."""
+        return Amounts(**{name: getattr(self, name) - getattr(other, name) for name in COUNTED})
+
+    def largest(self, other: Amounts) -> Amounts:
+        """The larger of both, dimension by dimension."""
+        return Amounts(**{name: max(getattr(self, name), getattr(other, name)) for name in COUNTED})
+
+    @property
+    def needs(self) -> tuple[Dimension, ...]:
+        """The dimensions in which something must be left for this to be granted: a turn takes tokens and money too."""
+        counts = tuple(name for name in COUNTED if self.of(name) > 0)
+        return tuple(dict.fromkeys((*counts, *MEASURED))) if self.turns else counts
+
+
+def agreed_limit(dimension: Dimension, given: Mapping[str, Any], asked: Mapping[str, Any]) -> Decimal:
+    """The limit that somebody agreed to, as the decision's arguments have it; else the one that was asked for.
+
+    Raises ValueError where neither is a limit.
+    """
+    for arguments in (given, asked):
+        try:
+            limit = Decimal(str(arguments.get("next")))
+        except ArithmeticError:
+            continue
+        if limit.is_finite() and 0 < limit <= most(dimension):
+            return limit
+    raise ValueError("the question names no limit to go on to")
+
+
+def most(dimension: Dimension) -> int:
+    """The highest limit that somebody can agree to."""
+    return _LONGEST_SECONDS if dimension is Dimension.TIME else 10**15
+
+
+def described(dimension: Dimension, amount: Decimal) -> str:
+    """An amount for people: `200 turns`, `$2.50`, `90 minutes`."""
+    if dimension is Dimension.COST:
+        return f"${amount:.2f}" if amount == round(amount, 2) else f"${amount.normalize():f}"
+    if dimension is Dimension.TIME:
+        seconds = int(amount)
+        unit, word = next(one for one in _WORDS if seconds % one[0] == 0)
+        return _counted(seconds // unit, word)
+    return _counted(int(amount), dimension.replace("_", " ").removesuffix("s"))
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word if number == 1 else word + 's'}"

@@ -1,0 +1,126 @@
+"""Sends a conversation as it grows: each request carries what is new since the one before it.
+
+The workflow side of `activities.conversations`, which puts the whole conversation together again. The agent keeps
+all its messages; only what a request carries is cut. Nothing here asks how often it is replayed: requests are
+numbered, and what was sent is recognised by the identity of its messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_core import to_json
+from temporalio import workflow
+
+from llm_do_temporal.errors import BudgetExceeded
+from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
+from llm_do_temporal.workflows.effects import MAX_VALUE_BYTES
+
+
+def earlier_messages() -> ModelRequest:
+    """What stands in an agent's messages for all that was said before its workflow was continued as new."""
+    return ModelRequest(parts=[UserPromptPart("(what was said before)")])
+
+
+class Conversation:
+    """What of one invocation's conversation was sent, in this run of its workflow."""
+
+    def __init__(self, base: tuple[str, ...], max_tokens: int | None) -> None:
+        self.base = base
+        self._max_tokens = max_tokens
+        self.number = 0
+        """Requests so far."""
+        self._sent: list[ModelMessage] = []
+        self._parameters: ModelRequestParameters | None = None
+        self._instructions: str | None = None
+
+    def unsent(self, messages: list[ModelMessage]) -> list[ModelMessage]:
+        """The messages since the last request."""
+        return messages[len(self._sent) :] if self._sent else messages[1 if self.base else 0 :]
+
+    def next_request(
+        self, messages: list[ModelMessage], parameters: ModelRequestParameters
+    ) -> tuple[list[ModelMessage], ModelRequestParameters, ConversationPart]:
+        """The messages and the parameters the next request carries, and what they are part of."""
+        self.number += 1
+        known, self._sent = self._sent, list(messages)
+        instructions = _instructions(messages)
+        constant = parameters == self._parameters and instructions == self._instructions
+        if constant and _continues(known, messages):
+            part = ConversationPart(number=self.number, after=self.number - 1, max_tokens=self._max_tokens)
+            fresh = [_without_instructions(message) for message in messages[len(known) :]]
+            return fresh, ModelRequestParameters(), part
+        self._parameters, self._instructions = parameters, instructions
+        part = ConversationPart(number=self.number, base=self.base, max_tokens=self._max_tokens)
+        return messages, parameters, part
+
+
+class HasConversation(Protocol):
+    """A workflow that runs the agent."""
+
+    conversation: Conversation
+
+
+class GrowingConversation(AbstractCapability[Any]):
+    """Cuts from each request what an earlier one of the running workflow carried."""
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """See AbstractCapability. Raises BudgetExceeded where what is new is more than one request can carry."""
+        if not workflow.in_workflow():
+            return request_context
+        conversation = cast("HasConversation", workflow.instance()).conversation
+        messages, parameters, part = conversation.next_request(
+            list(request_context.messages), request_context.model_request_parameters
+        )
+        _check_size(messages, parameters)
+        settings = {
+            **(request_context.model_settings or {}),
+            CONVERSATION_SETTING: part.model_dump(exclude_defaults=True),
+        }
+        request_context.messages = messages
+        request_context.model_request_parameters = parameters
+        request_context.model_settings = cast("ModelSettings", settings)
+        return request_context
+
+
+def _continues(known: list[ModelMessage], messages: list[ModelMessage]) -> bool:
+    """Whether the messages are those already sent, then an answer, then more.
+
+    What is new must begin with an answer: two requests side by side would be sent as one.
+    """
+    if not known or len(messages) <= len(known) or not isinstance(messages[len(known)], ModelResponse):
+        return False
+    return all(old is new for old, new in zip(known, messages, strict=False))
+
+
+def _instructions(messages: list[ModelMessage]) -> str | None:
+    last = messages[-1] if messages else None
+    return last.instructions if isinstance(last, ModelRequest) else None
+
+
+def _without_instructions(message: ModelMessage) -> ModelMessage:
+    return replace(message, instructions=None) if isinstance(message, ModelRequest) else message
+
+
+def _check_size(messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
+    """Temporal tries a request that is too large for it for ever."""
+    size = len(ModelMessagesTypeAdapter.dump_json(messages)) + len(to_json(parameters))
+    if size > MAX_VALUE_BYTES:
+        raise BudgetExceeded(
+            f"what is new in the conversation has {size} bytes; at most {MAX_VALUE_BYTES} can be sent at once",
+            next_step="Read files in smaller parts, or delegate parts of the work to other workers.",
+        )
