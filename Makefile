@@ -15,10 +15,12 @@ demo: .venv/.ready  ## Evaluate the sample pitch decks on this machine: no key, 
 	$(BIN)/llm-do-temporal start pitch_orchestrator "evaluate every deck" --workshop workers --approve-all
 	@echo && echo "The evaluations are here:" && ls -1 workers/evaluations/*.md
 
-# A stage without a single test fails: pytest exits 5. The second pass keeps no workflow in memory and replays every task;
+# A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches. The second pass
+# over the integration tests keeps no workflow in memory and replays every task;
 # the tests left out of it run their worker service as a process of its own, which that setting does not reach.
 test: .venv/.ready  ## Run all tests, the quick ones first
 	$(call PYTEST,unit) tests/unit
+	$(BIN)/python -m coverage run -m pytest tests/unit/policy -q && $(BIN)/python -m coverage report
 	$(call PYTEST,integration) tests/integration
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) tests/integration --ignore=tests/integration/test_unknown_outcomes.py
 	$(call PYTEST,replay) tests/replay
@@ -36,7 +38,7 @@ bench: .venv/.bench  ## Measure speed and memory beside the peers; takes 25 minu
 	$(BIN)/python -m benchmarks
 
 clean:  ## Remove everything that these targets made
-	rm -rf .venv .pytest_cache .ruff_cache test-output
+	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Without uv: dependency groups need pip 25.1.

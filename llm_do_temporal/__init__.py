@@ -1,7 +1,7 @@
 """LLM workers as small files, run as durable Temporal workflows with precise human approvals.
 
-`run_worker` and `call_worker` are the way in for Python. They are loaded when they are first used, so that
-importing the package costs nothing.
+`run_worker` and `call_worker` are the way in for Python, `tool_context` and `ToolContext` what a `tools.py` that
+orchestrates needs. They are loaded when they are first used, so that importing the package costs nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,28 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.connecting import Connection
     from llm_do_temporal.client.running import WorkerRunResult, call_worker, run_worker
     from llm_do_temporal.client.runs import LlmDoClient
+    from llm_do_temporal.tools import ToolContext, tool_context
 
 __version__ = "0.1.0"
-__all__ = ["CallerContext", "Connection", "LlmDoClient", "WorkerRunResult", "call_worker", "run_worker"]
+__all__ = [
+    "CallerContext",
+    "Connection",
+    "LlmDoClient",
+    "ToolContext",
+    "WorkerRunResult",
+    "call_worker",
+    "run_worker",
+    "tool_context",
+]
 _HOMES = {
     "CallerContext": "llm_do_temporal.client.callers",
     "Connection": "llm_do_temporal.client.connecting",
     "LlmDoClient": "llm_do_temporal.client.runs",
+    "ToolContext": "llm_do_temporal.tools",
     "WorkerRunResult": "llm_do_temporal.client.running",
     "call_worker": "llm_do_temporal.client.running",
     "run_worker": "llm_do_temporal.client.running",
+    "tool_context": "llm_do_temporal.tools",
 }
 
 

@@ -1,7 +1,7 @@
 """Holds the documentation to the project: links resolve, examples parse, commands exist, forbidden words are absent.
 
-Reads README.md, CHANGELOG.md and everything in docs/. Run by `make check`, by CI and before each commit; prints one
-line a violation and exits 1 when there is any. docs/cli.md must be what the program would write now.
+Reads README.md, CHANGELOG.md, workers/README.md and everything in docs/. Run by `make check`, by CI and before each
+commit; prints one line a violation and exits 1 when there is any. docs/cli.md must be what the program would write now.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def render_commands() -> str:
 
 def find_pages(root: Path) -> list[Path]:
     """The pages of the documentation."""
-    front = [root / "README.md", root / "CHANGELOG.md"]
+    front = [root / "README.md", root / "CHANGELOG.md", root / "workers" / "README.md"]
     return [path for path in front if path.exists()] + sorted((root / "docs").rglob("*.md"))
 
 

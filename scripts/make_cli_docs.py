@@ -99,6 +99,7 @@ happened:
 - `status` is `completed`, `failed`, `cancelled`, `waiting` (exit 3) or `running` (exit 6, or detached); `type` is
   `run.` and the status.
 - `output` is the worker's text, or its structured value. `run` is null where no run was started.
+- `usage` is that of the whole tree; `tool_calls` counts the calls that models asked for, whatever became of them.
 - `cost_usd` is always null for now: tokens are counted and not priced. `unpriced_models` lists the models used.
 - `pending_approvals` has the objects of `approvals --json`.
 - `error` is null or `{"code", "message", "next"}`, where `code` is the name of the error's class, like

@@ -71,7 +71,10 @@ def _pages(data: bytes, name: str) -> list[str]:
         raise
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
         # A parser meets damaged and forged files in more ways than it has exceptions for.
-        raise AttachmentRefusal(f"'{name}' cannot be read as a PDF: {type(error).__name__}") from error
+        raise AttachmentRefusal(
+            f"'{name}' cannot be read as a PDF: {type(error).__name__}",
+            next_step="Mend the file; for a model that takes PDFs, say `accepts: [text, pdf]` under `models:`.",
+        ) from error
     if not pages:
         raise AttachmentRefusal(f"'{name}' is a PDF without pages")
     return pages

@@ -74,6 +74,7 @@ class Whole:
             messages = [*base, *messages[1:]] if part.base else messages
         else:
             self.cut(part.after)
+            self.parameters = request.parameters if part.retooled else self.parameters
         self.messages += [self._instructed(message) for message in messages]
         self.sizes += [_characters(message) for message in messages]
         # A request that asks the provider to go on with its own unfinished answer is sent more than once.
@@ -194,7 +195,8 @@ async def _decoded(payloads: list[Payload], *, number: int) -> Request:
     settings = cast("dict[str, Any]", given.get("model_settings") or {})
     part = ConversationPart.model_validate(settings.get(CONVERSATION_SETTING) or {"number": number})
     messages = ModelMessagesTypeAdapter.validate_python(given["messages"])
-    parameters = _PARAMETERS.validate_python(given["model_request_parameters"]) if part.after is None else None
+    has_tools = part.after is None or part.retooled
+    parameters = _PARAMETERS.validate_python(given["model_request_parameters"]) if has_tools else None
     return Request(part, messages, parameters or ModelRequestParameters())
 
 

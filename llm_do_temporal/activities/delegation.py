@@ -11,6 +11,7 @@ from temporalio import activity
 
 from llm_do_temporal.activities.changes import alone_in, read_old, replace_file
 from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.activities.model_building import check_provider
 from llm_do_temporal.activities.opening import WorkshopFolder
 from llm_do_temporal.definitions import Registry, load_workshop
 from llm_do_temporal.definitions.generated import (
@@ -33,6 +34,7 @@ from llm_do_temporal.messages import (
     SaveWorkerInput,
     WorkerDraft,
 )
+from llm_do_temporal.policy.model_ids import full_name
 from llm_do_temporal.policy.sandbox import Mount, Place
 
 
@@ -47,10 +49,15 @@ class DelegationActivities:
     def draft_worker(self, asked: DraftWorkerInput) -> WorkerDraft:
         """The file of a worker that a model wants; nothing is written.
 
-        Fails with DelegationRefusal for a name that is taken and for what a new worker cannot have.
+        Fails with DelegationRefusal for a name that is taken and for what a new worker cannot have, with ModelRefusal
+        for a model of a provider that does not exist.
         """
         with user_errors():
-            return draft_worker(load_workshop(self._workshop), asked)
+            workshop = load_workshop(self._workshop)
+            draft = draft_worker(workshop, asked)
+            if asked.model is not None:
+                check_provider(full_name(workshop.config.models, asked.model))
+            return draft
 
     @activity.defn(name="save_worker")
     def save_worker(self, asked: SaveWorkerInput) -> SavedWorker:
@@ -70,12 +77,14 @@ class DelegationActivities:
                 # Of two that want one name at the same time, the second finds what the first wrote.
                 with alone_in(target.folder):
                     old = read_old(target.folder, target.name, MAX_DEFINITION_BYTES)
-                    check_draft(parse_worker(asked.text, place, sha256=""), workshop)
+                    parsed = parse_worker(asked.text, place, sha256="")
+                    check_draft(parsed, workshop)
                     if target.name != place.path.name:
                         raise DelegationRefusal(f"worker '{asked.name}' exists already: '{where}' is a link")
                     if old is None:
                         replace_file(target.folder, target.name, data, None)
-            return SavedWorker(source=where)
+            takes = parsed.definition.attachment_policy.max_attachments > 0
+            return SavedWorker(source=where, takes_attachments=takes)
 
     @activity.defn(name="load_template")
     def load_template(self, asked: LoadTemplateInput) -> LoadedTemplate:

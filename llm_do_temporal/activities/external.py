@@ -27,6 +27,7 @@ from temporalio import activity
 from llm_do_temporal.activities.external_sources import construct
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.activities.model_building import NamedModel
+from llm_do_temporal.definitions.external import CAPABILITIES_METHOD
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError
 from llm_do_temporal.messages import (
     CallExternalToolInput,
@@ -88,7 +89,7 @@ class ExternalActivities:
         try:
             async with asyncio.timeout(LISTING_SECONDS), self._opened(toolset, model) as (found, context):
                 tools = await found.get_tools(context)
-                return _listing(toolset, tools, judges_calls=callable(getattr(found, "get_capabilities", None)))
+                return _listing(toolset, tools, judges_calls=callable(getattr(found, CAPABILITIES_METHOD, None)))
         except LlmDoError as error:
             why = str(error)
         except TimeoutError:
@@ -170,7 +171,7 @@ async def _saying(judge: Any, asked: CallExternalToolInput, context: RunContext[
     said: Any = judge(asked.tool, asked.args, context, asked.toolset.options)
     if asyncio.iscoroutine(said):
         said = await said
-    names = list(cast("Any", said)) if isinstance(said, list | tuple | set | frozenset) else None
+    names = list(cast("Any", said or ())) if isinstance(said, list | tuple | set | frozenset | None) else None
     if names is None or not all(isinstance(name, str) and name for name in names):
         raise EffectFailed(
             f"'{asked.toolset.name}' did not say what a call of '{asked.tool}' uses: not a list of names"

@@ -205,7 +205,8 @@ def _check_read_size(place: Place, size: int) -> None:
 
 
 def _decode(data: bytes, place: Place) -> str:
-    if b"\0" not in data:
+    # A small PDF can be nothing but letters, and is no text all the same.
+    if b"\0" not in data and not data.startswith(b"%PDF-"):
         try:
             return data.decode()
         except UnicodeDecodeError:

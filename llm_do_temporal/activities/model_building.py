@@ -63,7 +63,7 @@ def check_provider(model_id: str) -> None:
         infer_provider_class(provider or "")
     except (ValueError, ImportError) as error:
         raise ModelRefusal(
-            f"model '{model_id}' names the unknown provider '{provider}'",
+            f"model '{model_id[:80]}' names the unknown provider '{str(provider)[:80]}'",
             next_step="Known are openai, anthropic, google and the others Pydantic AI lists; "
             "offline:<name> needs no key.",
         ) from error

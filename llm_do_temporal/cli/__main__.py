@@ -46,6 +46,7 @@ def run_command(arguments: Sequence[str]) -> int:
     # The parser takes `-` for an option.
     tokens = [STDIN if argument == "-" else argument for argument in arguments]
     try:
+        _check_text(tokens)
         code: object = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         return code if isinstance(code, int) else 0
     except CycloptsError as error:
@@ -58,6 +59,13 @@ def run_command(arguments: Sequence[str]) -> int:
         return _INTERRUPTED
     except Exception as error:
         return _fail(_unexpected(error))
+
+
+def _check_text(tokens: Sequence[str]) -> None:
+    """Raise UsageError for an argument that is not UTF-8: no message can carry it."""
+    for token in tokens:
+        if any("\ud800" <= character <= "\udfff" for character in token):
+            raise UsageError(f"the argument {token[:80]!a} is not UTF-8 text")
 
 
 def _fail(error: LlmDoError) -> int:

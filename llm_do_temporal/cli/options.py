@@ -5,7 +5,6 @@ Owns their names, help texts and checks. Must not connect to anything.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
+from pydantic_core import from_json
 
 from llm_do_temporal.cli.plain_text import PROGRAM
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
@@ -122,8 +122,9 @@ def read_json(text: str, option: str) -> Any:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(f"the file '{text[1:]}' given with {option} cannot be read: {reason}") from error
     try:
-        return json.loads(source)
-    except (ValueError, RecursionError) as error:
+        # Half a character or NaN, which Python's own reader takes, could not be sent on.
+        return from_json(source, allow_inf_nan=False)
+    except ValueError as error:
         raise UsageError(
             f"the value of {option} is not JSON: {error}",
             next_step=f'Quote it for the shell, like {option} \'{{"key": "value"}}\', or give a file: {option} @FILE.',

@@ -12,6 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.client.histories import read_events
 from llm_do_temporal.client.view import Node, RunView, ViewEvent, decode_json, pending_from_memo
 from llm_do_temporal.messages import PENDING_MEMO
 
@@ -110,7 +111,7 @@ class Follower:
             while True:
                 handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
                 event = None
-                async for event in handle.fetch_history_events(wait_new_event=self._wait):
+                async for event in read_events(handle, wait=self._wait):
                     await self._queue.put(_Read(workflow_id, event))
                 if event is None or event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
                     break

@@ -13,11 +13,19 @@ from pathlib import Path
 from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.definitions.inputs import check_input
 from llm_do_temporal.definitions.registry import Registry
-from llm_do_temporal.definitions.workshop import load_workshop, run_settings
-from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, ModelRefusal, UsageError
+from llm_do_temporal.definitions.workshop import Workshop, load_workshop, run_settings
+from llm_do_temporal.errors import (
+    AttachmentRefusal,
+    DefinitionError,
+    EffectFailed,
+    ModelRefusal,
+    SandboxRefusal,
+    UsageError,
+)
 from llm_do_temporal.messages import PinnedWorker, StartRunInput
 from llm_do_temporal.policy.attachments import Attachment, check_attachment_names, check_attachments
 from llm_do_temporal.policy.models import resolve_model
+from llm_do_temporal.policy.sandbox import narrow, root_tree
 from llm_do_temporal.snapshots import snapshot_host_files
 
 MAX_START_BYTES = 1_900_000
@@ -75,8 +83,19 @@ class Prepared:
 
 
 def prepare(workshop: Path, worker: str) -> Prepared:
-    """Find and load the worker. Raises DefinitionError."""
-    return Prepared(workshop, Registry(load_workshop(workshop)).load(worker))
+    """Find and load the worker. Raises DefinitionError, also where it asks for more files than the workshop has."""
+    found = load_workshop(workshop)
+    loaded = Registry(found).load(worker)
+    _check_files(found, loaded)
+    return Prepared(workshop, loaded)
+
+
+def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:
+    sandbox = workshop.config.sandbox
+    try:
+        narrow(root_tree(sandbox), worker.sandbox, workshop_has_sandbox=sandbox is not None)
+    except SandboxRefusal as refusal:
+        raise DefinitionError(refusal.message, file=worker.source, next_step=refusal.next_step) from refusal
 
 
 def attach_files(prepared: Prepared | None, files: Sequence[Path]) -> tuple[Attachment, ...]:

@@ -72,8 +72,8 @@ async def read_pending(client: Client, run: str, events: AsyncIterator[HistoryEv
             open_[request.invocation, request.key] = PendingApproval(f"a{asked}", run, request, at)
         elif signal.signal_name == WITHDRAW_APPROVALS_SIGNAL:
             withdrawn = await _decode(client, signal.input, WithdrawApprovalsInput)
-            for key in withdrawn.keys if withdrawn else ():
-                open_.pop((withdrawn.invocation if withdrawn else "", key), None)
+            if withdrawn is not None:
+                open_ = {key: one for key, one in open_.items() if not withdrawn.covers(*key)}
         elif told.signal_name == DELIVER_DECISION_SIGNAL:
             delivery = await _decode(client, told.input, DeliverDecisionInput)
             if delivery is not None:

@@ -28,6 +28,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.following import Follower
+from llm_do_temporal.client.histories import read_events
 from llm_do_temporal.client.questions import PendingApproval, read_pending
 from llm_do_temporal.client.view import RunView, pending_from_memo
 from llm_do_temporal.errors import (
@@ -215,7 +216,7 @@ class LlmDoClient:
         description = await handle.describe()
         if description.status is not WorkflowExecutionStatus.RUNNING:
             return []
-        return await read_pending(self.temporal, run, handle.fetch_history_events())
+        return await read_pending(self.temporal, run, read_events(handle, wait=False))
 
 
 @asynccontextmanager

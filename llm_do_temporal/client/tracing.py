@@ -63,7 +63,7 @@ class Tracer:
         self._flows: dict[str, Flow] = {}
         self._callers: dict[str, str] = {}
         """The key of the span that started an invocation, by workflow id."""
-        self._seen: set[tuple[str, str, int]] = set()
+        self._seen: set[tuple[str, str, int, int]] = set()
 
     def take(self, workflow_id: str, event: HistoryEvent) -> list[ReadableSpan]:
         """The spans that this event ends, in an order in which parents come after their children."""
@@ -74,9 +74,13 @@ class Tracer:
             if flow is None:
                 flow = self._flows[workflow_id] = self._begun(workflow_id, event, at)
             flow.execution = execution
-        if flow is None or (workflow_id, flow.execution, event.event_id) in self._seen:
+        if flow is None:
             return []
-        self._seen.add((workflow_id, flow.execution, event.event_id))
+        # A workflow task that was never written down may have been told of with the number of this event.
+        seen = (workflow_id, flow.execution, event.event_id, event.event_type)
+        if seen in self._seen:
+            return []
+        self._seen.add(seen)
         return self._apply(flow, event, at)
 
     def rest(self) -> list[ReadableSpan]:

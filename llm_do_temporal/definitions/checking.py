@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from llm_do_temporal.definitions.checking_models import (
     unknown_model,
     workshop_models,
 )
-from llm_do_temporal.definitions.external import external_toolsets
+from llm_do_temporal.definitions.external import external_toolsets, may_name_capabilities
 from llm_do_temporal.definitions.places import (
     PACKAGE_PREFIX,
     SHIPPED,
@@ -24,6 +24,7 @@ from llm_do_temporal.definitions.places import (
 from llm_do_temporal.definitions.problems import Problem, problem_of
 from llm_do_temporal.definitions.python_tools import load_python_tools
 from llm_do_temporal.definitions.registry import complete, input_of
+from llm_do_temporal.definitions.templates import named_templates
 from llm_do_temporal.definitions.text_files import label_of
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop, model_aliases, parse_workshop
@@ -43,8 +44,10 @@ def check_workshop(folder: Path) -> list[Problem]:
     except WorkshopNotFound as error:
         return [problem_of(error, file=WORKSHOP_FILE)]
     workers = _Workers(workshop.root)
-    problems += [*workshop_models(workshop, document), *_rule_problems(workshop, document, workers.capabilities())]
-    for parsed in workers.in_workshop():
+    templates, missing = named_templates(workers.in_workshop(), workshop.root)
+    everybody = [*workers.in_workshop(), *templates]
+    problems += [*workshop_models(workshop, document), *_rule_problems(workshop, document, everybody), *missing]
+    for parsed in everybody:
         problems += [*parsed.problems, *complete(parsed)[2], *input_of(parsed)[1], *load_python_tools(parsed)[1]]
         problems += [*external_toolsets(parsed, workshop)[1], *setting_problems(parsed)]
         problems += _model_problems(parsed, workshop)
@@ -69,15 +72,6 @@ class _Workers:
         for files in self._files.values():
             yield from (parsed for parsed in files if not parsed.place.shipped)
 
-    def capabilities(self) -> set[str]:
-        """The capabilities that workers give to their own tools."""
-        toolsets = [parsed.definition.toolsets for parsed in self.in_workshop()]
-        tools = [options for one in toolsets for options in one.python_tools.values()]
-        external = [keys for one in toolsets for keys in (*one.classes.values(), *(one.mcp or {}).values())]
-        return {name for options in tools for name in options.capabilities} | {
-            name for keys in external for name in keys.named_capabilities
-        }
-
     def named(self, name: str) -> ParsedWorker | None:
         """The file that is used for a name."""
         plain = name.removeprefix(PACKAGE_PREFIX)
@@ -101,17 +95,22 @@ class _Workers:
             yield Problem(label_of(path, self._root), None, f"never used: {where}", "warning")
 
 
-def _rule_problems(workshop: Workshop, document: Document, own: set[str]) -> Iterator[Problem]:
+def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[ParsedWorker]) -> Iterator[Problem]:
     """Rules for capabilities that nothing has: a typing error there would silently allow what it meant to block."""
-    names = own | set(DEFAULT_RULES)
+    toolsets = [parsed.definition.toolsets for parsed in workers]
+    created = workshop.config.creation_defaults.toolsets
+    names = set(DEFAULT_RULES).union(*(one.named_capabilities for one in (*toolsets, created) if one is not None))
     known = {name.rsplit(".", depth)[0] for name in names for depth in range(name.count(".") + 1)}
-    for name in workshop.config.approvals.rules:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"Did you mean '{close[0]}'?" if close else f"Capabilities are {', '.join(sorted(names))}."
-            line = document.line_of(("approvals", "rules", name))
-            message = f"no tool of ours has the capability '{name}'; this rule does nothing"
-            yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
+    unknown = [name for name in workshop.config.approvals.rules if name not in known]
+    open_ended = bool(unknown) and any(may_name_capabilities(parsed, workshop) for parsed in workers)
+    for name in unknown:
+        close = get_close_matches(name, known, n=1, cutoff=0.85 if open_ended else 0.6)
+        if open_ended and not close:
+            continue
+        hint = f"Did you mean '{close[0]}'?" if close else f"Capabilities are {', '.join(sorted(names))}."
+        line = document.line_of(("approvals", "rules", name))
+        message = f"no tool here is known to have the capability '{name}'; this rule does nothing"
+        yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
 
 
 def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:

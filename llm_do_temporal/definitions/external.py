@@ -23,6 +23,7 @@ from llm_do_temporal.messages import ExternalToolset
 
 MCP_STEP = "Install it where the worker service runs: pip install 'llm-do-temporal[mcp]'."
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+CAPABILITIES_METHOD = "get_capabilities"
 _METHODS = ("get_tools", "call_tool")
 """What every toolset of Pydantic AI has."""
 
@@ -74,6 +75,20 @@ def load_toolset_class(reference: str, *, root: Path) -> type[Any]:
     if not isinstance(found, type) or not all(callable(getattr(found, method, None)) for method in _METHODS):
         raise DefinitionError(f"'{reference}' is not a toolset: a class with {' and '.join(_METHODS)}")
     return found
+
+
+def may_name_capabilities(parsed: ParsedWorker, workshop: Workshop) -> bool:
+    """Whether a toolset of the worker says itself what its calls use; one that cannot be loaded here may."""
+    aliases = workshop.config.toolset_aliases
+    for name, options in parsed.definition.toolsets.classes.items():
+        if options.enabled:
+            try:
+                kind = load_toolset_class(aliases.get(name, name), root=workshop.root)
+            except DefinitionError:
+                return True
+            if hasattr(kind, CAPABILITIES_METHOD):
+                return True
+    return False
 
 
 def has_mcp() -> bool:

@@ -169,6 +169,14 @@ class Toolsets(Strict):
         return options if options.enabled else None
 
     @property
+    def named_capabilities(self) -> set[str]:
+        """The capabilities that are given to any of the tools."""
+        external = (*self.classes.values(), *(self.mcp or {}).values())
+        return {name for options in self.python_tools.values() for name in options.capabilities} | {
+            name for keys in external for name in keys.named_capabilities
+        }
+
+    @property
     def python_tools(self) -> dict[str, PythonToolOptions]:
         """The functions of `tools.py` that are tools of the worker."""
         return {} if self.custom is None else self.custom.functions

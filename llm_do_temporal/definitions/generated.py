@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from llm_do_temporal.definitions.checking_models import is_known_model
 from llm_do_temporal.definitions.places import GENERATED, SHIPPED, WorkerPlace, known_names, places_of
 from llm_do_temporal.definitions.registry import complete
 from llm_do_temporal.definitions.text_files import Unreadable, find_file, label_of
@@ -58,7 +59,7 @@ def check_draft(parsed: ParsedWorker, workshop: Workshop) -> None:
     if wrong:
         raise DelegationRefusal(f"worker '{parsed.place.name}' cannot be made: {wrong[0].message}")
     model = parsed.definition.model
-    if model is not None and ":" not in model and model not in workshop.config.models:
+    if model is not None and not is_known_model(model, workshop):
         aliases = ", ".join(f"'{alias}'" for alias in workshop.config.models) or "none"
         raise DelegationRefusal(
             f"model '{model[:80]}' is neither provider:name nor an alias of the workshop; aliases: {aliases}",

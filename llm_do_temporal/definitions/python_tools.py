@@ -54,6 +54,18 @@ def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[
     return (PythonToolset(tools=tuple(tools), sources=sources) if wanted else None), problems
 
 
+def has_function(name: str, place: WorkerPlace) -> bool:
+    """Whether a `tools.py` of the worker has something of this name, or is so wrong that it has to be reported."""
+    for path in _files(place):
+        try:
+            check_inside(path, place.root)
+            if hasattr(load_python(read_python(path, place.root)), name):
+                return True
+        except (DefinitionError, Unreadable):
+            return True
+    return False
+
+
 def read_source(source: str, *, root: Path) -> PythonFile:
     """The file a pinned tool is from, as it is now. Raises DefinitionError."""
     folder = SHIPPED if source.startswith(PACKAGE_PREFIX) else root

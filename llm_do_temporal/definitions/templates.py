@@ -7,34 +7,57 @@ by a model, and so may be a template that lies in a folder which workers write t
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from string import Template
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+from pydantic import Field, StringConstraints
 
 from llm_do_temporal.definitions.formats import WorkerFile
 from llm_do_temporal.definitions.places import SHIPPED, WorkerPlace
-from llm_do_temporal.definitions.problems import Problem, raise_first
+from llm_do_temporal.definitions.problems import Problem, problem_of, raise_first
+from llm_do_temporal.definitions.python_tools import TOOLS_FILE, has_function
 from llm_do_temporal.definitions.registry import Registry
 from llm_do_temporal.definitions.text_files import Unreadable, decode, read_bytes
 from llm_do_temporal.definitions.validation import validate
 from llm_do_temporal.definitions.worker_file import ParsedWorker, own_problems
 from llm_do_temporal.definitions.yaml_lines import Document, KeyPath, parse_yaml
-from llm_do_temporal.errors import DefinitionError, EffectFailed
-from llm_do_temporal.messages import LoadedTemplate
+from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFailed
+from llm_do_temporal.messages import LoadedTemplate, Strict
 from llm_do_temporal.policy.delegation import MAX_NAME_CHARS, check_name
-from llm_do_temporal.policy.templates import PACKAGE, TEMPLATE_SUFFIXES
+from llm_do_temporal.policy.templates import (
+    PACKAGE,
+    TEMPLATE_SUFFIXES,
+    TemplateRules,
+    matches,
+    normalise_template,
+    template_problems,
+)
 
 SHIPPED_TEMPLATES = "templates"
 INPUT_NAME = "input"
 """`$input` in a template's text is what the call was given as `input`."""
 _SPELLINGS = {"system": "instructions", "schema_object": "output_schema"}
 """Keys that templates may have instead of a worker's."""
-_IGNORED = ("functions", "tools")
+_IGNORED = ("functions",)
 _REFUSED = ("schema_in_ref", "locked", "attachments")
 """Keys of workers that mean nothing for a template."""
+_RULES = ("toolsets", "delegation", "templates")
+_WILDCARD = re.compile(r"[*?\[]")
+_DOLLAR = "Write '$$' for a dollar sign."
+ParameterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class TemplateKeys(Strict):
+    """The keys that templates have and workers do not."""
+
+    prompt: str = ""
+    params: dict[ParameterName, str | int | float | bool] = Field(default_factory=dict)
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,6 +65,8 @@ class _Read:
     parsed: ParsedWorker
     prompt: str
     """The key `prompt`: what the model is told with `$input` in it, or before the input."""
+    defaults: dict[str, str]
+    """The key `params`: values where a call gives none. Those that no text has a place for are told below the input."""
 
 
 def load_template(registry: Registry, root: Path, name: str, params: Mapping[str, str], given: str) -> LoadedTemplate:
@@ -52,14 +77,58 @@ def load_template(registry: Registry, root: Path, name: str, params: Mapping[str
     """
     read = _read(_place(name, root.resolve()), name)
     worker = registry.pinned(read.parsed)
-    wanted = _names(worker.instructions, name) | _names(read.prompt, name)
-    _check_params(name, wanted - {INPUT_NAME}, params)
-    values = {**params, INPUT_NAME: given}
-    prompt = Template(read.prompt).substitute(values)
-    if INPUT_NAME not in wanted and given.strip():
-        prompt = f"{prompt}\n\n{given}" if prompt.strip() else given
+    wanted = {*Template(worker.instructions).get_identifiers(), *Template(read.prompt).get_identifiers()}
+    _check_params(name, wanted, read.defaults, params)
+    values = {**read.defaults, **params, INPUT_NAME: given}
+    parts = [Template(read.prompt).substitute(values), given if INPUT_NAME not in wanted else ""]
+    parts += [f"{key}: {value}" for key, value in values.items() if key not in {*wanted, INPUT_NAME}]
+    prompt = "\n\n".join(part for part in parts if part.strip())
     instructions = Template(worker.instructions).substitute(values)
     return LoadedTemplate(worker=worker.model_copy(update={"instructions": instructions}), prompt=prompt)
+
+
+def named_templates(workers: Iterable[ParsedWorker], root: Path) -> tuple[list[ParsedWorker], list[Problem]]:
+    """The workshop's templates that workers name, by name or glob, and what is wrong with the names.
+
+    A glob that begins with a wildcard names nothing in particular, and is not looked at.
+    """
+    found: dict[str, ParsedWorker] = {}
+    problems: list[Problem] = []
+    for worker in workers:
+        options = worker.definition.toolsets.delegation_options
+        rules = options.template_rules if options is not None else None
+        for path, pattern in () if rules is None or template_problems(rules) else _patterns(rules):
+            for name in _matching(pattern, root.resolve()):
+                try:
+                    plain = normalise_template(name)
+                    place = _place(plain, root.resolve())
+                    if plain not in found and not place.shipped:
+                        found[plain] = _read(place, plain).parsed
+                except (DelegationRefusal, EffectFailed) as missing:
+                    problems.append(worker.problem_at((*_RULES, *path), missing.message))
+                except DefinitionError as error:
+                    problems.append(problem_of(error, file=name))
+    return list(found.values()), problems
+
+
+def _patterns(rules: TemplateRules) -> Iterator[tuple[KeyPath, str]]:
+    if rules.lock is not None:
+        yield ("lock",), rules.lock
+    for number, pattern in enumerate(rules.allow):
+        yield ("allow", number), pattern
+
+
+def _matching(pattern: str, root: Path) -> Iterator[str]:
+    """The names that a pattern stands for: itself, where it has no wildcard, or those of the files that match."""
+    before, *wild = _WILDCARD.split(pattern, maxsplit=1)
+    if not wild:
+        yield pattern
+        return
+    folder = PurePosixPath(before.rpartition("/")[0])
+    for path in sorted((root / folder).rglob("*")) if folder.parts else ():
+        name = path.relative_to(root).as_posix()
+        if name.endswith(TEMPLATE_SUFFIXES) and path.is_file() and matches(name, pattern):
+            yield name
 
 
 def _place(name: str, root: Path) -> WorkerPlace:
@@ -93,26 +162,35 @@ def _read(place: WorkerPlace, name: str) -> _Read:
     if not isinstance(document.value, dict):
         raise_first(problems)
         raise DefinitionError(f"template '{name}' is not a list of keys and values", file=place.label)
-    document, prompt, found = _as_worker(document, place)
+    document, keys, found = _as_worker(document, place)
     definition, invalid = validate(WorkerFile, document, file=place.label)
     told = definition.instructions or ""
     parsed = ParsedWorker(place, hashlib.sha256(content).hexdigest(), definition, document, told, 1, ())
     # A template may be all prompt, and is called by its file's name whatever it calls itself.
-    own = own_problems(replace(parsed, text=told or prompt))
+    own = own_problems(replace(parsed, text=told or keys.prompt))
+    own += [
+        parsed.problem_at((key,), f"template '{name}' has a '$' that begins no name", next_step=_DOLLAR)
+        for key, text in (("instructions", told), ("prompt", keys.prompt))
+        if not Template(text).is_valid()
+    ]
     ordered = sorted((*problems, *found, *invalid, *own), key=lambda problem: problem.line or 0)
-    return _Read(replace(parsed, problems=tuple(ordered)), prompt)
+    return _Read(replace(parsed, problems=tuple(ordered)), keys.prompt, _params_as_text(keys.params))
 
 
-def _as_worker(document: Document, place: WorkerPlace) -> tuple[Document, str, list[Problem]]:
-    """The document with a worker's keys, its prompt, and what is wrong with or ignored of the others."""
+def _as_worker(document: Document, place: WorkerPlace) -> tuple[Document, TemplateKeys, list[Problem]]:
+    """The document with a worker's keys, those of templates alone, and what is wrong with or ignored of them."""
     values = dict(cast("dict[str, Any]", document.value))
     lines: dict[KeyPath, int] = dict(document.lines)
     problems = list(_unwanted(values, document, place))
     for key in (*_IGNORED, *_REFUSED, "name"):
         values.pop(key, None)
-    prompt: Any = values.pop("prompt", None)
-    if prompt is not None and not isinstance(prompt, str):
-        problems.append(Problem(place.label, document.line_of(("prompt",)), "'prompt' should be text"))
+    own = {key: values.pop(key) for key in TemplateKeys.model_fields if key in values}
+    keys, invalid = validate(TemplateKeys, replace(document, value=own), file=place.label)
+    problems += invalid
+    toolsets, lacking = _named_tools(keys.tools, values.get("toolsets"), document, place)
+    problems += lacking
+    if toolsets is not None:
+        values["toolsets"] = toolsets
     for key, ours in _SPELLINGS.items():
         if key not in values:
             continue
@@ -120,30 +198,49 @@ def _as_worker(document: Document, place: WorkerPlace) -> tuple[Document, str, l
             problems.append(Problem(place.label, document.line_of((key,)), f"'{key}' and '{ours}' are both given"))
         values[ours] = values.pop(key)
         lines |= {(ours, *path[1:]): line for path, line in document.lines.items() if path[:1] == (key,)}
-    return replace(document, value=values, lines=lines), prompt if isinstance(prompt, str) else "", problems
+    return replace(document, value=values, lines=lines), keys, problems
+
+
+def _named_tools(
+    tools: Sequence[str], toolsets: Any, document: Document, place: WorkerPlace
+) -> tuple[dict[str, Any] | None, list[Problem]]:
+    """The toolsets with what `tools` names: functions of `tools.py`, and classes of toolsets."""
+    found = cast("dict[str, Any]", toolsets or {})
+    custom: Any = found.get("custom") if isinstance(toolsets, dict | None) else False
+    if not tools or not isinstance(custom, dict | None):
+        return None, []
+    problems: list[Problem] = []
+    found, functions = dict(found), dict(cast("dict[str, Any]", custom or {}))
+    for number, name in enumerate(tools):
+        if "." in name:
+            found.setdefault(name, {})
+        elif has_function(name, place):
+            functions.setdefault(name, {})
+        else:
+            message = f"tool '{name[:80]}' is left out: {TOOLS_FILE} has no such function"
+            step = "Switch on what is no function under `toolsets:`."
+            problems.append(Problem(place.label, document.line_of(("tools", number)), message, "warning", step))
+    return found | ({"custom": functions} if functions else {}), problems
 
 
 def _unwanted(values: Mapping[str, Any], document: Document, place: WorkerPlace) -> Iterator[Problem]:
     for key in _IGNORED:
         if key in values:
-            message = f"'{key}' of a template is ignored; name Python tools under `toolsets:`"
+            message = f"'{key}' of a template is ignored; write functions into {TOOLS_FILE} and name them in `tools:`"
             yield Problem(place.label, document.line_of((key,)), message, "warning")
     for key in _REFUSED:
         if key in values:
             yield Problem(place.label, document.line_of((key,)), f"'{key}' cannot be set in a template")
 
 
-def _names(text: str, template: str) -> set[str]:
-    """The names that a text wants filled in."""
-    if not Template(text).is_valid():
-        raise DefinitionError(
-            f"template '{template}' has a '$' that begins no name", next_step="Write '$$' for a dollar sign."
-        )
-    return set(Template(text).get_identifiers())
+def _params_as_text(params: Mapping[str, Any]) -> dict[str, str]:
+    """The values of parameters as what is filled in: texts as they are, others as JSON."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in params.items()}
 
 
-def _check_params(template: str, wanted: set[str], params: Mapping[str, str]) -> None:
-    unknown, missing = sorted(params.keys() - wanted), sorted(wanted - params.keys())
+def _check_params(template: str, texts: set[str], defaults: Mapping[str, str], params: Mapping[str, str]) -> None:
+    wanted = (texts | defaults.keys()) - {INPUT_NAME}
+    unknown, missing = sorted(params.keys() - wanted), sorted(wanted - defaults.keys() - params.keys())
     if not unknown and not missing:
         return
     parts = [f"it has no parameter {_listed(unknown)}"] if unknown else []

@@ -72,6 +72,12 @@ class WithdrawApprovalsInput(Message):
 
     invocation: str
     keys: tuple[str, ...]
+    closed: bool = False
+    """Whether it waits for no answer at all any more, whatever it asked; `keys` says nothing then."""
+
+    def covers(self, invocation: str, key: str) -> bool:
+        """Whether the question of this key, from this invocation, is among them."""
+        return invocation == self.invocation and (self.closed or key in self.keys)
 
 
 class Verdict(Message):

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Message
+from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.external import ExternalToolListing
 from llm_do_temporal.messages.limits import Spending
 
@@ -25,6 +26,8 @@ class ConversationPart(Message):
     after: int | None = None
     """The request whose conversation, with this request's messages behind it, is the whole one; and whose tools and
     instructions it has. None: the messages are all there is since the base."""
+    retooled: bool = False
+    """Whether the request has tools of its own, because the worker has got more of them since."""
     base: tuple[str, ...] = ()
     """Blobs with the earlier messages, oldest first. The first message of the request only stands for them."""
     max_tokens: int | None = None
@@ -55,7 +58,8 @@ class ContinuedInvocation(Message):
     """Pydantic AI's RunUsage so far."""
     asked: int = 0
     """Questions that were asked."""
-    created: tuple[str, ...] = ()
+    tool_calls: int = 0
+    created: tuple[DelegateTool, ...] = ()
     """Workers that this invocation made."""
     delegations: dict[str, int] = Field(default_factory=dict)
     """How often each worker was called."""

@@ -38,6 +38,7 @@ class SavedWorker(Message):
     """Result of `save_worker`."""
 
     source: str
+    takes_attachments: bool = True
 
 
 class LoadTemplateInput(Message):

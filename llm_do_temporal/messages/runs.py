@@ -39,6 +39,7 @@ class Usage(Message):
 
     requests: int = 0
     tool_calls: int = 0
+    """Calls that models asked for, whatever became of them; giving a structured result is none."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: Decimal | None = None

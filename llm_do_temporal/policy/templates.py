@@ -87,13 +87,14 @@ def choose_template(rules: TemplateRules, asked: str, *, caller: str) -> str:
     if rules.lock is not None:
         return normalise_template(rules.lock)
     name = normalise_template(asked)
-    if not any(_matches(name, pattern) for pattern in rules.allow):
+    if not any(matches(name, pattern) for pattern in rules.allow):
         listed = ", ".join(f"'{pattern}'" for pattern in rules.allow) or "none"
         raise DelegationRefusal(f"worker '{caller}' may not call template '{name}'; allowed: {listed}")
     return name
 
 
-def _matches(name: str, pattern: str) -> bool:
+def matches(name: str, pattern: str) -> bool:
+    """Whether a glob of `allow` stands for the template `name` (normalised)."""
     if name.startswith(PACKAGE) or pattern.startswith(PACKAGE):
         both = name.startswith(PACKAGE) and pattern.startswith(PACKAGE)
         return both and fnmatchcase(name.removeprefix(PACKAGE), pattern.removeprefix(PACKAGE))

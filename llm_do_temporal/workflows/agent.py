@@ -7,13 +7,15 @@ Built once, at import. All that differs between workers (instructions, tools, mo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol, cast
 
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, ResolveModelId
 from pydantic_ai.durable_exec.temporal import TemporalDurability, TemporalRunContext
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import AgentNativeTool
@@ -34,6 +36,8 @@ TURN_TIMEOUT = timedelta(minutes=30)
 TOOL_RETRIES = 3
 """How often a model may correct the arguments of one call."""
 SERVER_SIDE_TOOLS = ("web_search", "web_fetch", "code_execution", "image_generation")
+HIDDEN = "llmdo_hidden"
+"""The key of a tool's metadata that hides it from the model."""
 OUTPUT_RETRIES = 3
 """How often a model may correct its structured output."""
 
@@ -57,6 +61,25 @@ class OutputCheck(AbstractCapability[Any]):
         return cast("ChecksOutput", workflow.instance()).check_output(output)
 
 
+class CountsToolCalls(Protocol):
+    """A workflow that counts what its agent's model asks for."""
+
+    def count_tool_calls(self, response: ModelResponse) -> None:
+        """Add the tool calls of an answer."""
+        ...
+
+
+class ToolCallCount(AbstractCapability[Any]):
+    """Tells the running workflow every answer of its model."""
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """See AbstractCapability."""
+        cast("CountsToolCalls", workflow.instance()).count_tool_calls(response)
+        return response
+
+
 class HasServerSideTools(Protocol):
     """A workflow whose worker may have tools that its model's provider runs."""
 
@@ -78,6 +101,19 @@ def _chosen(kind: str) -> AgentNativeTool[Any]:
         return cast("HasServerSideTools", workflow.instance()).server_side_tool(kind)
 
     return tool
+
+
+class HiddenTools(AbstractCapability[Any]):
+    """Keeps tools marked as hidden out of what a model is shown; they still answer when they are called."""
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """See AbstractCapability."""
+        parameters = request_context.model_request_parameters
+        shown = [tool for tool in parameters.function_tools if not (tool.metadata or {}).get(HIDDEN)]
+        request_context.model_request_parameters = replace(parameters, function_tools=shown)
+        return request_context
 
 
 class GoesOnAsNew(Protocol):
@@ -141,7 +177,9 @@ AGENT: Agent[object, Any] = Agent(
         ResolveModelId(build_model),
         BlobContent(),
         OutputCheck(),
+        ToolCallCount(),
         ServerSideTools(),
+        HiddenTools(),
         GrowingConversation(),
         SpendsTurns(),
         TemporalDurability(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from llm_do_temporal.messages import DraftWorkerInput, SavedWorker, SaveWorkerInput, WorkerDraft
+from llm_do_temporal.messages import DelegateTool, DraftWorkerInput, SavedWorker, SaveWorkerInput, WorkerDraft
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.delegation import check_name
 from llm_do_temporal.workflows.delegating import Delegator
@@ -22,8 +23,10 @@ class WorkerCreate:
         "workshop says otherwise, and can be called at once."
     )
 
-    def __init__(self, delegator: Delegator) -> None:
+    def __init__(self, delegator: Delegator, made: Callable[[DelegateTool], None]) -> None:
+        """`made` is told of every worker once it is there."""
         self._delegator = delegator
+        self._made = made
         optional: dict[str, Any] = {"type": ["string", "null"], "minLength": 1}
         self.schema: dict[str, Any] = {
             "type": "object",
@@ -56,7 +59,10 @@ class WorkerCreate:
             saved = await run_effect(
                 "save_worker", SaveWorkerInput(name=name, text=draft.text), SavedWorker, summary=f"save worker {name}"
             )
-            self._delegator.created.add(name)
+            description = args["description"].strip()
+            tool = DelegateTool(name=name, description=description, takes_attachments=saved.takes_attachments)
+            self._delegator.created[name] = tool
+            self._made(tool)
             return Outcome({"name": name, "file": saved.source})
 
         async def preview() -> str:

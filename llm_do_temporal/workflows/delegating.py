@@ -18,6 +18,7 @@ from llm_do_temporal.errors import EffectFailed, LlmDoError, RunAborted
 from llm_do_temporal.messages import (
     BuildInputInput,
     BuiltInput,
+    DelegateTool,
     InvokeWorkerInput,
     LoadWorkerInput,
     PinnedWorker,
@@ -63,7 +64,7 @@ class Delegator:
     """Carries out the delegations of one invocation."""
 
     caller: InvokeWorkerInput
-    created: set[str] = field(default_factory=set[str])
+    created: dict[str, DelegateTool] = field(default_factory=dict[str, DelegateTool])
     """Workers that this invocation made."""
     calls: Counter[str] = field(default_factory=Counter[str])
     """How often each worker was called."""

@@ -6,6 +6,7 @@ of workers have modules of their own. How a call goes is the business of `delega
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,8 +90,11 @@ class NamedWorker:
         return await self._delegator.prepare(self.name, (self.name,), args, fields if self._typed else args["input"])
 
 
-def delegation_tools(delegator: Delegator) -> list[GatedTool]:
-    """The delegation tools the caller's definition asks for."""
+def delegation_tools(delegator: Delegator, offer: Callable[[GatedTool], None]) -> list[GatedTool]:
+    """The delegation tools the caller's definition asks for.
+
+    `offer` is given one more for each worker that the caller makes and could not call otherwise.
+    """
     toolset = delegator.caller.worker.delegation
     if toolset is None:
         return []
@@ -98,7 +102,10 @@ def delegation_tools(delegator: Delegator) -> list[GatedTool]:
     if toolset.allow_workers is not None:
         tools.append(WorkerCall(delegator, toolset.allow_workers, toolset.create))
     if toolset.create:
-        tools.append(WorkerCreate(delegator))
+        has_generic = toolset.allow_workers is not None
+        tools.append(WorkerCreate(delegator, lambda made: None if has_generic else offer(NamedWorker(delegator, made))))
+        if not has_generic:
+            tools += [NamedWorker(delegator, made) for made in delegator.created.values()]
     if toolset.templates is not None:
         tools.append(TemplateCall(delegator, toolset.templates))
     return tools

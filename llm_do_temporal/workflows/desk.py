@@ -51,7 +51,7 @@ def with_withdrawal(state: DeskState, withdrawal: WithdrawApprovalsInput) -> Des
     """The state without the questions an invocation no longer asks."""
 
     def settled(one: Approval) -> Approval:
-        gone = one.request.invocation == withdrawal.invocation and one.request.key in withdrawal.keys
+        gone = withdrawal.covers(one.request.invocation, one.request.key)
         return one.model_copy(update={"withdrawn": True}) if gone and one.verdict is None else one
 
     return state.model_copy(update={"approvals": tuple(settled(one) for one in state.approvals)})

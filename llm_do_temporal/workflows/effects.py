@@ -15,6 +15,9 @@ import anyio
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import FailureError
+
+from llm_do_temporal.messages import WITHDRAW_APPROVALS_SIGNAL, WithdrawApprovalsInput
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -67,6 +70,14 @@ async def send_signal(workflow_id: str, signal: str, argument: BaseModel) -> Non
     """Signal another workflow and wait until the server has taken it."""
     handle: workflow.ExternalWorkflowHandle[Any] = workflow.get_external_workflow_handle(workflow_id)
     await await_op(asyncio.create_task(_as_coroutine(handle.signal(signal, argument))))
+
+
+async def withdraw(run: str, withdrawal: WithdrawApprovalsInput) -> None:
+    """Take questions back from the run's desk; of a run that has ended, nobody is left to tell."""
+    try:
+        await send_signal(run, WITHDRAW_APPROVALS_SIGNAL, withdrawal)
+    except FailureError:
+        return
 
 
 async def _as_coroutine(operation: Awaitable[T]) -> T:

@@ -22,6 +22,7 @@ from temporalio.exceptions import (
     CancelledError,
     ChildWorkflowError,
     FailureError,
+    TerminatedError,
 )
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
@@ -50,6 +51,8 @@ def explain(error: BaseException) -> LlmDoError:
         return EffectFailed("it did not finish in time and was given up")
     if isinstance(cause, CancelledError):
         return RunFailed("it was cancelled")
+    if isinstance(cause, TerminatedError):
+        return RunFailed("it was terminated")
     return RunFailed(str(cause or error))
 
 

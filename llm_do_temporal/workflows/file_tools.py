@@ -30,7 +30,8 @@ from llm_do_temporal.workflows.effects import run_effect
 from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question
 
 DEFAULT_MAX_CHARS = 20_000
-PATH_TOOLS = frozenset({"read_file", "write_file", "edit_file"})
+_WRITING = frozenset({"write_file", "edit_file"})
+PATH_TOOLS = frozenset({"read_file"}) | _WRITING
 """The tools `judge_path` can judge."""
 LARGEST_MAX_CHARS = 200_000
 """One read must stay well below Temporal's 2 MiB a payload, at up to four bytes a character."""
@@ -44,6 +45,14 @@ def file_tools(tree: Tree) -> list[GatedTool]:
     return [ReadFile(tree), WriteFile(tree), EditFile(tree), ListFiles(tree, roots)]
 
 
+def unusable(tool: str, tree: Tree) -> bool:
+    """Whether every call of this tool would be refused, because nothing in the tree can be written.
+
+    Such a tool is not shown to a model; one that calls it all the same is told why it cannot.
+    """
+    return tool in _WRITING and all(mount.readonly for mount in tree.mounts)
+
+
 def judge_path(tool: str, tree: Tree, args: dict[str, Any]) -> Place:
     """Where a file tool's `path` argument leads, if the tool may be used there. Raises SandboxRefusal.
 
@@ -52,7 +61,7 @@ def judge_path(tool: str, tree: Tree, args: dict[str, Any]) -> Place:
     place = locate(tree, str(args.get("path", ".")))
     if tool in ("read_file", "edit_file"):
         check_readable(place)
-    if tool in ("write_file", "edit_file"):
+    if tool in _WRITING:
         check_writable(place)
     if tool == "write_file":
         check_size(place, _utf8_bytes(args.get("content")))
@@ -177,11 +186,11 @@ class ListFiles:
     name: str = "list_files"
 
     def __post_init__(self) -> None:
-        self.description = f"List the files below a folder that match a glob pattern. You can reach: {self.roots}."
+        self.description = f"List the files below a folder. You can reach: {self.roots}."
         self.schema = _schema(
             {
                 "path": {"type": "string", "default": ".", "description": "Folder to list."},
-                "pattern": {"type": "string", "default": "**/*", "description": "Glob, like *.pdf or **/*.md."},
+                "pattern": {"type": "string", "default": "**/*", "description": "Glob; the default is all files."},
             }
         )
 

@@ -56,13 +56,15 @@ class Conversation:
         """The messages and the parameters the next request carries, and what they are part of."""
         self.number += 1
         known, self._sent = self._sent, list(messages)
-        instructions = _instructions(messages)
-        constant = parameters == self._parameters and instructions == self._instructions
-        if constant and _continues(known, messages):
-            part = ConversationPart(number=self.number, after=self.number - 1, max_tokens=self._max_tokens)
+        known_parameters, self._parameters = self._parameters, parameters
+        known_instructions, self._instructions = self._instructions, _instructions(messages)
+        if self._instructions == known_instructions and _continues(known, messages):
             fresh = [_without_instructions(message) for message in messages[len(known) :]]
-            return fresh, ModelRequestParameters(), part
-        self._parameters, self._instructions = parameters, instructions
+            same = parameters == known_parameters
+            part = ConversationPart(
+                number=self.number, after=self.number - 1, retooled=not same, max_tokens=self._max_tokens
+            )
+            return fresh, ModelRequestParameters() if same else parameters, part
         part = ConversationPart(number=self.number, base=self.base, max_tokens=self._max_tokens)
         return messages, parameters, part
 

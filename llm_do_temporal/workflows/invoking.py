@@ -8,6 +8,7 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError, TerminatedError
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ParentClosePolicy
 
 from llm_do_temporal.errors import BudgetExceeded
@@ -18,12 +19,15 @@ from llm_do_temporal.messages import (
     InvocationMemo,
     InvocationResult,
     InvokeWorkerInput,
+    WithdrawApprovalsInput,
 )
 from llm_do_temporal.policy.ledger import Report
-from llm_do_temporal.workflows.effects import MAX_VALUE_BYTES, await_op, send_signal
+from llm_do_temporal.workflows.effects import MAX_VALUE_BYTES, await_op, send_signal, withdraw
 from llm_do_temporal.workflows.failures import explain
 
 _SUMMARY_CHARS = 200
+_WITHDRAWS = "withdraw-questions-of-closed-child"
+"""Runs that started before this was done replay without it."""
 MAX_ID_CHARS = 900
 """Temporal accepts ids of 1,000 bytes; ours are ASCII but for the run's own."""
 
@@ -51,7 +55,16 @@ async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
             # It had no time to say what it spent.
             lost = Report(invocation=workflow_id, path=invocation.path, ended="lost")
             await send_signal(invocation.run, REPORT_SPENDING_SIGNAL, lost)
+        await _withdraw_questions(invocation.run, workflow_id, error)
         raise explain(error) from error
+
+
+async def _withdraw_questions(run: str, workflow_id: str, error: ChildWorkflowError) -> None:
+    """Tell the desk that a child which had no chance to do so itself needs no answers any more."""
+    cut_off = isinstance(error.cause, TerminatedError | TemporalTimeoutError)
+    # The desk's own child is the last one: the run ends with it, and so does all that is pending.
+    if cut_off and run != workflow.info().workflow_id and workflow.patched(_WITHDRAWS):
+        await withdraw(run, WithdrawApprovalsInput(invocation=workflow_id, keys=(), closed=True))
 
 
 def _check_sendable(invocation: InvokeWorkerInput, workflow_id: str) -> None:

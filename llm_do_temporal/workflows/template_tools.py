@@ -82,7 +82,7 @@ class TemplateCall:
                     "description": "Values for the worker's own parameters.",
                 },
                 "expect_json": {
-                    "type": "boolean",
+                    "type": ["boolean", "null"],
                     "default": False,
                     "description": "Get the result as JSON; only where the worker has a schema.",
                 },

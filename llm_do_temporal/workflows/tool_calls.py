@@ -94,7 +94,6 @@ class Calls:
                 task.exception()  # seen: nobody has to be told that it was never asked for
 
     async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Any:
-        self.usage = self.usage.plus(Usage(tool_calls=1))
         try:
             outcome = await self._office.gate.carry_out(tool, args)
         except (ToolFailed, ModelRetry) as error:

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import TypeAdapter
     from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
-    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
     from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.toolsets import FunctionToolset
@@ -24,7 +23,6 @@ with workflow.unsafe.imports_passed_through():
         DELIVER_DECISION_SIGNAL,
         GRANT_SPENDING_SIGNAL,
         REQUEST_APPROVAL_SIGNAL,
-        WITHDRAW_APPROVALS_SIGNAL,
         WORKER_WORKFLOW,
         ContinuedInvocation,
         DeliverDecisionInput,
@@ -40,13 +38,13 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.ledger import Action
     from llm_do_temporal.policy.model_ids import merged_settings, serving_id
     from llm_do_temporal.schemas import schema_problems
-    from llm_do_temporal.workflows.agent import AGENT, TOOL_RETRIES
+    from llm_do_temporal.workflows.agent import AGENT, HIDDEN, TOOL_RETRIES
     from llm_do_temporal.workflows.conversation import first_message
     from llm_do_temporal.workflows.delegation_tools import Delegator, delegation_tools
-    from llm_do_temporal.workflows.effects import run_effect, send_signal
-    from llm_do_temporal.workflows.external_tools import check_tool_names, external_tools, list_external
+    from llm_do_temporal.workflows.effects import run_effect, send_signal, withdraw
+    from llm_do_temporal.workflows.external_tools import OUTPUT_TOOL, check_tool_names, external_tools, list_external
     from llm_do_temporal.workflows.failures import AGENT_ERRORS, as_failure, explain_agent
-    from llm_do_temporal.workflows.file_tools import file_tools
+    from llm_do_temporal.workflows.file_tools import file_tools, unusable
     from llm_do_temporal.workflows.gate import Gate, GatedTool, Question, for_model
     from llm_do_temporal.workflows.growing import Conversation, earlier_messages
     from llm_do_temporal.workflows.guarding import GoOn, Guard, within
@@ -82,8 +80,12 @@ class LlmDoWorker:
         self._office = Office(self._gate, self)
         self._asked = before.asked
         self._spent = _RUN_USAGE.validate_python(before.usage)
+        self._tool_calls = before.tool_calls
         self._delegator = Delegator(
-            invocation, set(before.created), Counter(before.delegations), self.purse.begin_invocation
+            invocation,
+            {made.name: made for made in before.created},
+            Counter(before.delegations),
+            self.purse.begin_invocation,
         )
         self._functions = Functions(invocation, self._office, Counter(before.occurrences))
         self._external = before.external
@@ -104,7 +106,7 @@ class LlmDoWorker:
             await self._leave()
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            raise as_failure(error, self._usage(self._spent)) from error
+            raise as_failure(error, self._usage()) from error
         return result
 
     async def _run_within_limits(self, invocation: InvokeWorkerInput) -> InvocationResult:
@@ -122,7 +124,7 @@ class LlmDoWorker:
     async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
         worker = invocation.worker
         schema = worker.output_schema
-        tools = await self._tools()
+        toolset = await self._toolset()
         aliases = invocation.settings.models.aliases
         settings = merged_settings(aliases, invocation.model, invocation.settings.model_settings, worker.model_settings)
         try:
@@ -133,7 +135,7 @@ class LlmDoWorker:
                 model=serving_id(aliases, invocation.model),
                 model_settings=cast("ModelSettings", settings) if settings else None,
                 instructions=worker.instructions,
-                toolsets=[FunctionToolset(tools, id="worker")] if tools else None,
+                toolsets=[toolset] if toolset.tools else None,
                 output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
                 usage=self._spent,
                 usage_limits=UsageLimits(request_limit=None),
@@ -141,7 +143,23 @@ class LlmDoWorker:
             )
         except AGENT_ERRORS as error:
             raise explain_agent(error) from error
-        return InvocationResult(output=result.output, usage=self._usage(result.usage))
+        return InvocationResult(output=result.output, usage=self._usage())
+
+    def count_tool_calls(self, response: ModelResponse) -> None:
+        """Add the tool calls of an answer; giving the structured output is none."""
+        self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
+
+    def _usage(self) -> Usage:
+        """What this invocation and those below it have spent so far."""
+        spent = self._spent
+        return Usage(
+            requests=spent.requests,
+            tool_calls=self._tool_calls,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+            cost_usd=self.purse.state.tree_cost,
+            unpriced=self.purse.state.tree_unpriced,
+        )
 
     def check_output(self, output: Any) -> Any:
         """Hold the agent's structured output against the worker's schema. Raises ModelRetry, or DefinitionError."""
@@ -174,8 +192,9 @@ class LlmDoWorker:
         continued = ContinuedInvocation(
             base=kept.base,
             usage=_RUN_USAGE.dump_python(usage, mode="json"),
+            tool_calls=self._tool_calls,
             asked=self._asked,
-            created=tuple(sorted(self._delegator.created)),
+            created=tuple(self._delegator.created.values()),
             delegations=self._delegator.calls,
             occurrences=self._functions.occurrences,
             spending=self.purse.state,
@@ -183,31 +202,37 @@ class LlmDoWorker:
         )
         workflow.continue_as_new(self._invocation.model_copy(update={"continued": continued}))
 
-    async def _tools(self) -> list[Tool[object]]:
+    async def _toolset(self) -> FunctionToolset[object]:
         invocation = self._invocation
+        offered = FunctionToolset[object](id="worker")
+        office = self._office
+
+        def offer(tool: GatedTool) -> None:
+            # Also while the agent runs: the model sees the tool from its next turn on.
+            if tool.name not in office.tools:
+                office.tools[tool.name] = tool
+                offered.add_tool(self._offered(tool))
+
         tools: list[GatedTool] = file_tools(invocation.tree) if invocation.worker.filesystem else []
         tools += shell_tools(invocation, self)
-        tools += delegation_tools(self._delegator)
+        tools += delegation_tools(self._delegator, offer)
         tools += python_tools(self._functions)
         if self._external is None:
             self._external = await list_external(invocation)
         tools += external_tools(invocation, self._external, self)
         check_tool_names(tools)
-        self._office.tools.update({tool.name: tool for tool in tools})
-        return [self._offered(tool) for tool in tools]
+        for tool in tools:
+            offer(tool)
+        return offered
 
     def _offered(self, tool: GatedTool) -> Tool[object]:
         async def call(context: RunContext[object], /, **args: Any) -> Any:
             outcome = await self._gate.call(tool, args)
             spent = outcome.usage
             self.purse.add_below(spent)
+            self._tool_calls += spent.tool_calls
             context.usage.incr(
-                RunUsage(
-                    requests=spent.requests,
-                    tool_calls=spent.tool_calls,
-                    input_tokens=spent.input_tokens,
-                    output_tokens=spent.output_tokens,
-                )
+                RunUsage(requests=spent.requests, input_tokens=spent.input_tokens, output_tokens=spent.output_tokens)
             )
             if outcome.failure is not None:
                 raise ToolFailed(for_model(outcome.failure))
@@ -215,7 +240,7 @@ class LlmDoWorker:
 
         offered: Tool[object] = Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
         offered.function_schema.validator = _OBJECT
-        offered.metadata = {"temporal": False}
+        offered.metadata = {"temporal": False, HIDDEN: unusable(tool.name, self._invocation.tree)}
         offered.max_retries = TOOL_RETRIES
         return offered
 
@@ -302,18 +327,4 @@ class LlmDoWorker:
         if keys:
             withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(keys))
             self._waiting = [key for key in self._waiting if key not in withdrawn.keys]
-            try:
-                await send_signal(self._invocation.run, WITHDRAW_APPROVALS_SIGNAL, withdrawn)
-            except FailureError:
-                # The run has ended before this invocation: nobody is left to tell.
-                return
-
-    def _usage(self, spent: RunUsage) -> Usage:
-        return Usage(
-            requests=spent.requests,
-            tool_calls=spent.tool_calls,
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
-            cost_usd=self.purse.state.tree_cost,
-            unpriced=self.purse.state.tree_unpriced,
-        )
+            await withdraw(self._invocation.run, withdrawn)

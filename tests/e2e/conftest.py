@@ -10,7 +10,8 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from llm_do_temporal.client.embedded import HostInfo, running_host
+from llm_do_temporal.client.embedded import HostInfo, accepts, any_free_port, running_host
 from tests.support.provider import FakeProvider
 
 SHIPPED = Path(__file__).parents[2] / "workers"
@@ -154,14 +155,15 @@ def _alive(pid: int) -> bool:
         return False
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    """A copy of the workshop that ships, and an environment that names no server and no key."""
-    workshop = tmp_path / "workers"
-    shutil.copytree(SHIPPED, workshop, ignore=shutil.ignore_patterns(".llm-do", "evaluations", "__pycache__"))
+@contextmanager
+def desk_in(folder: Path) -> Generator[Desk]:
+    """A desk in `folder`: a copy of the workshop that ships, and an environment that names no server and no key."""
+    workshop = folder / "workers"
+    left_behind = (".llm-do", "evaluations", "__pycache__", "notes.md", "generated")
+    shutil.copytree(SHIPPED, workshop, ignore=shutil.ignore_patterns(*left_behind))
     hidden = ("TEMPORAL_", "LLM_DO_", "OPENAI_", "ANTHROPIC_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
-    environment |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    environment |= {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
     desk = Desk(workshop, environment)
     try:
         yield desk
@@ -169,6 +171,29 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         desk.close()
 
 
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A desk of one's own."""
+    with desk_in(tmp_path) as desk:
+        yield desk
+
+
 def use_provider(desk: Desk, provider: FakeProvider) -> None:
     """Let commands of this desk find the provider where OpenAI would be."""
     desk.environment |= {"OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-test"}
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """A Temporal server that nobody of ours started."""
+    port = str(any_free_port())
+    server = subprocess.Popen(
+        [str(_SCRIPTS / "temporal"), "server", "start-dev", "--headless", "--port", port, "--log-level", "never"],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        eventually(lambda: accepts(f"127.0.0.1:{port}"), "the server listens")
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()

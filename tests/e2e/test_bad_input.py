@@ -61,6 +61,15 @@ def told(done: subprocess.CompletedProcess[str], *parts: str) -> None:
         ({"w.worker": "---\nname: w\n---\n{{ file('RUBRIC.md') }}\n"}, "w", ("w.worker:4:", "'RUBRIC.md'")),
         # a workshop file with a key we do not know
         ({"workshop.yaml": "name: bad\nsandbocks: {}\n"}, "fine", ("workshop.yaml:2:", "unknown key 'sandbocks'")),
+        # more files than the workshop gives
+        (
+            {
+                "workshop.yaml": "sandbox: {root: ., readonly: true}\n",
+                "w.worker": "sandbox: {readonly: false}\n---\nhi\n",
+            },
+            "w",
+            ("w.worker: '/' is read-only",),
+        ),
         # a name that leads out of the workshop
         ({}, "../fine", ("'../fine'",)),
     ],

@@ -38,7 +38,7 @@ class Held:
 
 def identity(request: dict[str, Any]) -> str:
     """What a request asks, so that asking again can be seen."""
-    return json.dumps([request["messages"], sorted(tool["function"]["name"] for tool in request["tools"])])
+    return json.dumps([request["messages"], sorted(tool["function"]["name"] for tool in request.get("tools", []))])
 
 
 def _asked(provider: FakeProvider) -> Counter[str]:

@@ -4,36 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sysconfig
-from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
-import pytest
 
-from llm_do_temporal.client.embedded import accepts, any_free_port, running_host
+from llm_do_temporal.client.embedded import running_host
 from tests.e2e.conftest import Desk, eventually, use_provider
 from tests.e2e.test_crashes import Held, identity
 from tests.support.provider import FakeProvider
-
-TEMPORAL = Path(sysconfig.get_path("scripts")) / "temporal"
-
-
-@pytest.fixture
-def address() -> Iterator[str]:
-    """A Temporal server that nobody of ours started."""
-    port = str(any_free_port())
-    server = subprocess.Popen(
-        [str(TEMPORAL), "server", "start-dev", "--headless", "--port", port, "--log-level", "never"],
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        eventually(lambda: accepts(f"127.0.0.1:{port}"), "the server listens")
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.wait()
 
 
 def test_a_service_and_commands_find_the_server_by_its_variable(desk: Desk, address: str) -> None:

@@ -126,38 +126,38 @@ async def test_internal_signals_with_nonsense_do_not_stop_anybody(place: Place) 
     assert (await place.client.result(run)).output == "Done."
 
 
-async def test_a_decision_for_an_invocation_that_has_ended_is_refused_or_noted(place: Place) -> None:
+@pytest.mark.parametrize(("ending", "said"), [("cancel", "cancelled"), ("terminate", "terminated")])
+async def test_the_questions_of_an_invocation_that_has_ended_are_withdrawn(
+    place: Place, ending: str, said: str
+) -> None:
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
     place.worker("child", scripted(writes("/child.txt"), "Never."), toolsets=FILES)
     main = scripted([call("child", input="go"), writes("/main.txt")], "Done.")
     place.worker("main", main, toolsets={**FILES, **calls("child")})
     run = await place.start("main")
     waiting = {one.request.worker: one.id for one in await place.pending(run, 2)}
-    await place.client.temporal.get_workflow_handle(f"{run}/main/child-1").cancel()
+    child = place.client.temporal.get_workflow_handle(f"{run}/main/child-1")
+    await (child.cancel() if ending == "cancel" else child.terminate())
     await place.pending_is(run, waiting["main"])
     with pytest.raises(DecisionRefused, match="is no longer needed: its worker has stopped"):
         await place.decide(run, id=waiting["child"])
     await place.signal(run, {"id": waiting["child"], "decision": "approve"})
     await place.decide(run, id=waiting["main"])
     await place.client.result(run)
-    assert told(main, "child") == ["worker 'child' failed: it was cancelled"]
+    assert told(main, "child") == [f"worker 'child' failed: it was {said}"]
     assert not (place.folder / "child.txt").exists()
 
 
-async def test_a_decision_for_an_invocation_that_was_terminated_is_noted(place: Place) -> None:
-    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
-    place.worker("child", scripted(writes("/child.txt"), "Never."), toolsets=FILES)
-    main = scripted([call("child", input="go"), writes("/main.txt")], "Done.")
-    place.worker("main", main, toolsets={**FILES, **calls("child")})
-    run = await place.start("main")
-    waiting = {one.request.worker: one.id for one in await place.pending(run, 2)}
-    await place.client.temporal.get_workflow_handle(f"{run}/main/child-1").terminate()
-    await place.decide(run, id=waiting["child"])
-    await place.decide(run, id=waiting["main"])
+async def test_a_decision_that_reaches_nobody_is_noted(place: Place) -> None:
+    run, _ = await parked(place, writes("/main.txt"), "Done.")
+    (asked,) = await place.pending(run)
+    lost = asked.request.model_copy(update={"invocation": f"{run}/main/gone-1"})
+    await place.client.temporal.get_workflow_handle(run).signal(REQUEST_APPROVAL_SIGNAL, lost)
+    await place.pending_is(run, "a1", "a2")
+    await place.decide(run, id="a2")
+    await place.decide(run, id="a1")
     await place.client.result(run)
-    assert f"the worker that asked '{waiting['child']}' has ended" in {
-        note.reason for note in (await place.client.desk(run)).ignored
-    }
+    assert {note.reason for note in (await place.client.desk(run)).ignored} == {"the worker that asked 'a2' has ended"}
 
 
 async def test_cancelling_a_run_that_waits_ends_it_and_leaves_nothing_pending(place: Place) -> None:

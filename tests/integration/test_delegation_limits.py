@@ -127,11 +127,20 @@ async def test_the_usage_of_a_run_is_the_sum_of_all_its_turns_failed_children_in
     spent = Usage()
     for node in view.ordered:
         spent = spent.plus(node.usage)
-    assert (usage.requests, usage.input_tokens, usage.output_tokens) == (
-        spent.requests,
-        spent.input_tokens,
-        spent.output_tokens,
-    )
+    assert usage == spent
+
+
+async def test_result_and_tree_count_the_calls_that_models_asked_for(place: Place) -> None:
+    schema = {"type": "object", "properties": {"points": {"type": "integer"}}}
+    bad = [call("read_file", path="/none.txt"), call("read_file"), call("nobody", x=1), call("write_file", path="/a")]
+    main = scripted(bad, call("sage", input="go"), "Done.")
+    place.worker("sage", scripted({"points": "many"}, {"points": 1}), output_schema=schema)
+    place.worker("main", main, toolsets={"filesystem": {}, **calls("sage")})
+    run = await place.start("main", mode=ALL)
+    usage = (await place.client.result(run)).usage
+    # Four that fail in four ways and one that is answered. A structured result, given twice, is none.
+    assert (usage.requests, usage.tool_calls) == (5, 5)
+    assert usage == (await place.client.view(run)).usage
 
 
 async def test_a_file_edited_after_the_start_does_not_change_the_run(place: Place) -> None:

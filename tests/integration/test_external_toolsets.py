@@ -44,8 +44,19 @@ class Notes(FunctionToolset):
 
 
 class Judging(Notes):
+    def __init__(self, index="none"):
+        super().__init__(index)
+        self.counted = 0
+        self.add_function(self.count)
+
+    def count(self) -> int:
+        """Count the calls."""
+        self.counted += 1
+        return self.counted
+
     def get_capabilities(self, name, tool_args, ctx, config):
-        return ["net.read"] if tool_args.get("words") == "small" else ["net.write"]
+        said = {"small": ["net.read"], "large": {"net.write"}, "run": ["proc.exec"], "any": ["proc.exec.unlisted"]}
+        return [config["index"]] if name == "count" else said.get(tool_args["words"])
 '''
 
 
@@ -110,14 +121,40 @@ async def test_single_tools_can_be_blocked_or_approved_and_the_toolset_may_ask_i
 
 
 async def test_a_toolset_that_judges_its_calls_is_ruled_by_what_it_says(place: Place, package: str) -> None:
-    place.workshop(approvals={"rules": {"net.read": "pre_approved", "net.write": "blocked"}})
-    main = scripted([call("search", words="small"), call("search", words="large")], "Done.")
-    place.worker("main", main, toolsets={f"{package}.Judging": {}})
-    await place.run("main")
-    assert sorted(told(main, "search")) == [
-        "'search' is blocked: the workshop does not allow net.write",
-        '{"index":"none","words":"small"}',
+    place.workshop(approvals={"rules": {"net.read": "pre_approved", "net.write": "blocked", "tool.call": "blocked"}})
+    searches = [call("search", words=words) for words in ("small", "large", "run", "any", "nothing")]
+    main = scripted(searches, [call("count"), call("count")], "Done.")
+    place.worker("main", main, toolsets={f"{package}.Judging": {"index": "net.read"}})
+    await place.run("main", mode="strict")
+    blocked = "'search' is blocked: the workshop does not allow"
+    assert told(main, "search") == [
+        '{"index":"net.read","words":"small"}',
+        f"{blocked} net.write",
+        "Strict mode: search requires approval",
+        # blocked unless the workshop says otherwise
+        f"{blocked} proc.exec.unlisted",
+        # it says nothing of this one
+        f"{blocked} tool.call",
     ]
+    # What it does with its configuration; and it is another toolset for each call.
+    assert told(main, "count") == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "rules"), [("run", {"proc.exec": "needs_approval"}), ("any", {"proc.exec.unlisted": "needs_approval"})]
+)
+async def test_a_capability_of_the_shell_asks_for_any_toolset_that_names_it(
+    place: Place, package: str, words: str, rules: dict[str, str]
+) -> None:
+    place.workshop(approvals={"rules": rules})
+    main = scripted(call("search", words=words), "Done.")
+    place.worker("main", main, toolsets={f"{package}.Judging": {}})
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert [use.name for use in asked.request.capabilities] == list(rules)
+    await place.decide(run)
+    await place.client.result(run)
+    assert f'"words":"{words}"' in told(main, "search")[0]
 
 
 async def test_what_a_toolset_says_reaches_the_model_and_what_breaks_in_it_does_not(place: Place, package: str) -> None:

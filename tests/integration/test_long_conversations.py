@@ -231,3 +231,18 @@ async def test_a_model_is_told_how_a_long_conversation_began_and_its_newest_turn
     assert "turns of this conversation are left out" in last.prompt
     assert 4 <= len(last.results("read_file")) <= 8
     assert {message.kind for message in last.messages[1::2]} == {"response"}
+
+
+async def test_a_tool_that_was_made_on_the_way_is_offered_from_then_on(hasty: Place) -> None:
+    """After it was made, when the conversation is read from the history, and after it went on as new."""
+    hasty.write("long.txt", "x" * 5000)
+    helper = hasty.script("helper", scripted("Helped."))
+    make = call("worker_create", name="helper", instructions="Help.", description="Helps.", model=helper)
+    reads = [call("read_file", path="/long.txt", offset=turn, max_chars=100) for turn in range(9)]
+    ask = call("helper", input="go")
+    model = scripted(make, ask, *reads, ask, "Done.")
+    hasty.worker("main", model, toolsets={"filesystem": {}, "delegation": {"worker_create": {}}})
+    assert (await hasty.run("main", mode="approve_all")).output == "Done."
+    assert any(one.events[-1].event_type == CONTINUED for one in await hasty.histories())
+    assert ["helper" in request.tools for request in model.requests] == [False] + [True] * 12
+    assert [one.text for one in model.requests[-1].results("helper")] == ["Helped.", "Helped."]

@@ -27,6 +27,21 @@ async def test_every_deck_is_evaluated_and_the_evaluations_differ(place: Place) 
     assert result.usage.requests >= 3 + 2 * len(decks) - len(decks)
 
 
+async def test_python_coordinates_and_every_write_still_asks(place: Place) -> None:
+    decks = install(place)
+    run = await place.start("pitch_orchestrator_coded", "evaluate every deck")
+    rejected, *others = await place.pending(run, len(decks))
+    assert {one.request.tool for one in (rejected, *others)} == {"write_file"}
+    await place.decide(run, "reject", id=rejected.id, note="not this quarter", by="ada")
+    for one in others:
+        await place.decide(run, id=one.id)
+    result = await place.client.result(run)
+    written = {f"/evaluations/{path.name}" for path in (place.folder / "evaluations").glob("*.md")}
+    assert written == {one.request.args["path"] for one in others}
+    assert all(path in str(result.output) for path in written)
+    assert str(result.output).count("Rejected by ada: not this quarter") == 1
+
+
 async def test_writes_ask_and_the_answers_reach_the_model_and_the_files(place: Place) -> None:
     decks = install(place)
     run = await place.start("pitch_orchestrator", "evaluate every deck")

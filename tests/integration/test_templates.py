@@ -8,6 +8,7 @@ import pytest
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
+from tests.integration.test_delegation_limits import last_result
 
 ALL = "approve_all"
 OF_THE_REFERENCE = {
@@ -52,6 +53,17 @@ async def test_the_configuration_of_the_reference_evaluates_a_deck(place: Place)
     may_call(place, main, **OF_THE_REFERENCE)
     run = await place.start("main", mode=ALL)
     await place.client.result(run)
+    tool = main.requests[0].tools["llm_worker_call"]
+    assert (tool.description or "").startswith("Call a named LLM worker with its own context and optional file attach")
+    assert list(tool.parameters_json_schema["properties"]) == [
+        "worker_name",
+        "input",
+        "attachments",
+        "extra_context",
+        "params",
+        "expect_json",
+    ]
+    assert tool.parameters_json_schema["required"] == ["worker_name", "input"]
     (result,) = main.requests[-1].results("llm_worker_call")
     assert result.data == {"points": 4, "why": "clear"}
     request = judge.requests[0]
@@ -103,6 +115,64 @@ async def test_nobody_is_asked_about_a_call_that_cannot_be_made(place: Place, mo
     may_call(place, main, allow=["**"], allowed_suffixes=[".txt"], max_attachments=1, max_bytes=10)
     assert (await place.run("main")).output == "Alone then."
     assert words in told(main)[0]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"attachments": None, "extra_context": None, "params": None, "expect_json": None},
+        {"attachments": [], "extra_context": [], "params": {}, "expect_json": False},
+        # as many files, and as many bytes, as there may be, however the path and its suffix are written
+        {"attachments": ["./full.PDF"]},
+        {"attachments": [{"path": "full.PDF"}]},
+    ],
+)
+async def test_what_is_left_out_and_what_is_exactly_enough_is_fine(place: Place, more: dict[str, Any]) -> None:
+    template(place, scripted("Fine."))
+    place.write("full.PDF", "x" * 10)
+    main = scripted(calls(**more), "Done.")
+    may_call(place, main, allow=["./templates/*.yaml"], allowed_suffixes=[".pdf"], max_attachments=1, max_bytes=10)
+    await place.run("main", mode=ALL)
+    assert told(main) == ["Fine."]
+
+
+async def test_a_template_may_call_itself_down_to_the_limit(place: Place) -> None:
+    place.workshop(max_depth=2, approvals={"rules": {"worker.call": "pre_approved"}})
+    itself = "toolsets: {delegation: {templates: {lock: templates/one.yaml}}}"
+    template(place, scripted(calls(), last_result), f"system: Judge.\n{itself}")
+    may_call(place, scripted(calls(), last_result))
+    run = await place.start("main")
+    assert "'templates/one.yaml' would run at depth 3, the limit is 2" in str((await place.client.result(run)).output)
+    paths = [node.path for node in (await place.client.view(run)).ordered]
+    assert paths == ["main", "main/one-1", "main/one-1/one-1"]
+
+
+async def test_the_call_of_the_reference_works_from_a_function_and_its_tools_from_a_template(place: Place) -> None:
+    body = "@tool_context\nasync def evaluate(ctx: ToolContext) -> dict:\n    return await ctx.call_tool("
+    given = {
+        "worker_name": "templates/evaluate-one.yaml",
+        "input": "Evaluate this document",
+        "attachments": [{"path": "file.pdf"}],
+        "extra_context": [{"path": "PROCEDURE.md"}],
+        "params": {"detail_level": "high"},
+        "expect_json": True,
+    }
+    source = f"def slugify(text: str) -> str:\n    return 'a-slug'\n{body}'llm_worker_call', {given!r})\n"
+    place.write("tools.py", f"from llm_do_temporal.tools import ToolContext, tool_context\n{source}")
+    judge = scripted(call("slugify", text="A slug"), {"points": 4})
+    template(place, judge, f"system: Detail is $detail_level.\ntools: [slugify]\n{SCORED}", "evaluate-one")
+    place.write("file.pdf", "A deck.")
+    place.write("PROCEDURE.md", "Score it.")
+    main = scripted(call("evaluate"), "Done.")
+    toolsets: dict[str, Any] = {
+        "custom": {"evaluate": {}},
+        "delegation": {"templates": {"allow": ["./templates/**/*.yaml"]}},
+    }
+    place.worker("main", main, toolsets=toolsets)
+    await place.run("main", mode=ALL)
+    assert main.requests[-1].results("evaluate")[0].data == {"points": 4}
+    assert judge.requests[-1].instructions == "Detail is high."
+    assert judge.requests[-1].results("slugify")[0].text == "a-slug"
 
 
 async def test_params_of_a_model_are_text_and_nothing_else(place: Place) -> None:

@@ -67,7 +67,7 @@ task: str, ctx: ToolContext) -> dict[str, str]:
     assert (place.folder / "out.txt").read_text() == "I am one.\nI am two.\n"
     assert "Wrote /out.txt" in told(model, "orchestrate")[0]
     assert one.requests[0].prompt == two.requests[0].prompt == "meet"
-    assert (result.usage.requests, result.usage.tool_calls) == (4, 4)
+    assert (result.usage.requests, result.usage.tool_calls) == (4, 1)
     assert model.requests[0].tools["orchestrate"].parameters_json_schema["required"] == ["task"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
@@ -123,6 +124,32 @@ async def test_a_start_whose_input_does_not_fit_fails_at_once(place: Place, give
     judge(place, scripted())
     with pytest.raises(UsageError, match=words):
         await place.run("judge", input=given)
+
+
+async def test_a_worker_may_hand_parts_of_its_input_to_itself(place: Place) -> None:
+    place.workshop(max_depth=3, approvals={"rules": {"worker.call": "pre_approved"}})
+    fields = "class Given(WorkerArgs):\n    task: str\n    levels: int = 2\n\n"
+    place.write("workers/schemas.py", HEAD + fields + "    def input_parts(self):\n        return repr(self)\n")
+    play = scripted(decompose, lambda messages: " ".join(answers(messages)))
+    place.worker(
+        "task_decomposer", play, schema_in_ref="schemas.py:Given", toolsets={"delegation": {"task_decomposer": {}}}
+    )
+    run = await place.start("task_decomposer", "", input={"task": "x"})
+    assert (await place.client.result(run)).output == "Done: xaa Done: xab Done: xba Done: xbb"
+    assert [node.depth for node in (await place.client.view(run)).ordered] == [0, 1, 2, 2, 1, 2, 2]
+
+
+def decompose(messages: list[ModelMessage]) -> Any:
+    """Split a task in two, or do it where it may not be split any more."""
+    (told,) = [str(part.content) for part in messages[0].parts if isinstance(part, UserPromptPart)]
+    task, levels = told.removeprefix("Given(task='").removesuffix(")").split("', levels=")
+    if levels == "0":
+        return f"Done: {task}"
+    return [call("task_decomposer", task=task + half, levels=int(levels) - 1) for half in "ab"]
+
+
+def answers(messages: list[ModelMessage]) -> list[str]:
+    return [part.model_response_str() for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
 
 
 async def test_a_field_called_attachments_is_a_mistake_of_the_author(place: Place) -> None:

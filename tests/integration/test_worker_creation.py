@@ -33,6 +33,42 @@ async def test_a_worker_is_made_and_called_in_the_same_run(place: Place) -> None
     assert (place.folder / "workers/generated/helper.worker").is_file()
 
 
+@pytest.mark.parametrize(
+    ("policy", "parameters"), [({}, ["input", "attachments"]), ({"max_attachments": 0}, ["input"])]
+)
+async def test_without_the_generic_tool_a_worker_that_was_made_is_a_tool_of_its_own(
+    place: Place, policy: dict[str, Any], parameters: list[str]
+) -> None:
+    place.workshop(creation_defaults={"attachment_policy": policy})
+    helper = place.script("helper", scripted("Helped."))
+    main = scripted([creates(model=helper), creates(model=helper)], call("helper", input="Help me."), "All done.")
+    place.worker("main", main, toolsets={"delegation": {"worker_create": {}}})
+    assert (await place.run("main", mode=ALL)).output == "All done."
+    assert told(main, "helper") == ["Helped."]
+    assert [set(seen.tools) for seen in main.requests] == [{"worker_create"}, *[{"worker_create", "helper"}] * 2]
+    assert list(main.requests[1].tools["helper"].parameters_json_schema["properties"]) == parameters
+
+
+async def test_a_worker_that_was_made_reads_freely_and_asks_before_it_writes(place: Place) -> None:
+    place.workshop(
+        creation_defaults={"toolsets": {"filesystem": {}}}, approvals={"rules": {"worker.call": "pre_approved"}}
+    )
+    place.write("a.txt", "hello")
+    made = scripted([call("read_file", path="/a.txt"), call("write_file", path="/b.txt", content="x")], "Helped.")
+    main = scripted(
+        creates(model=place.script("helper", made)), call("worker_call", worker_name="helper", input_data="")
+    )
+    place.worker("main", main, toolsets=CREATES)
+    run = await place.start("main")
+    await place.pending(run)
+    await place.decide(run)
+    await place.pending_is(run, "a2")
+    (asked,) = await place.pending(run)
+    assert (asked.request.worker, asked.request.tool) == ("helper", "write_file")
+    await place.completed(run, "read /a.txt")
+    await place.client.cancel(run)
+
+
 async def test_who_did_not_make_it_may_call_it_only_where_it_is_allowed(place: Place) -> None:
     helper = place.script("helper", scripted("Helped."))
     makes = scripted(creates(model=helper), "Made.")

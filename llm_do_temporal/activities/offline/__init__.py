@@ -9,12 +9,16 @@ nothing between requests, so a run goes on with them after any crash. Model serv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pydantic_ai.messages import ModelResponsePart
 from pydantic_ai.models import Model
 
-from llm_do_temporal.activities.offline.evaluator import evaluate, wants_evaluation
+from llm_do_temporal.activities.offline.acting import perform
+from llm_do_temporal.activities.offline.by_hand import call_by_hand
+from llm_do_temporal.activities.offline.evaluator import evaluate
+from llm_do_temporal.activities.offline.examples import Play, play_examples, play_pitch_decks
+from llm_do_temporal.activities.offline.notes import keep_notes
 from llm_do_temporal.activities.offline.orchestrator import orchestrate
 from llm_do_temporal.activities.offline.script_model import Script, ScriptModel
 from llm_do_temporal.activities.offline.scripts import SCRIPTS, TEST_PREFIX
@@ -24,20 +28,14 @@ from llm_do_temporal.errors import ModelFailed
 
 __all__ = ["OFFLINE_NAMES", "offline_model"]
 
-Play = Callable[[SeenRequest], Sequence[ModelResponsePart]]
-
-
-def _play_pitch_decks(seen: SeenRequest) -> Sequence[ModelResponsePart]:
-    """Plays every worker of the pitch deck workshop: the part follows from what the request offers."""
-    if wants_evaluation(seen):
-        return evaluate(seen)
-    return orchestrate(seen) if seen.tools else greet(seen)
-
 
 _PLAYS: dict[str, Play] = {
+    "by-hand": perform(call_by_hand),
     "echo": echo,
+    "examples": play_examples,
     "greeter": greet,
-    "pitch-decks": _play_pitch_decks,
+    "notes": perform(keep_notes),
+    "pitch-decks": play_pitch_decks,
     "pitch-evaluator": evaluate,
     "pitch-orchestrator": orchestrate,
 }

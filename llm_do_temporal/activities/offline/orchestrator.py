@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai.messages import ModelResponsePart, TextPart, ToolCallPart
 
@@ -27,7 +27,7 @@ from llm_do_temporal.activities.offline.outcome import DeckOutcome, summary
 from llm_do_temporal.activities.offline.seen import SeenRequest, ToolResult, fields_of
 from llm_do_temporal.activities.offline.small_talk import NOT_A_MODEL, answer
 
-LIST, WRITE = "list_files", "write_file"
+LIST, LIST_DECKS, WRITE = "list_files", "list_decks", "write_file"
 TASK = "Evaluate the attached pitch deck against your rubric. Quote the deck, with page numbers."
 _FOLDER = re.compile(r"(?<![\w./])/[\w-]+(?:/[\w-]+)*(?![\w./-]*\.\w)")
 _OTHER_FILE = re.compile(r"(?<![\w.])/[\w./-]+\.md\b")
@@ -56,7 +56,7 @@ def orchestrate(seen: SeenRequest) -> list[ModelResponsePart]:
 
 
 def _position(seen: SeenRequest) -> _Position:
-    listings = tuple(seen.results(LIST))
+    listings = tuple(seen.results(LIST, LIST_DECKS))
     found = next((decks for decks in map(_decks, listings) if decks), ())
     delegate = find_delegate(seen.tools, seen.instructions)
     return _Position(
@@ -73,10 +73,15 @@ Step = Callable[[_Position], list[ModelResponsePart]]
 
 
 def _list(position: _Position) -> list[ModelResponsePart]:
-    """List the folders that may hold decks, one after the other, until one does."""
+    """Ask the tool that knows the decks; without one, list the folders that may hold some until one does."""
     seen = position.seen
     if any(map(_decks, position.listings)):
         return []
+    if LIST_DECKS in seen.tools and not position.listings:
+        return _calls(seen, "Asking for the decks.", LIST_DECKS, [{}])
+    if LIST_DECKS in seen.tools:
+        problems = [result.text for result in position.listings if not result.ok]
+        return _finish(seen, " ".join(["There are no decks.", *problems]))
     if LIST not in seen.tools:
         return _finish(seen, f"There is no tool '{LIST}' to find decks with.")
     asked = [result.args.get("path") for result in position.listings]
@@ -106,7 +111,7 @@ def _write(position: _Position) -> list[ModelResponsePart]:
     """Write one page for every evaluation that succeeded, all in one turn."""
     if position.writes or WRITE not in position.seen.tools:
         return []
-    paths = evaluation_paths(position.choice.decks)
+    paths = _paths(position)
     pages = [
         {"path": paths[deck], "content": evaluation_page(deck, evaluation_in(result))}
         for deck, result in _by_deck(position).items()
@@ -127,7 +132,7 @@ def _write_elsewhere(position: _Position) -> list[ModelResponsePart]:
 
 
 def _outcomes(position: _Position) -> list[DeckOutcome]:
-    paths = evaluation_paths(position.choice.decks)
+    paths = _paths(position)
     return [
         DeckOutcome(
             deck=deck,
@@ -170,6 +175,17 @@ def _decks(listing: ToolResult) -> tuple[str, ...]:
 
 def _found(position: _Position) -> tuple[str, ...]:
     return next((decks for decks in map(_decks, position.listings) if decks), ())
+
+
+def _paths(position: _Position) -> dict[str, str]:
+    """Where each evaluation goes: where the list of decks says so, else by the name of the deck."""
+    rows = [fields_of(row) for listing in position.listings for row in _rows(listing.data)]
+    named = {str(row["deck"]): str(row["evaluation"]) for row in rows if "deck" in row and "evaluation" in row}
+    return {**evaluation_paths(position.choice.decks), **named}
+
+
+def _rows(data: Any) -> list[Any]:
+    return cast("list[Any]", data) if isinstance(data, list) else []
 
 
 def _folders(prompt: str) -> list[str]:

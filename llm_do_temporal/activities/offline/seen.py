@@ -41,6 +41,8 @@ class ToolResult:
     text: str
     data: Any
     ok: bool
+    note: str = ""
+    """What a person changed before the call ran."""
 
     @property
     def args(self) -> dict[str, Any]:
@@ -52,6 +54,13 @@ class ToolResult:
         """`Rejected by …` to the end of the result where a person said no; else None."""
         start = self.text.find(REJECTED)
         return None if self.ok or start < 0 else " ".join(self.text[start:].split())
+
+    @property
+    def files(self) -> list[str]:
+        """The paths in the result of `list_files`, sorted; none where it failed."""
+        listed: Any = fields_of(self.data).get("files") if self.ok else None
+        entries = cast("list[Any]", listed) if isinstance(listed, list) else []
+        return sorted(str(fields_of(entry).get("path")) for entry in entries)
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:
@@ -115,12 +124,7 @@ class SeenRequest:
 
     def results(self, *tool_names: str) -> list[ToolResult]:
         """The finished calls of these tools, in the order they were asked."""
-        returns = {
-            part.tool_call_id: part
-            for message in self._requests
-            for part in message.parts
-            if isinstance(part, ToolReturnPart)
-        }
+        returns = self._returns
         calls = [
             part
             for message in self.messages
@@ -129,6 +133,27 @@ class SeenRequest:
             if isinstance(part, ToolCallPart) and part.tool_name in tool_names
         ]
         return [_result(call, returns[call.tool_call_id]) for call in calls if call.tool_call_id in returns]
+
+    @property
+    def rounds(self) -> list[list[ToolResult]]:
+        """The results of each answer that called tools, in the order of its calls; an unfinished answer is left out."""
+        returns = self._returns
+        asked = [
+            [part for part in message.tool_calls if part.tool_name in self.tools]
+            for message in self.messages
+            if isinstance(message, ModelResponse)
+        ]
+        return [
+            [_result(call, returns[call.tool_call_id]) for call in calls]
+            for calls in asked
+            if calls and all(call.tool_call_id in returns for call in calls)
+        ]
+
+    @property
+    def _returns(self) -> dict[str, ToolReturnPart]:
+        """What tools returned, by the call's id."""
+        parts = [part for message in self._requests for part in message.parts]
+        return {part.tool_call_id: part for part in parts if isinstance(part, ToolReturnPart)}
 
     @property
     def _requests(self) -> list[ModelRequest]:
@@ -157,6 +182,9 @@ def _result(call: ToolCallPart, answer: ToolReturnPart) -> ToolResult:
     if answer.outcome != "success":
         text = str(fields_of(data).get("error", text))
     ok = answer.outcome == "success" and not text.startswith(REJECTED)
+    fields = fields_of(data)
+    if sorted(fields) == ["note", "result"]:
+        return ToolResult(call=call, text=text, data=fields["result"], ok=ok, note=str(fields["note"]))
     return ToolResult(call=call, text=text, data=data, ok=ok)
 
 

@@ -59,7 +59,8 @@ def test_line_ends_and_marks_stay_as_they_are(files: Files) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"\x00", b"text\x00text", b"\xff\xfe", "ä".encode("latin-1"), b"%PDF-1.7\n\xe2\xe3"]
+    "content",
+    [b"\x00", b"text\x00text", b"\xff\xfe", "ä".encode("latin-1"), b"%PDF-1.7\n\xe2\xe3", b"%PDF-1.4\nletters only"],
 )
 def test_what_is_no_text_points_at_attachments(files: Files, content: bytes) -> None:
     files.put("deck.pdf", content)

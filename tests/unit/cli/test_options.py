@@ -79,7 +79,7 @@ def test_json_is_read_from_the_argument_or_from_a_file(tmp_path: Path) -> None:
     assert read_json(f"@{file}", "--input") == {"a": [1]}
 
 
-@pytest.mark.parametrize("text", ["{", "nope", "", "[" * 100_000])
+@pytest.mark.parametrize("text", ["{", "nope", "", "[" * 100_000, '"\\ud800"', "NaN"])
 def test_text_that_is_not_json_names_the_option(text: str) -> None:
     with pytest.raises(UsageError, match="the value of --input is not JSON"):
         read_json(text, "--input")

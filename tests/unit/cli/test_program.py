@@ -52,6 +52,8 @@ USAGE = [
     (["start", "greeter", "--timeout", "0"], "--timeout 0 is not a number of seconds above zero"),
     (["start", "greeter", "--approve-all", "--strict"], "--approve-all and --strict exclude each other"),
     (["start", "greeter", "--input", "{"], "the value of --input is not JSON"),
+    (["start", "greeter", "--input", '{"half": "\\ud83d"}'], "the value of --input is not JSON"),
+    (["start", "greeter", "not \udcff text"], "the argument 'not \\udcff text' is not UTF-8 text"),
     (["start", "greeter", "--input", "@gone.json"], "the file 'gone.json' given with --input cannot be read"),
     (["start", "reader", "-a", "gone.pdf"], "there is no file 'gone.pdf'"),
     (["start", "reader", "-a", "workshop.yaml"], "'workshop.yaml' has a suffix that worker 'reader' does not accept"),

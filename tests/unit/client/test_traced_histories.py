@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
@@ -51,6 +53,15 @@ def test_run_invocations_turns_and_tool_calls_are_all_there(spans: list[dict[str
     assert kinds["chat"] == 9
     assert len(named(spans, "execute_tool pitch_evaluator")) == 5
     assert len(named(spans, "execute_tool list_files")) == 1
+
+
+def test_a_workflow_task_that_was_never_written_down_hides_no_event(spans: list[dict[str, Any]]) -> None:
+    tracer = Tracer(RUN)
+    found = list[ReadableSpan]()
+    for workflow_id, event in events():
+        never = HistoryEvent(event_id=event.event_id, event_type=EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED)
+        found += [*tracer.take(workflow_id, never), *tracer.take(workflow_id, event)]
+    assert [json.loads(span.to_json(indent=None)) for span in found] == spans
 
 
 def test_it_is_one_tree_and_every_parent_is_in_it(spans: list[dict[str, Any]]) -> None:

@@ -118,6 +118,36 @@ def test_one_problem_is_said_once(workshop: WorkshopFolder, settings: str, front
     assert only.startswith(said) or said in only
 
 
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("lock: templates/gone.yaml", ["error workers/a.worker:3: there is no template 'templates/gone.yaml'"]),
+        ("lock: pkg:gone", ["error workers/a.worker:3: there is no template 'pkg:gone'"]),
+        ("allow: [pkg:summarizer, gone.yml]", ["error workers/a.worker:3: there is no template 'gone.yml'"]),
+        ("allow: [templates/good]", ["error workers/a.worker:3: 'templates/good' is not a template"]),
+        # what is named wrongly is said once, and nothing is looked for
+        ("lock: ../gone.yaml", ["error workers/a.worker:3: '../gone.yaml' is not a path inside the workshop"]),
+        # of those that a glob stands for, only the mistakes in them are said
+        ("allow: ['pkg:*', './templates/*.yaml']", []),
+        ("allow: ['./templates/**/*.yaml', 'gone/*']", ["error templates/deep/bad.yaml:2: unknown key 'surprise'"]),
+        ("lock: templates/deep/text.yml", ["error templates/deep/text.yml: template 'templates/deep/text.yml' is not"]),
+        # a glob of everything is one of other files too
+        ("allow: ['**', '*.yaml', '**/*.yml']", []),
+        ("{enabled: false, lock: templates/gone.yaml}", []),
+        # the model is chosen like any worker's, not here
+        ("model: offline:echo", ["error workers/a.worker:3: unknown key 'model'"]),
+    ],
+)
+def test_templates_that_a_worker_names_are_checked(workshop: WorkshopFolder, rules: str, said: list[str]) -> None:
+    workshop.write("templates/good.yaml", "system: Judge.\n")
+    workshop.write("templates/deep/bad.yaml", "system: Judge.\nsurprise: 1\n")
+    workshop.write("templates/deep/text.yml", "just text\n")
+    workshop.write("workers/a.worker", f"toolsets:\n  delegation:\n    templates: {{{rules.strip('{}')}}}\n---\nx")
+    found = workshop.said()
+    assert len(found) == len(said)
+    assert all(line.startswith(words) for line, words in zip(found, said, strict=True))
+
+
 def test_a_missing_delegate_comes_with_the_name_that_was_meant(workshop: WorkshopFolder) -> None:
     workshop.write("workers/chief.worker", "toolsets: {delegation: {evalutor: {}}}\n---\nx")
     workshop.write("workers/evaluator.worker", "---\n---\nx")

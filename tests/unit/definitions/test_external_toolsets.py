@@ -60,6 +60,28 @@ def test_what_cannot_be_loaded_is_a_warning_and_the_worker_has_the_rest(workshop
     assert all(words in warning for warning, words in zip(loaded.warnings, expected, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("toolset", "said"),
+    [
+        # Nobody can know what a toolset will say; what looks like a typing error is still said.
+        ("{name}.Judging", ["sandbox.wirte"]),
+        ("nowhere.Search", ["sandbox.wirte"]),
+        ("{name}.Search", ["net.read", "sandbox.wirte"]),
+        ("{name}.Judging: {{enabled: false}}", ["net.read", "sandbox.wirte"]),
+    ],
+)
+def test_rules_for_what_a_toolset_itself_names_are_no_mistakes(
+    workshop: WorkshopFolder, toolset: str, said: list[str]
+) -> None:
+    name = f"search_{uuid4().hex}"
+    workshop.write(f"{name}.py", f"{CLASS}\nclass Judging(Search):\n    def get_capabilities(self): ...\n")
+    written = toolset.format(name=name)
+    rules = "approvals: {rules: {net.read: pre_approved, sandbox.wirte: blocked, tool.call: blocked}}"
+    worker(workshop, f"toolsets:\n  {written}{'' if ': ' in written else ':'}", rules)
+    found = [message for _, message in problems(workshop) if "is known to have the capability" in message]
+    assert [message.split("'")[1] for message in found] == said
+
+
 def test_an_alias_that_stands_for_no_class_is_an_error(workshop: WorkshopFolder) -> None:
     worker(workshop, "toolsets:\n  s:", "toolset_aliases: {s: search}")
     assert problems(workshop) == [("error", "toolset 's' stands for 'search', which is not package.module.Class")]

@@ -183,8 +183,13 @@ def test_a_file_that_leads_out_of_the_workshop_is_refused(workshop: WorkshopFold
 
 
 def test_a_rule_for_a_capability_of_a_tool_is_no_typing_error(workshop: WorkshopFolder) -> None:
-    workshop.write("workshop.yaml", "approvals: {rules: {net: blocked, nte.send: blocked}}\n")
+    rules = "approvals: {rules: {net: blocked, nte.send: blocked, file.move: blocked, text.cut: blocked}}"
+    created = "creation_defaults: {toolsets: {custom: {slugify: {capabilities: [file.move]}}}}"
+    workshop.write("workshop.yaml", f"{rules}\n{created}\n")
     workshop.write("tools.py", SLUGIFY)
+    template = "system: Cut.\ntoolsets: {custom: {slugify: {capabilities: [text.cut]}}}\n"
+    workshop.write("templates/cut.yaml", template)
+    workshop.write("workers/boss.worker", "toolsets: {delegation: {templates: {lock: templates/cut.yaml}}}\n---\nx")
     load(workshop, "{slugify: {capabilities: [net.send]}}")
     (problem,) = workshop.problems()
     assert "'nte.send'" in problem.message

@@ -70,12 +70,75 @@ def test_parameters_that_are_missing_or_unknown_are_named(
     assert caught.value.next_step == "Its parameters are 'tone'."
 
 
-def test_functions_and_tools_are_ignored_with_a_warning(workshop: WorkshopFolder) -> None:
-    workshop.write(ONE, "system: Judge.\ntools: [Files_list]\nfunctions: |\n  raise SystemExit\n")
-    warnings = loaded(workshop).worker.warnings
-    assert [warning.split(";")[0] for warning in warnings] == [
-        f"{ONE}:2: 'tools' of a template is ignored",
-        f"{ONE}:3: 'functions' of a template is ignored",
+def test_inline_functions_are_ignored_with_a_warning(workshop: WorkshopFolder) -> None:
+    workshop.write(ONE, "system: Judge.\nfunctions: |\n  raise SystemExit\n")
+    template = loaded(workshop).worker
+    (warning,) = template.warnings
+    assert warning.startswith(f"{ONE}:2: 'functions' of a template is ignored")
+    assert template.python is None
+
+
+def test_tools_names_functions_of_the_authors_and_classes(workshop: WorkshopFolder) -> None:
+    workshop.write("tools.py", "def slugify(text: str) -> str: ...\ndef count(text: str) -> int: ...\n")
+    workshop.write(
+        ONE,
+        """\
+        system: Judge.
+        tools: [slugify, package.Search, Files_list]
+        toolsets: {custom: {slugify: {pre_approved: true}, count: }}
+        """,
+    )
+    template = loaded(workshop).worker
+    assert template.python is not None
+    assert [(tool.name, tool.ruling) for tool in template.python.tools] == [
+        ("slugify", "pre_approved"),
+        ("count", None),
+    ]
+    assert [toolset.reference for toolset in template.external] == ["package.Search"]
+    (warning,) = template.warnings
+    assert warning.startswith(f"{ONE}:2: tool 'Files_list' is left out: tools.py has no such function")
+
+
+def test_a_file_of_tools_that_breaks_is_an_error_of_its_own(workshop: WorkshopFolder) -> None:
+    workshop.write("tools.py", "raise OSError\n")
+    workshop.write(ONE, "system: Judge.\ntools: [slugify]\n")
+    with pytest.raises(DefinitionError, match=r"tools\.py:1"):
+        loaded(workshop)
+
+
+def test_params_of_a_template_are_what_a_call_may_leave_out(workshop: WorkshopFolder) -> None:
+    workshop.write(ONE, "system: Be $tone about $deck_id.\nparams: {tone: dry, max_decks: 5, strict: true}\n")
+    template = loaded(workshop, deck_id="kelp", max_decks="3")
+    assert template.worker.instructions == "Be dry about kelp."
+    assert template.prompt == "The input.\n\nmax_decks: 3\n\nstrict: true"
+    assert loaded(workshop, deck_id="kelp", tone="loud").worker.instructions == "Be loud about kelp."
+    with pytest.raises(EffectFailed, match=r"it has no parameter 'size'; it needs 'deck_id'"):
+        loaded(workshop, size="1")
+
+
+def test_the_orchestrator_of_the_reference_is_a_template(workshop: WorkshopFolder) -> None:
+    workshop.write(
+        "templates/pitchdeck-orchestrator.yaml",
+        """\
+        # pitchdeck-orchestrator.yaml (pseudo-YAML, simplified)
+        system: |
+          You orchestrate pitch deck evaluations. First list available PDFs,
+          then process each one using the locked evaluation template.
+
+        tools:
+          - Files_list
+          - llm_worker_call
+
+        params:
+          max_decks: 5
+        """,
+    )
+    template = loaded(workshop, "templates/pitchdeck-orchestrator.yaml")
+    assert template.worker.instructions.startswith("You orchestrate pitch deck evaluations.")
+    assert template.prompt == "The input.\n\nmax_decks: 5"
+    assert [warning.split(": ")[1] for warning in template.worker.warnings] == [
+        "tool 'Files_list' is left out",
+        "tool 'llm_worker_call' is left out",
     ]
 
 
@@ -93,9 +156,14 @@ def test_schema_object_is_the_output_schema(workshop: WorkshopFolder) -> None:
         ("system: a\ninstructions: b\n", "'system' and 'instructions' are both given"),
         ("system: Judge.\nsurprise: 1\n", "templates/one.yaml:2: unknown key 'surprise'"),
         ("system: Judge.\nschema_in_ref: a.py:B\n", "'schema_in_ref' cannot be set in a template"),
-        ("system: Judge.\nprompt: [1]\n", "'prompt' should be text"),
+        ("system: Judge.\nprompt: [1]\n", "templates/one.yaml:2: 'prompt' should be text"),
+        ("system: Judge.\nparams: {a: [1]}\n", "templates/one.yaml:2: 'params.a' should be"),
+        ("system: Judge.\nparams: {a b: 1}\n", "templates/one.yaml:2: "),
+        ("system: Judge.\ntools: slugify\n", "templates/one.yaml:2: 'tools' should be a list"),
+        ("system: Judge.\ntools: [a]\ntoolsets: [b]\n", "templates/one.yaml:3: 'toolsets' should be"),
         ("system: !!python/name:os.system x\n", "is not allowed"),
-        ("system: It costs $5.\n", "has a '$' that begins no name"),
+        ("system: It costs $5.\n", "templates/one.yaml:1: template 'templates/one.yaml' has a '$' that begins no name"),
+        ("system: Judge.\nprompt: $5\n", "templates/one.yaml:2: template 'templates/one.yaml' has a '$'"),
         ("just text\n", "is not a list of keys and values"),
         ("model: offline:echo\n", "there are no instructions"),
     ],
@@ -105,6 +173,13 @@ def test_mistakes_in_a_template_are_errors(workshop: WorkshopFolder, text: str, 
     with pytest.raises(DefinitionError) as caught:
         loaded(workshop)
     assert words in str(caught.value)
+
+
+def test_an_edited_template_is_read_anew(workshop: WorkshopFolder) -> None:
+    workshop.write(ONE, "system: Judge.\n")
+    first = loaded(workshop).worker
+    workshop.write(ONE, "system: Judge well.\n")
+    assert (first.instructions, loaded(workshop).worker.instructions) == ("Judge.", "Judge well.")
 
 
 def test_a_template_that_is_not_there_is_named(workshop: WorkshopFolder) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic_ai.messages import (
     BinaryContent,
+    InstructionPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -17,11 +19,14 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from llm_do_temporal.definitions import Registry, load_workshop
+
+WORKSHOP = Path(__file__).parents[3] / "workers"
 TEXT: dict[str, Any] = {"type": "string"}
 PATHS: dict[str, Any] = {"type": "array", "items": TEXT}
 
 
-def tool(name: str, description: str = "", **properties: dict[str, Any]) -> ToolDefinition:
+def tool(name: str, description: str = "", /, **properties: dict[str, Any]) -> ToolDefinition:
     return ToolDefinition(
         name=name, description=description, parameters_json_schema={"type": "object", "properties": properties}
     )
@@ -34,6 +39,16 @@ EVALUATOR = tool("pitch_evaluator", "Scores one deck.", input=TEXT, attachments=
 
 def offering(*tools: ToolDefinition) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=list(tools))
+
+
+def as_worker(name: str, *tools: ToolDefinition) -> ModelRequestParameters:
+    """What a worker of the shipped workshop sends along: its instructions, and these tools."""
+    instructions = Registry(load_workshop(WORKSHOP)).load(name).instructions
+    return instructed(instructions, *tools)
+
+
+def instructed(instructions: str, *tools: ToolDefinition) -> ModelRequestParameters:
+    return ModelRequestParameters(function_tools=list(tools), instruction_parts=[InstructionPart(instructions)])
 
 
 def wanting(schema: dict[str, Any]) -> ModelRequestParameters:

@@ -10,6 +10,9 @@ import pytest
 from drawn_decks import PIPELINE, text_of_pages
 
 from llm_do_temporal.definitions import Registry, check_workshop, load_workshop
+from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal
+from llm_do_temporal.policy.sandbox import Tree, narrow, root_tree
+from llm_do_temporal.policy.shell import ShellPolicy, judge_command
 
 WORKSHOP = PIPELINE.parent
 SCRIPTS = WORKSHOP.parent / "scripts"
@@ -20,7 +23,7 @@ def test_it_has_no_problems() -> None:
     assert check_workshop(WORKSHOP) == []
 
 
-@pytest.mark.parametrize("name", ["greeter", "pitch_evaluator", "pitch_orchestrator"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in WORKSHOP.glob("*.worker")))
 def test_its_workers_name_no_model_so_that_any_can_be_chosen(name: str) -> None:
     worker = Registry(load_workshop(WORKSHOP)).load(name)
     assert worker.model is None
@@ -31,6 +34,59 @@ def test_the_evaluator_is_told_the_procedure() -> None:
     worker = Registry(load_workshop(WORKSHOP)).load("pitch_evaluator")
     assert (WORKSHOP / "PROCEDURE.md").read_text().splitlines()[0] in worker.instructions
     assert worker.attachment_policy.max_attachments == 1
+
+
+@pytest.mark.parametrize(
+    ("worker", "command", "asks"),
+    [
+        ("code_analyzer", "git log --oneline", False),
+        ("code_analyzer", "wc -l tools.py", False),
+        ("code_analyzer", "grep -n -e TODO tools.py", False),
+        ("code_analyzer", "ls", False),
+        ("code_analyzer", "python3 --version", True),
+        ("code_analyzer", "git commit -m x", True),
+        ("file_organizer", "mkdir -p /inbox/images", False),
+        ("file_organizer", "mv -n /inbox/logo.svg /inbox/images/", True),
+    ],
+)
+def test_looking_runs_at_once_and_the_rest_asks(worker: str, command: str, asks: bool) -> None:
+    policy, tree = commands_of(worker)
+    assert judge_command(policy, tree, command).use.asks is asks
+
+
+@pytest.mark.parametrize(
+    ("worker", "command"),
+    [
+        ("code_analyzer", "git push"),
+        ("file_organizer", "mv -n /workshop.yaml /inbox/"),
+        ("file_organizer", "mv -n /inbox/logo.svg /pipeline/"),
+        ("file_organizer", "mkdir -p ../x"),
+    ],
+)
+def test_what_they_are_not_for_is_refused(worker: str, command: str) -> None:
+    policy, tree = commands_of(worker)
+    with pytest.raises((ApprovalRefusal, SandboxRefusal)):
+        judge_command(policy, tree, command)
+
+
+def test_the_file_organizer_can_move_and_nothing_else() -> None:
+    policy, tree = commands_of("file_organizer")
+    for command in ("rm -r /inbox", "mv /inbox/logo.svg /inbox/todo.md", "cp -r /inbox /inbox/x"):
+        assert judge_command(policy, tree, command).use.name == "proc.exec.unlisted"
+
+
+def test_the_analyzer_can_write_nothing() -> None:
+    _, tree = commands_of("code_analyzer")
+    assert all(mount.readonly for mount in tree.mounts)
+
+
+def commands_of(name: str) -> tuple[ShellPolicy, Tree]:
+    """What a shipped worker may run, and on which files."""
+    workshop = load_workshop(WORKSHOP)
+    worker = Registry(workshop).load(name)
+    assert worker.shell is not None
+    tree = narrow(root_tree(workshop.config.sandbox), worker.sandbox, workshop_has_sandbox=True)
+    return worker.shell, tree
 
 
 def test_the_decks_are_small_and_only_the_scan_has_no_text() -> None:

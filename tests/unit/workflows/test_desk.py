@@ -8,7 +8,14 @@ import pytest
 
 from llm_do_temporal.activities.answers import MAX_CALL_BYTES
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages import Decision, DecisionKind, DeskState, Remember, RequestApprovalInput
+from llm_do_temporal.messages import (
+    Decision,
+    DecisionKind,
+    DeskState,
+    Remember,
+    RequestApprovalInput,
+    WithdrawApprovalsInput,
+)
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.sandbox import Mount, Tree
 from llm_do_temporal.workflows import desk
@@ -118,6 +125,12 @@ def test_withdrawing_touches_neither_decided_questions_nor_those_of_others() -> 
     state, _ = decided(state, id="a1")
     state = withdrawn(state, "1", "2", "7")
     assert [one.withdrawn for one in state.approvals] == [False, True, False]
+
+
+def test_an_invocation_that_has_closed_asks_nothing_any_more() -> None:
+    state = asked(write(key="1"), write("/b.txt", key="2"), write("/c.txt", key="3", invocation="run/main/other"))
+    state = desk.with_withdrawal(state, WithdrawApprovalsInput(invocation="run/main", keys=(), closed=True))
+    assert [one.id for one in desk.pending(state)] == ["a3"]
 
 
 def test_a_decision_holds_for_one_call_unless_it_is_remembered() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior, UsageLimitExceeded, UserError
-from temporalio.exceptions import ApplicationError, CancelledError, FailureError, TimeoutType
+from temporalio.exceptions import ApplicationError, CancelledError, FailureError, TerminatedError, TimeoutType
 from temporalio.exceptions import TimeoutError as LateError
 
 from llm_do_temporal.errors import (
@@ -41,6 +41,7 @@ def test_an_error_of_ours_comes_back_as_it_left() -> None:
         (activity_failed(ApplicationError("odd", {"next_step": 7}, type="ModelFailed")), ModelFailed, "odd"),
         (activity_failed(TIMED_OUT), EffectFailed, "it did not finish in time and was given up"),
         (activity_failed(CancelledError("stop")), RunFailed, "it was cancelled"),
+        (activity_failed(TerminatedError("enough")), RunFailed, "it was terminated"),
         (FailureError("whatever"), RunFailed, "whatever"),
     ],
 )
