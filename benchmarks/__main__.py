@@ -1,0 +1,83 @@
+"""All measurements, or the ones that are named: `python -m benchmarks [--only NAME]… [--quick] [--output FILE]`.
+
+A full run writes `benchmarks/results.md`; one that is quick or partial prints its table, unless a file is named.
+Exits 1 when a measurement could not be taken, and says why below the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+import traceback
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.machine import describe
+from benchmarks.processes import NotMeasured
+from benchmarks.running import Measure, end_politely
+from benchmarks.table import Row, markdown
+
+MEASUREMENTS = (
+    "kept",
+    "longest",
+    "turns",
+    "children",
+    "decisions",
+    "parked",
+    "crash",
+    "commands",
+    "throughput",
+    "tree",
+    "batch",
+)
+RESULTS = Path(__file__).with_name("results.md")
+
+
+def main() -> int:
+    """Run them, one after the other."""
+    arguments = _parser().parse_args()
+    end_politely()
+    names: list[str] = arguments.only or list(MEASUREMENTS)
+    about, began = describe(), time.monotonic()
+    rows: list[Row] = []
+    failed: list[str] = []
+    for name in names:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        try:
+            rows += _take(name, quick=arguments.quick)
+        except Exception as error:  # one that cannot be taken must not lose the others
+            if not isinstance(error, NotMeasured):
+                traceback.print_exc()
+            failed.append(f"- `{name}` could not be measured: {error}")
+    page = _page(rows, failed, f"{about}\nTook {(time.monotonic() - began) / 60:.0f} minutes.", quick=arguments.quick)
+    print(page)
+    whole = not arguments.quick and not arguments.only
+    output: Path | None = arguments.output or (RESULTS if whole else None)
+    if output is not None:
+        output.write_text(page, encoding="utf-8")
+    return 1 if failed else 0
+
+
+def _take(name: str, *, quick: bool) -> list[Row]:
+    measure: Measure = import_module(f"benchmarks.{name}").measure
+    return asyncio.run(measure(quick))
+
+
+def _page(rows: list[Row], failed: list[str], about: str, *, quick: bool) -> str:
+    note = "**Quick: small sizes, which show that it works and mean nothing.**\n" if quick else ""
+    parts = ["# Benchmarks", note, about, markdown(rows), "\n".join(failed), "[What each line means](README.md)"]
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ours, a bare durable agent, and DBOS.")
+    parser.add_argument("--only", action="append", choices=MEASUREMENTS, metavar="NAME", help=", ".join(MEASUREMENTS))
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    parser.add_argument("--output", type=Path, help="where to write the page")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

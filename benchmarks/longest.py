@@ -1,0 +1,53 @@
+"""A long run, with a result of 4 KB each turn: how far it gets, and whether it gets slower."""
+
+from __future__ import annotations
+
+from benchmarks.contenders import Contender
+from benchmarks.plans import Plan
+from benchmarks.processes import NotMeasured
+from benchmarks.running import complete, run_alone
+from benchmarks.stage import ON_TEMPORAL, Asked, Stage, stage
+from benchmarks.table import Row, Value
+
+RESULT_CHARS = 4096
+SLOWER = 1.3
+
+
+async def measure(quick: bool) -> list[Row]:
+    """One run each; the bare peer as far as it gets."""
+    turns, edge = (20, 5) if quick else (2000, 100)
+    reached: dict[str, Value] = {}
+    slower: dict[str, Value] = {}
+    async with stage(ON_TEMPORAL) as place:
+        for one in place.contenders:
+            reached[one.name], asked = await _run(place, one, turns)
+            if len(asked) > turns:
+                slower[one.name] = _span(asked[-edge - 1 :]) / _span(asked[: edge + 1])
+    ours = slower.get("ours")
+    return [
+        Row("longest run, 4 KB results", reached, "turns", f"{turns:,} turns", reached["ours"] == turns),
+        Row(
+            f"its last {edge} turns over its first {edge}",
+            slower,
+            "times",
+            f"≤ {SLOWER} times",
+            isinstance(ours, float) and ours <= SLOWER,
+        ),
+    ]
+
+
+async def _run(place: Stage, one: Contender, turns: int) -> tuple[Value, list[Asked]]:
+    job = f"{one.name}-long"
+    try:
+        await complete(place, one, "agent", Plan(job=job, turns=turns, arguments={"size": RESULT_CHARS}))
+    except NotMeasured as reason:
+        return str(reason), await place.asked(job)
+    return float(turns), await place.asked(job)
+
+
+def _span(asked: list[Asked]) -> float:
+    return asked[-1].at - asked[0].at
+
+
+if __name__ == "__main__":
+    run_alone(measure)

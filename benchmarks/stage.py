@@ -1,0 +1,130 @@
+"""What a measurement needs, fresh for each: the model, the Temporal server, the contenders and their processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from temporalio.client import Client
+
+from benchmarks.bare import Bare
+from benchmarks.contenders import POLL_SECONDS, Contender, Place
+from benchmarks.dbos_peer import Dbos
+from benchmarks.ours import Ours
+from benchmarks.plans import Plan
+from benchmarks.processes import NotMeasured, Service, free_port, python, read_line, spawn
+from llm_do_temporal.client.connecting import Connection, connect
+from llm_do_temporal.client.host import temporal_binary
+from llm_do_temporal.errors import ConnectionFailed
+
+SERVER_START_SECONDS = 30
+SERVER_STARTS = 3
+
+ALL: tuple[type[Contender], ...] = (Bare, Dbos, Ours)
+ON_TEMPORAL: tuple[type[Contender], ...] = (Bare, Ours)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that the model got: which turn of which job, and when (seconds since the epoch)."""
+
+    job: str
+    turn: int
+    at: float
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The contenders of one measurement, each with its process running."""
+
+    contenders: Sequence[Contender]
+    model_url: str
+    effects: Path
+
+    @property
+    def ours(self) -> Ours:
+        """The one that is measured against the others."""
+        (found,) = [one for one in self.contenders if isinstance(one, Ours)]
+        return found
+
+    async def asked(self, jobs: str) -> list[Asked]:
+        """The requests of all jobs whose name begins like this, in order of arrival."""
+        return await asyncio.to_thread(self._asked, jobs)
+
+    async def wait_asked(self, job: str, turn: int, times: int = 1, timeout: float = 600) -> Asked:
+        """Wait until this turn was asked so often, and return the last. Raises NotMeasured after `timeout` s."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            found = [one for one in await self.asked(job) if one.job == job and one.turn == turn]
+            if len(found) >= times:
+                return found[times - 1]
+            await asyncio.sleep(POLL_SECONDS)
+        raise NotMeasured(f"turn {turn} of '{job}' was not asked {times} times within {timeout:g} s")
+
+    def _asked(self, jobs: str) -> list[Asked]:
+        with urllib.request.urlopen(f"{self.model_url}/log?jobs={jobs}") as answer:
+            log: dict[str, list[tuple[int, float]]] = json.load(answer)
+        found = [Asked(job, turn, at) for job, asked in log.items() for turn, at in asked]
+        return sorted(found, key=lambda one: one.at)
+
+
+@asynccontextmanager
+async def stage(kinds: Sequence[type[Contender]] = ALL) -> AsyncGenerator[Stage]:
+    """Start everything; kill everything at the end. Each contender has run once, so nothing is loaded any more."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
+        model = _kept(stack, spawn("model", python("benchmarks.model_server"), folder))
+        url = await asyncio.to_thread(read_line, model)
+        temporal, address = await _temporal(stack, folder)
+        contenders = [_make(kind, folder, url, address, temporal) for kind in kinds]
+        made = Stage(contenders, url, folder / "effects.txt")
+        for one in contenders:
+            stack.callback(one.kill)
+        await asyncio.gather(*(_warm(one) for one in contenders))
+        yield made
+
+
+async def _warm(one: Contender) -> None:
+    await one.serve()
+    await one.run("agent", Plan(job=f"{one.name}-first", turns=2))
+
+
+async def _temporal(stack: ExitStack, folder: Path) -> tuple[Client, str]:
+    """Start the server. On a busy machine somebody may take one of its ports first, so it gets more than one chance."""
+    for _ in range(SERVER_STARTS - 1):
+        with suppress(NotMeasured):
+            return await _start_temporal(stack, folder)
+    return await _start_temporal(stack, folder)
+
+
+async def _start_temporal(stack: ExitStack, folder: Path) -> tuple[Client, str]:
+    address = f"127.0.0.1:{(port := free_port())}"
+    command = [temporal_binary(), "server", "start-dev", "--headless", "--port", str(port), "--log-level", "error"]
+    server = _kept(stack, spawn("temporal", [*command, "--db-filename", str(folder / f"temporal-{port}.db")], folder))
+    deadline = time.monotonic() + SERVER_START_SECONDS
+    while True:
+        server.check()
+        try:
+            return await connect(Connection(address, "default")), address
+        except ConnectionFailed as error:
+            if time.monotonic() > deadline:
+                raise NotMeasured(f"the Temporal server does not answer: {error}") from error
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _make(kind: type[Contender], folder: Path, url: str, address: str, temporal: Client) -> Contender:
+    home = folder / kind.name
+    home.mkdir()
+    return kind(Place(home, url, address, temporal, folder / "effects.txt"))
+
+
+def _kept(stack: ExitStack, service: Service) -> Service:
+    stack.callback(service.kill)
+    return service

@@ -1,0 +1,51 @@
+"""A tree of a thousand delegations: ours as workflows of their own, the bare peer's within one workflow."""
+
+from __future__ import annotations
+
+import time
+
+from benchmarks.plans import Plan
+from benchmarks.processes import NotMeasured
+from benchmarks.running import complete, run_alone
+from benchmarks.stage import ON_TEMPORAL, stage
+from benchmarks.table import Row, Value
+
+STALL_SECONDS = 90
+"""One workflow that holds the whole tree may be silent for long."""
+
+
+async def measure(quick: bool) -> list[Row]:
+    """One tree each: 1 + 9 + 9 * 10 + 9 * 10 * 10."""
+    widths = (2, 3) if quick else (9, 10, 10)
+    count = _count(widths)
+    seconds: dict[str, Value] = {}
+    counted: dict[str, Value] = {}
+    async with stage(ON_TEMPORAL) as place:
+        for one in place.contenders:
+            job, began = f"{one.name}-tree", time.monotonic()
+            try:
+                said = await complete(place, one, "node", _plan(widths, job), STALL_SECONDS)
+            except NotMeasured as reason:
+                seconds[one.name] = str(reason).replace("at turn", "after so many turns:")
+                continue
+            seconds[one.name] = time.monotonic() - began
+            asked = len(await place.asked(job))
+            counted[one.name] = "yes" if said == asked else f"no: {said} of {asked}"
+    return [
+        Row(f"a delegation tree of {count} invocations", seconds, "s"),
+        Row("its usage counted at the top", counted, "", "yes", counted.get("ours") == "yes"),
+    ]
+
+
+def _plan(widths: tuple[int, ...], job: str = "") -> Plan:
+    if not widths:
+        return Plan(job=job, turns=0)
+    return Plan(job=job, tool="node", width=widths[0], child=_plan(widths[1:]))
+
+
+def _count(widths: tuple[int, ...]) -> int:
+    return 1 + widths[0] * _count(widths[1:]) if widths else 1
+
+
+if __name__ == "__main__":
+    run_alone(measure)
