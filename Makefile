@@ -4,7 +4,7 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test check bench certify clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
@@ -36,6 +36,13 @@ check: .venv/.ready  ## Check format, style, types, layers, budgets and document
 
 bench: .venv/.bench  ## Measure speed and memory beside the peers; takes 25 minutes of an idle machine
 	$(BIN)/python -m benchmarks
+
+# Everything that can die, after every event. EVERY=10 takes every tenth; JOBS runs go on at a time.
+EVERY ?= 1
+JOBS ?= 4
+certify: .venv/.ready  ## Kill a run after every event of its history, in four ways; takes an hour of an idle machine
+	$(BIN)/llm-do-temporal certify editor - --workshop tests/support/relay --every $(EVERY) --jobs $(JOBS) \
+	    --kill service --kill server --kill two --kill freeze < tests/support/relay/prompt.txt
 
 clean:  ## Remove everything that these targets made
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output

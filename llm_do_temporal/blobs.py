@@ -7,11 +7,14 @@ Must not know what the bytes mean, and must not be called from workflow code.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +23,7 @@ from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
 CHUNK_BYTES = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_INCOMING = ".incoming-"
 
 
 class Readable(Protocol):
@@ -57,6 +61,16 @@ class BlobStore(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class StoredBlob:
+    """A blob that is there."""
+
+    sha256: str
+    bytes: int
+    put_at: float
+    """When it was put last, in seconds since 1970."""
+
+
 class LocalBlobStore:
     """Blobs as files `sha256/ab/<digest>` below a folder, which is made when the first one is kept.
 
@@ -69,7 +83,7 @@ class LocalBlobStore:
     def put_bytes(self, data: bytes) -> str:
         """Keep the bytes and return their digest."""
         sha256 = hashlib.sha256(data).hexdigest()
-        if not self._is_whole(sha256, len(data)):
+        if not self._touch(sha256, len(data)):
             self._store([data])
         return sha256
 
@@ -101,26 +115,73 @@ class LocalBlobStore:
         except FileNotFoundError:
             raise _missing(sha256) from None
 
+    def stored(self) -> list[StoredBlob]:
+        """Every blob that is there."""
+        found: list[StoredBlob] = []
+        for path in self._folder.glob("??/*"):
+            with suppress(FileNotFoundError):
+                if not _SHA256.fullmatch(path.name):
+                    continue
+                facts = path.stat()
+                found.append(StoredBlob(path.name, facts.st_size, facts.st_mtime))
+        return found
+
+    def discard(self, sha256: str, *, put_before: float) -> bool:
+        """Remove the blob, unless somebody has put it since that moment; says whether it is gone by this."""
+        path = self._path(sha256)
+        with self._locked(fcntl.LOCK_EX):
+            try:
+                if path.stat().st_mtime >= put_before:
+                    return False
+                path.unlink()
+            except FileNotFoundError:
+                return False
+        return True
+
+    def discard_unfinished(self, *, begun_before: float) -> None:
+        """Remove what processes that died were writing."""
+        for path in self._folder.glob(f"{_INCOMING}*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < begun_before:
+                    path.unlink()
+
     def _path(self, sha256: str) -> Path:
         if not _SHA256.fullmatch(sha256):
             raise EffectFailed(f"'{sha256[:80]}' is not a digest; a blob is named by 64 hexadecimal digits")
         return self._folder / sha256[:2] / sha256
 
-    def _is_whole(self, sha256: str, size: int) -> bool:
-        # A file of another size was cut short by a failing disk; storing again heals it.
+    def _touch(self, sha256: str, size: int) -> bool:
+        """Whether the blob is there already; if so it counts as put now."""
+        path = self._path(sha256)
         try:
-            return self._path(sha256).stat().st_size == size
+            with self._locked(fcntl.LOCK_SH):
+                # A file of another size was cut short by a failing disk; storing again heals it.
+                if path.stat().st_size != size:
+                    return False
+                os.utime(path)
         except FileNotFoundError:
             return False
+        return True
+
+    @contextmanager
+    def _locked(self, how: int) -> Generator[None]:
+        """Who removes blobs is alone; who puts them is not alone, but nobody removes any."""
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, how)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _store(self, chunks: Iterable[bytes]) -> tuple[str, int]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = self._folder / f".incoming-{secrets.token_hex(8)}"
+        temporary = self._folder / f"{_INCOMING}{secrets.token_hex(8)}"
         try:
             sha256, size = _write_synced(temporary, chunks)
             path = self._path(sha256)
             path.parent.mkdir(exist_ok=True, mode=0o700)
-            temporary.replace(path)
+            with self._locked(fcntl.LOCK_SH):
+                temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise

@@ -15,6 +15,7 @@ from pydantic_ai.durable_exec.temporal import PydanticAIPlugin
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -29,6 +30,7 @@ from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
 from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.serving import install_blobs
 from llm_do_temporal.activities.shell import ShellActivities
+from llm_do_temporal.big_payloads import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.client.callers import Service, install_service
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
@@ -75,9 +77,13 @@ async def register_search_attributes(client: Client) -> bool:
 def build_worker(
     client: Client, workshop: Path, settings: ServiceSettings | None = None, *, search_attributes: bool = True
 ) -> Worker:
-    """A Temporal worker that serves this workshop; run it with `async with` or `.run()`."""
+    """A Temporal worker that serves this workshop; run it with `async with` or `.run()`.
+
+    Big values go to the workshop's blob store, unless the client has another place for them.
+    """
     chosen = settings or ServiceSettings()
     blobs = LocalBlobStore(blob_folder(workshop))
+    client = with_big_payloads(client, blobs)
     conversations = ConversationActivities(install_blobs(blobs))
     install_service(Service(workshop, client, chosen.task_queue))
     files = FileActivities(workshop)
@@ -127,9 +133,20 @@ def build_worker(
     )
 
 
-def build_replayer() -> Replayer:
-    """Replays histories against the installed code; raises for one that would diverge."""
-    return Replayer(workflows=[LlmDoRun, LlmDoWorker], plugins=[PydanticAIPlugin()], workflow_runner=_runner())
+def build_replayer(workshop: Path | None = None) -> Replayer:
+    """Replays histories against the installed code; raises for one that would diverge.
+
+    Histories with big values need the workshop, whose blob store keeps them.
+    """
+    converter = pydantic_data_converter
+    if workshop is not None:
+        converter = keeping_big_payloads(converter, LocalBlobStore(blob_folder(workshop)))
+    return Replayer(
+        workflows=[LlmDoRun, LlmDoWorker],
+        plugins=[PydanticAIPlugin()],
+        workflow_runner=_runner(),
+        data_converter=converter,
+    )
 
 
 def _runner() -> SandboxedWorkflowRunner:

@@ -60,7 +60,7 @@ _EXIT_CODES = """\
 | code | meaning |
 |---|---|
 | 0 | done; also: detached from a live screen with Ctrl-C, the run goes on |
-| 1 | the run failed |
+| 1 | the run failed, or an item of it |
 | 2 | a command line, a value or a decision that cannot be used |
 | 3 | the run waits for approval; stderr has the commands that answer |
 | 4 | no Temporal server answers |
@@ -112,12 +112,18 @@ happened:
 |---|---|
 | `run.started` | `run` |
 | `invocation.started` | `worker`, `model`, `depth` |
-| `turn.started`, `turn.completed` | `turn`; when completed `text`, `tools` (names), `input_tokens`, `output_tokens` |
+| `turn.started`, `turn.completed` | `turn`; when completed `model`, `text`, `tools` (names), `input_tokens`, `output_tokens` |
 | `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity` |
 | `approval.requested` | `tool`, `summary` |
 | `desk.changed` | `pending`: ids that can be answered now |
 | `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door` |
 | `invocation.completed`, `.failed`, `.cancelled`, `.terminated`, `.timed_out` | `error` |
+| `item.completed`, `item.failed`, `item.cancelled` | the fields of an item, see below |
+
+A run that `start --each` or `--each-line` began has items. `output` is null and the object has one key more, `items`:
+a list of `{"item", "path", "status", "output", "error", "usage", "cost_usd", "unpriced_models"}`, in the order of the
+files or lines. `status` is `completed`, `failed`, `cancelled` or `not done`. When an item failed, `is_error` is true and
+the exit code 1, though the run itself has completed. `-o text` prints a line for each item as it ends.
 
 `approvals --json` is a list, oldest question first:
 
@@ -140,10 +146,17 @@ happened:
 
 `list --json` is a list of `{"run", "worker", "status", "pending_approvals", "started_at", "ended_at"}`.
 
+`certify -o json` is one object: `events` (how many the recorded run has), `every`, `exact` (whether results and files
+were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after", "passed", "problems",
+"asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time to go on, or null.
+
 `show --json` is one object: `run`, `worker`, `status`, `error`, `started_at`, `ended_at`, `duration_ms`, `usage`,
 `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `usage`, `started_at`, `ended_at`,
 `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was decided; `decision` is
 null while it waits).
+
+`gc --json` is one object: `dry_run`, `workflows` (histories that were read), and `removed` and `left`, each with
+`blobs` and `bytes`.
 """
 
 

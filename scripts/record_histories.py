@@ -17,7 +17,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.host import temporal_binary
+from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import DECIDE_SIGNAL, Decision, DecisionKind, Remember, StartRunInput
 from llm_do_temporal.service import build_worker, register_search_attributes
 

@@ -1,13 +1,13 @@
-"""What a model's answer must be before it enters a history, which carries at most 2 MiB a value.
+"""What a model's answer must be before it enters a history.
 
-Called by the wrapper that sends model turns. An answer that Temporal cannot carry would be asked for again
-and again, at full price; so half characters are replaced, and a tool call that is too large becomes one that
+Called by the wrapper that sends model turns. An answer that cannot be kept would be asked for again and
+again, at full price; so half characters are replaced, and a tool call that is too large becomes one that
 says so, which the gate refuses with a text for the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -17,11 +17,11 @@ from pydantic_core import PydanticSerializationError
 
 from llm_do_temporal.errors import ModelFailed
 
-MAX_CALL_BYTES = 256 * 1024
-"""Arguments of one tool call, as JSON. They travel several times together: in the question for a person beside
-their diff, in the decision, in the activity."""
-MAX_ANSWER_BYTES = 1024 * 1024
-"""One answer of a model: half of what Temporal carries, so that what a turn sets off fits one message too."""
+MAX_CALL_BYTES = 1024 * 1024
+"""Arguments of all tool calls of one answer, as JSON. What they set off travels together, each several times (in the
+question for a person beside their diff, in the activity), and one message to the server has at most 4 MiB."""
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+"""One answer of a model, its text or its structured output included; far more than any model writes at once."""
 OVERSIZED = "llm_do_oversized_bytes"
 """The only argument of a call whose real arguments were too large to keep: their size."""
 
@@ -36,8 +36,7 @@ def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResp
     answer = replace(answer, parts=[_clean(part) for part in answer.parts])
     size = _size(answer)
     if size > MAX_CALL_BYTES:
-        parts = [part if _is_whole(part, whole) else _shortened(part) for part in answer.parts]
-        answer = replace(answer, parts=parts)
+        answer = replace(answer, parts=_shortened(answer.parts, whole))
         size = _size(answer)
     if size > MAX_ANSWER_BYTES:
         raise ModelFailed(f"the model's answer has {size} bytes; at most {MAX_ANSWER_BYTES} can be kept")
@@ -51,15 +50,20 @@ def _size(answer: ModelResponse) -> int:
         raise ModelFailed(f"the model's answer cannot be kept: {error}") from error
 
 
-def _is_whole(part: ModelResponsePart, whole: Collection[str]) -> bool:
-    return not isinstance(part, ToolCallPart) or part.tool_name in whole
-
-
-def _shortened(part: ModelResponsePart) -> ModelResponsePart:
-    assert isinstance(part, ToolCallPart)
-    text = part.args if isinstance(part.args, str) else part.args_as_json_str()
-    size = len(text.encode())
-    return replace(part, args={OVERSIZED: size}) if size > MAX_CALL_BYTES else part
+def _shortened(parts: Sequence[ModelResponsePart], whole: Collection[str]) -> list[ModelResponsePart]:
+    """The parts, with as many calls as fit, the first ones first."""
+    found: list[ModelResponsePart] = []
+    left = MAX_CALL_BYTES
+    for part in parts:
+        if not isinstance(part, ToolCallPart) or part.tool_name in whole:
+            found.append(part)
+            continue
+        text = part.args if isinstance(part.args, str) else part.args_as_json_str()
+        size = len(text.encode())
+        fits = size <= left
+        left -= size if fits else 0
+        found.append(part if fits else replace(part, args={OVERSIZED: size}))
+    return found
 
 
 def _clean(part: ModelResponsePart) -> ModelResponsePart:

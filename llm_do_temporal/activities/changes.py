@@ -21,8 +21,6 @@ from llm_do_temporal.activities.opening import check_regular, open_by_component
 MAX_DIFF_CHARS = 64 * 1024
 MAX_COMPARED_LINES = 4_000
 """Comparing line by line grows with the square of the lines; past this, the changed part is shown as one block."""
-TEMPORARY_NAME = re.compile(r"\.llm-do-[0-9a-f]{16}\.tmp")
-"""Names of files being written. One is left behind only by a process that was killed."""
 _CONTEXT_LINES = 3
 
 

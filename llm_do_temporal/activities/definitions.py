@@ -29,7 +29,7 @@ MODEL_VARIABLE = "LLM_DO_MODEL"
 
 def _built(workshop: Workshop, worker: PinnedWorker, start: StartRunInput) -> BuiltInput | None:
     """The input of an entry worker with `schema_in_ref`. Raises UsageError where it does not fit."""
-    if worker.input_ref is None:
+    if worker.input_ref is None or start.batch is not None:  # the items of a batch may have inputs of their own
         return None
     given: Any = {} if start.input is None else start.input
     try:
@@ -52,7 +52,8 @@ class DefinitionActivities:
         start = request.start
         with user_errors():
             workshop = load_workshop(self._workshop)
-            for attachment in start.attachments:
+            items = () if start.batch is None else start.batch.items
+            for attachment in (*start.attachments, *(one for item in items for one in item.attachments)):
                 self._check_attached(attachment)
             worker = Registry(workshop, load_toolsets=True).load(start.worker)
             settings = run_settings(

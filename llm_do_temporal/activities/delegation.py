@@ -23,6 +23,7 @@ from llm_do_temporal.definitions.generated import (
 from llm_do_temporal.definitions.inputs import build_input
 from llm_do_temporal.definitions.templates import load_template
 from llm_do_temporal.definitions.worker_file import parse_worker
+from llm_do_temporal.definitions.workshop import model_aliases
 from llm_do_temporal.errors import DelegationRefusal
 from llm_do_temporal.messages import (
     BuildInputInput,
@@ -34,7 +35,7 @@ from llm_do_temporal.messages import (
     SaveWorkerInput,
     WorkerDraft,
 )
-from llm_do_temporal.policy.model_ids import full_name
+from llm_do_temporal.policy.model_ids import chain_of, full_name
 from llm_do_temporal.policy.sandbox import Mount, Place
 
 
@@ -56,7 +57,9 @@ class DelegationActivities:
             workshop = load_workshop(self._workshop)
             draft = draft_worker(workshop, asked)
             if asked.model is not None:
-                check_provider(full_name(workshop.config.models, asked.model))
+                aliases = model_aliases(workshop.config)
+                for model in chain_of(aliases, asked.model):
+                    check_provider(full_name(aliases, model))
             return draft
 
     @activity.defn(name="save_worker")

@@ -47,7 +47,7 @@ LISTING_SECONDS = 60
 MAX_LISTING_BYTES = 256 * 1024
 """Of one toolset: its schemas travel with every turn."""
 MAX_RESULT_BYTES = 256 * 1024
-"""Of one call; a history carries 2 MiB a value, and the result comes back with every later turn."""
+"""Of one call; the result comes back with every later turn."""
 MAX_DESCRIPTION_CHARS = 8_000
 
 _log = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from llm_do_temporal.errors import EffectFailed, LlmDoError, SandboxRefusal
+from llm_do_temporal.messages import OTHER_MODEL, OtherModel
 
 _PASSING = frozenset(
     {
@@ -84,11 +85,15 @@ def naming(path: str) -> Generator[None]:
         raise _explained(error, path) from error
 
 
-def as_failure(error: LlmDoError) -> ApplicationError:
-    """The Temporal failure of one of our errors. It is benign: somebody is told, nobody is woken."""
+def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> ApplicationError:
+    """The Temporal failure of one of our errors. It is benign: somebody is told, nobody is woken.
+
+    `other_model` is for a model turn: whether another model may answer it.
+    """
+    other = {} if other_model is None else {OTHER_MODEL: other_model.value}
     return ApplicationError(
         str(error),
-        {"code": error.code, "message": error.message, "next_step": error.next_step},
+        {"code": error.code, "message": error.message, "next_step": error.next_step, **other},
         type=error.code,
         non_retryable=True,
         category=ApplicationErrorCategory.BENIGN,

@@ -31,8 +31,8 @@ from llm_do_temporal.policy.sandbox import Place, check_readable, check_size, ch
 
 MAX_READ_BYTES = 10_000_000
 """The largest file that is read as text where its mount sets no `max_file_bytes`."""
-MAX_RETURNED_CHARS = 200_000
-"""The most characters one call returns: escaped as JSON they stay below Temporal's 2 MiB a payload."""
+MAX_RETURNED_CHARS = 1_000_000
+"""The most characters one call returns; escaped as JSON that is up to 6 MB."""
 
 Compute = Callable[[Place, OldFile | None], str]
 """From the file as it is (None: there is none) to the text it is to have. Raises where that makes no sense."""
@@ -46,7 +46,7 @@ class FileActivities:
 
     @activity.defn(name="read_file")
     def read_file(self, asked: ReadFileInput) -> FileText:
-        """The file's text from character `offset` on, at most `max_chars` (and 200,000) of it."""
+        """The file's text from character `offset` on, at most `max_chars` (and 1,000,000) of it."""
         with user_errors():
             place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
             check_readable(place)

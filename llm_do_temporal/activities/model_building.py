@@ -30,12 +30,16 @@ from pydantic_ai.settings import ModelSettings
 from temporalio import activity, workflow
 
 from llm_do_temporal.activities.failures import as_failure
+from llm_do_temporal.activities.kept_models import KeptModels
 from llm_do_temporal.activities.openai_bodies import send_as_made
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
+from llm_do_temporal.messages import OtherModel
 from llm_do_temporal.policy.model_ids import ModelAlias, read_serving_id
 
 _KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(?:API_)?(?:KEY|TOKEN)")
 _building = threading.Lock()
+_SHOWN = "llm_do_shown"
+"""The attribute of a model that was built here that holds its name."""
 _NO_KEY = "none"
 """What a server behind an address of its own gets where its alias names no key: never the key of the provider
 whose protocol it speaks, which the provider's library would otherwise take from the environment."""
@@ -49,9 +53,18 @@ async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> M
     if workflow.in_workflow():
         return NamedModel(model_id)
     try:
-        return await asyncio.to_thread(_real_model_in_turn, model_id)
+        model = await _kept_or_new(model_id)
+        setattr(model, _SHOWN, read_serving_id(model_id)[0])
+        return model
     except LlmDoError as error:
-        raise (as_failure(error) if activity.in_activity() else error) from error
+        if not activity.in_activity():
+            raise
+        raise as_failure(error, other_model=OtherModel.INSTEAD) from error
+
+
+def shown_name(model: Model) -> str:
+    """What people call a model: as it is written in the workshop, with its alias where that has an address."""
+    return str(getattr(model, _SHOWN, model.model_id))
 
 
 def check_provider(model_id: str) -> None:
@@ -104,6 +117,14 @@ class NamedModel(Model):
     ) -> ModelResponse:
         """Never called: requests are activities."""
         raise NotImplementedError("a model request must run as an activity")
+
+
+async def _kept_or_new(model_id: str) -> Model:
+    """A model of a provider is kept from turn to turn; one that plays a script is looked up each time."""
+    _, alias = read_serving_id(model_id)
+    if parse_model_id(alias.model)[0] in ("offline", "test"):
+        return await asyncio.to_thread(_real_model_in_turn, model_id)
+    return await _kept.get(model_id)
 
 
 def _real_model_in_turn(model_id: str) -> Model:
@@ -169,3 +190,6 @@ def _providers_at(alias: ModelAlias, key: str | None, name: str) -> Callable[[st
         return kind(**given)
 
     return make
+
+
+_kept = KeptModels(_real_model_in_turn)

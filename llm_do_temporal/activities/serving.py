@@ -26,9 +26,12 @@ from llm_do_temporal.activities.answers import storable
 from llm_do_temporal.activities.attached_content import has_blobs, resolve_blobs
 from llm_do_temporal.activities.conversations import Conversations
 from llm_do_temporal.activities.failures import as_failure
+from llm_do_temporal.activities.model_building import shown_name
+from llm_do_temporal.activities.model_failures import model_failure
 from llm_do_temporal.activities.pricing import priced
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
+from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart, OtherModel
 
 MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
@@ -67,7 +70,7 @@ class ServedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Send one turn."""
-        async with _one_turn(self.wrapped.model_id):
+        async with _one_turn(shown_name(self.wrapped), _tries(model_settings)):
             messages, settings, parameters = await _conversations.whole(
                 messages, model_settings, model_request_parameters
             )
@@ -84,7 +87,7 @@ class ServedModel(WrapperModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """Send one turn and stream its answer."""
-        async with _one_turn(self.wrapped.model_id):
+        async with _one_turn(shown_name(self.wrapped), _tries(model_settings)):
             messages, settings, parameters = await _conversations.whole(
                 messages, model_settings, model_request_parameters
             )
@@ -123,14 +126,24 @@ def _without_retries(settings: ModelSettings | None) -> ModelSettings:
     return {**(settings or {}), "max_retries": 0}
 
 
+def _tries(settings: ModelSettings | None) -> int | None:
+    """How many attempts the request has before its workflow asks another model."""
+    part = (settings or {}).get(CONVERSATION_SETTING)
+    return None if part is None else ConversationPart.model_validate(part).tries
+
+
 @asynccontextmanager
-async def _one_turn(model_id: str) -> AsyncGenerator[None]:
+async def _one_turn(model: str, tries: int | None) -> AsyncGenerator[None]:
     info = activity.info()
-    turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model_id}"
+    turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model}"
     _log.info("model turn asked: %s", turn)
     try:
         yield
-    except (ModelAPIError, ApplicationError) as error:
+    except ModelAPIError as error:
+        failure = model_failure(error, model, attempt=info.attempt, tries=tries)
+        _log.warning("model turn failed: %s: %s", turn, failure)
+        raise failure from None
+    except ApplicationError as error:
         _log.warning("model turn failed: %s: %s", turn, error)
         raise
     except AgentRunError as error:
@@ -138,9 +151,11 @@ async def _one_turn(model_id: str) -> AsyncGenerator[None]:
         if info.attempt < _MALFORMED_ANSWER_ATTEMPTS:
             # Under its own name Pydantic AI's retry policy would not try it again.
             raise ApplicationError(str(error), type=MALFORMED_ANSWER) from error
-        raise as_failure(ModelFailed(f"the model's answer could not be used: {error}")) from error
+        unusable = ModelFailed(f"the model's answer could not be used: {error}")
+        raise as_failure(unusable, other_model=OtherModel.INSTEAD) from error
     except LlmDoError as error:
-        raise as_failure(error) from error
+        other = OtherModel.INSTEAD if isinstance(error, ModelRefusal) else None
+        raise as_failure(error, other_model=other) from error
     except OSError as error:
         # A connection that broke where the provider's library did not expect it, or a disk that is busy.
         _log.warning("model turn failed: %s: %s", turn, error)

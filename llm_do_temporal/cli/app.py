@@ -9,7 +9,9 @@ from importlib.metadata import version
 
 from cyclopts import App, Parameter
 
+from llm_do_temporal.cli.certifying import certify
 from llm_do_temporal.cli.checking import check
+from llm_do_temporal.cli.collecting import gc
 from llm_do_temporal.cli.deciding import approvals, approve, modify, reject
 from llm_do_temporal.cli.importing import import_command
 from llm_do_temporal.cli.listing import cancel, list_runs, show
@@ -38,7 +40,9 @@ _COMMANDS = {
     "modify": modify,
     "dev": dev,
     "worker": worker,
+    "gc": gc,
     "check": check,
+    "certify": certify,
     "import": import_command,
 }
 for _order, (_name, _command) in enumerate(_COMMANDS.items()):

@@ -35,12 +35,16 @@ _FRAME_LINES = 4
 def render_run(view: RunView, now: datetime, *, height: int | None = None) -> RenderableType:
     """The whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it."""
     parts: list[RenderableType] = [_tree(view, now, height)]
-    ended, total = view.delegations
-    if total:
-        bar = ProgressBar(total=total, completed=ended, width=_BAR_WIDTH)
-        row = Table.grid(padding=(0, 1))
-        row.add_row(bar, Text(f"{ended}/{total} delegations"))
-        parts.append(row)
+    items = list(view.items.values())
+    for (ended, total), what in (
+        ((sum(not item.is_open for item in items), len(items)), "items"),
+        (view.delegations, "delegations"),
+    ):
+        if total:
+            bar = ProgressBar(total=total, completed=ended, width=_BAR_WIDTH)
+            row = Table.grid(padding=(0, 1))
+            row.add_row(bar, Text(f"{ended}/{total} {what}"))
+            parts.append(row)
     parts.append(Text(totals_line(view, now), style="dim"))
     return Group(*parts)
 
@@ -81,7 +85,8 @@ def activity_of(node: Node) -> str:
         return f"approval: {visible_line(next(iter(node.waiting.values())), 200)}{more}"
     doing = list(node.doing.values())
     more = f" (+{len(doing) - 1})" if len(doing) > 1 else ""
-    return f"{visible_line(doing[0], 200)}{more}" if doing else ""
+    trouble = f", {visible_line(node.trouble, 300)}" if node.trouble else ""
+    return f"{visible_line(doing[0], 200)}{more}{trouble}" if doing else ""
 
 
 def _tree(view: RunView, now: datetime, height: int | None) -> RenderableType:
@@ -106,8 +111,8 @@ def _row(node: Node, now: datetime) -> tuple[Text, ...]:
     label = Text("  " * node.depth)
     label.append(f"{symbol} ", style=style)
     label.append(visible_line(name))
-    if not name.startswith(node.worker):
-        label.append(f" {visible_line(node.worker)}", style="dim")
+    if node.item or not name.startswith(node.worker):
+        label.append(f" {visible_line(node.item or node.worker)}", style="dim")
     tokens = node.usage.input_tokens + node.usage.output_tokens
     return (
         label,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from llm_do_temporal.cli.options import OutputFormat
-from llm_do_temporal.cli.plain_text import PROGRAM, say, visible_block
+from llm_do_temporal.cli.plain_text import PROGRAM, say, visible_block, visible_line
 from llm_do_temporal.errors import LlmDoError, RunCancelled
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Outcome:
     duration_ms: int | None = None
     pending: tuple[dict[str, Any], ...] = ()
     error: LlmDoError | None = None
+    items: tuple[dict[str, Any], ...] | None = None
+    """Of a batch: what became of each item."""
 
     def as_json(self) -> dict[str, Any]:
         """The object of `-o json`."""
@@ -52,6 +54,7 @@ class Outcome:
             "duration_ms": self.duration_ms,
             "pending_approvals": list(self.pending),
             "error": None if self.error is None else _error_json(self.error),
+            **({} if self.items is None else {"items": list(self.items)}),
         }
 
 
@@ -78,7 +81,8 @@ def seen_of(view: RunView | None) -> dict[str, Any]:
     """What an outcome takes from the view of a run."""
     if view is None:
         return {}
-    return {"usage": view.usage, "duration_ms": duration_ms(view)}
+    items = tuple(item.as_json() for item in view.items.values()) if view.items else None
+    return {"usage": view.usage, "duration_ms": duration_ms(view), "items": items}
 
 
 def duration_ms(view: RunView) -> int | None:
@@ -95,7 +99,7 @@ def report(outcome: Outcome, output: OutputFormat) -> int:
     """Print the outcome, the result on stdout and what went wrong on stderr; returns the exit code."""
     if output != "text":
         print_json(outcome.as_json(), pretty=output == "json" and sys.stdout.isatty())
-    elif outcome.status == "completed":
+    elif outcome.status == "completed" and outcome.items is None:
         print_value(outcome.output)
     if outcome.error is not None:
         say_error(outcome.error)
@@ -159,6 +163,26 @@ class EventLines:
         self._seq += 1
         numbered = {"v": EVENT_VERSION, "seq": self._seq} | line
         print(dump_json(numbered, pretty=False), file=self._stream, flush=True)
+
+
+class ItemLines:
+    """Prints a line for each item of a batch that has ended, once."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
+        self._told: set[str] = set()
+
+    def tell(self, view: RunView) -> None:
+        """Print what has not been printed."""
+        if not self._enabled:
+            return
+        for item in view.items.values():
+            if item.is_open or item.path in self._told:
+                continue
+            self._told.add(item.path)
+            said = item.output if item.error is None else item.error["message"]
+            text = said if isinstance(said, str) else dump_json(said, pretty=False)
+            print(f"{item.status:9}  {visible_line(item.name)}  {visible_line(text.strip(), 200)}", flush=True)
 
 
 _ENDS = frozenset(f"run.{status}" for status in ("completed", "failed", "cancelled", "terminated", "timed out"))

@@ -9,12 +9,14 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from llm_do_temporal.cli.live import activity_of, render_run, state_of
+from llm_do_temporal.cli.live import activity_of, dollars, render_run, state_of
 from llm_do_temporal.cli.output import cost_json, duration_ms, usage_json
 from llm_do_temporal.cli.plain_text import visible_line
 from llm_do_temporal.client.following import Follower
 from llm_do_temporal.client.runs import LlmDoClient, RunSummary
+from llm_do_temporal.client.troubles import note_troubles
 from llm_do_temporal.client.view import Node, RunView, ViewEvent
+from llm_do_temporal.messages import Usage
 
 _PIPE_WIDTH = 200
 
@@ -23,6 +25,7 @@ async def read_record(client: LlmDoClient, run: str) -> tuple[RunView, list[View
     """The run as its histories have it now, and its decisions in the order in which they were taken."""
     follower = Follower(client.temporal, run, wait=False)
     events = [event async for event in follower.events() if event.type == "approval.decided"]
+    await note_troubles(client.temporal, follower.view)
     return follower.view, sorted(events, key=lambda event: event.at)
 
 
@@ -37,6 +40,9 @@ def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], 
     """The record as a renderable; `now` is UTC without a zone."""
     head = f"{view.run} · {summary.worker} · {summary.status} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
     parts: list[RenderableType] = [Text(visible_line(head), style="bold"), render_run(view, now)]
+    if len(view.by_model) > 1:
+        parts.append(Text("models", style="bold"))
+        parts.extend(Text(_model_line(model, usage)) for model, usage in view.by_model.items())
     lines = [_decision_line(event) for event in decided]
     lines += [f"  {one.id}  pending  {one.path}: {visible_line(one.summary, 200)}" for one in view.pending]
     if lines:
@@ -57,6 +63,7 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
         "duration_ms": duration_ms(view),
         "usage": usage_json(view.usage),
         **cost_json(view.usage),
+        "models": _models_json(view.by_model),
         "invocations": [_node_json(node) for node in view.ordered],
         "approvals": [_decided_json(event) for event in decided]
         + [
@@ -64,6 +71,16 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
             for one in view.pending
         ],
     }
+
+
+def _model_line(model: str, usage: Usage) -> str:
+    cost = "unpriced" if usage.cost_usd is None else dollars(usage.cost_usd)
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return f"  {visible_line(model)}  turns {usage.requests}  {tokens}  {cost}"
+
+
+def _models_json(by_model: dict[str, Usage]) -> dict[str, Any]:
+    return {model: {"usage": usage_json(usage), **cost_json(usage)} for model, usage in by_model.items()}
 
 
 def _decision_line(event: ViewEvent) -> str:
@@ -93,6 +110,7 @@ def _node_json(node: Node) -> dict[str, Any]:
         "error": node.error or None,
         "usage": usage_json(node.usage),
         **cost_json(node.usage),
+        "models": _models_json(node.by_model),
         "started_at": _iso(node.started_at),
         "ended_at": _iso(node.ended_at),
         "workflow": node.workflow_id,

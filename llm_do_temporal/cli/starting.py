@@ -7,10 +7,11 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from llm_do_temporal.cli.batching import NO_BATCH, BatchFlags
 from llm_do_temporal.cli.options import Location, Output, OutputFormat, Timeout, check_timeout, read_json
 from llm_do_temporal.cli.plain_text import say
 from llm_do_temporal.cli.recording import NOTHING, Recording, record_so_far
@@ -19,6 +20,7 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.preparing import Prepared
+    from llm_do_temporal.client.runs import LlmDoClient
     from llm_do_temporal.messages import StartRunInput
     from llm_do_temporal.policy.approvals import Mode
     from llm_do_temporal.policy.limits import Limits
@@ -86,16 +88,17 @@ class LimitFlags:
 class _Wanted:
     """What was typed, with files and JSON not looked at yet."""
 
-    worker: str
+    worker: str | None
     prompt: str | None
     attach: tuple[Path, ...]
     input: str | None
     overrides: Overrides
     limits: LimitFlags
+    batch: BatchFlags
 
 
 async def start(
-    worker: str,
+    worker: str | None = None,
     prompt: str | None = None,
     /,
     *,
@@ -103,6 +106,7 @@ async def start(
     input_json: Annotated[str | None, Parameter(name="--input")] = None,
     overrides: Overrides = Overrides(),
     limits: LimitFlags = LimitFlags(),
+    batch: BatchFlags = NO_BATCH,
     id: Annotated[str | None, Parameter(name="--id")] = None,  # noqa: A002 - the name of the option
     detach: bool = False,
     output: Output = "text",
@@ -116,6 +120,7 @@ async def start(
     ----------
     worker
         The worker to run: its name, `pkg:NAME` for one that ships with the program, or one file, to run by itself.
+        Only --retry-failed knows it already.
     prompt
         What to tell it; `-` reads it from stdin.
     attach
@@ -131,15 +136,17 @@ async def start(
     timeout
         Seconds to stay at most; the run goes on.
     """
-    wanted = _Wanted(worker, prompt, attach, input_json, overrides, limits)
+    wanted = _Wanted(worker, prompt, attach, input_json, overrides, limits, batch)
     try:
         check_timeout(timeout)
         recording.check()
+        batch.check(worker, others=(prompt, attach, input_json))
         wanted, location = _by_itself(wanted, location)
-        request = _prepare(wanted, location)
+        request = None if wanted.worker is None or batch.retry_failed else _prepare(wanted, wanted.worker, location)
         from llm_do_temporal.cli.session import opened
 
         async with opened(location) as session:
+            request = request or await _again(wanted, session.client)
             run = await session.client.start(request, run=id)
     except LlmDoError as error:
         from llm_do_temporal.cli.output import failure, report
@@ -173,7 +180,7 @@ def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:
         single_file_workshop,
     )
 
-    if not is_worker_file(wanted.worker):
+    if wanted.worker is None or not is_worker_file(wanted.worker):
         return wanted, location
     file = Path(wanted.worker)
     name = name_in(file)
@@ -195,8 +202,23 @@ def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:
     return replace(wanted, worker=name), alone
 
 
-def _prepare(wanted: _Wanted, location: Location) -> StartRunInput:
+async def _again(wanted: _Wanted, client: LlmDoClient) -> StartRunInput:
+    """What is sent for the items that another run has left over. Raises UsageError."""
+    before = await client.unfinished(wanted.batch.retry_failed or "")
+    said = wanted.overrides
+    changes: dict[str, Any] = {
+        "model": said.model,
+        "force_model": said.force_model,
+        "mode": said.mode(),
+        "limits": wanted.limits.limits(),
+        "started_by": login_name(),
+    }
+    return wanted.batch.again(before, wanted.worker, changes)
+
+
+def _prepare(wanted: _Wanted, worker: str, location: Location) -> StartRunInput:
     """What is sent to the server. Raises LlmDoError for all that can be known to be wrong."""
+    from llm_do_temporal.client.batches import check_batch_size
     from llm_do_temporal.client.connecting import names_server
     from llm_do_temporal.client.preparing import attach_files, check_size
     from llm_do_temporal.messages import StartRunInput
@@ -205,24 +227,27 @@ def _prepare(wanted: _Wanted, location: Location) -> StartRunInput:
     limits = wanted.limits.limits()
     elsewhere = names_server(location.connection())
     workshop = location.local_workshop() if elsewhere else location.find_workshop()
-    prepared = None if workshop is None else _load(workshop, wanted.worker)
+    prepared = None if workshop is None else _load(workshop, worker)
+    attachments = attach_files(prepared, wanted.attach)
     request = StartRunInput(
-        worker=wanted.worker,
-        prompt=_read_prompt(wanted.prompt),
+        worker=worker,
+        prompt=read_prompt(wanted.prompt),
         input=None if wanted.input is None else read_json(wanted.input, "--input"),
-        attachments=attach_files(prepared, wanted.attach),
+        attachments=attachments,
         model=wanted.overrides.model,
         force_model=wanted.overrides.force_model,
         environment_model=os.environ.get("LLM_DO_MODEL") or None,
         mode=mode,
         started_by=login_name(),
         limits=limits,
+        batch=wanted.batch.batch(lambda files: attach_files(prepared, files, beside=attachments)),
     )
     if prepared is not None and not elsewhere:
         prepared.check_model(request)
     if prepared is not None:
         prepared.check_input(request)
-    check_size(request)
+    check_size(request, kept_outside=workshop is not None)
+    check_batch_size(request, kept_outside=workshop is not None)
     return request
 
 
@@ -235,7 +260,8 @@ def _load(workshop: Path, name: str) -> Prepared:
     return prepared
 
 
-def _read_prompt(prompt: str | None) -> str:
+def read_prompt(prompt: str | None) -> str:
+    """What was typed, or all of stdin for STDIN. Raises UsageError."""
     if prompt != STDIN:
         return prompt or ""
     try:

@@ -19,7 +19,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.cli.options import Location, OutputFormat
-from llm_do_temporal.cli.output import EventLines, Outcome, failure, report, seen_of
+from llm_do_temporal.cli.output import EventLines, ItemLines, Outcome, failure, report, seen_of
 from llm_do_temporal.cli.plain_text import say, visible_line
 from llm_do_temporal.cli.recording import NOTHING, Recorder, Recording
 from llm_do_temporal.cli.session import Session, opened
@@ -27,8 +27,9 @@ from llm_do_temporal.cli.terminal_lines import Interrupt
 from llm_do_temporal.client.embedded import running_host
 from llm_do_temporal.client.following import Follower
 from llm_do_temporal.client.runs import PendingApproval
+from llm_do_temporal.client.troubles import note_troubles
 from llm_do_temporal.client.view import RunView
-from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, RunFailed, UsageError
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TIMED_OUT = 6
@@ -37,6 +38,7 @@ _SIGNALLED = 128
 """Added to the number of the signal, as shells do."""
 _RETRY_SECONDS = 1.0
 _GUARD_SECONDS = 1.0
+_TROUBLE_SECONDS = 3.0
 _SETTLE_SECONDS = 2.0
 """How long to wait for the other questions of a turn, or for the last news of children, before going on without."""
 _LOST = frozenset(
@@ -114,6 +116,7 @@ class _Attending:
         self._manner = manner
         self._interrupt = interrupt
         self._lines = EventLines(enabled=manner.output == "jsonl")
+        self._items = ItemLines(enabled=manner.output == "text")
         self.recorder = Recorder(manner.recording, run, location)
         self._view: RunView | None = None
 
@@ -157,7 +160,8 @@ class _Attending:
         news = asyncio.Event()
         pump = asyncio.create_task(self._pump(session, follower, news))
         front = asyncio.create_task(self._front(session, follower.view, news))
-        tasks: set[asyncio.Task[Any]] = {pump, front, asyncio.create_task(_guard(session))}
+        troubles = asyncio.create_task(self._note_troubles(session, follower.view))
+        tasks: set[asyncio.Task[Any]] = {pump, front, troubles, asyncio.create_task(_guard(session))}
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if front in done:
@@ -194,6 +198,8 @@ class _Attending:
                 return
             for lines in both:
                 lines.tell(event)
+            if event.type.startswith("item.") and self._manner.stay != "live":
+                self._items.tell(follower.view)
             news.set()
 
     def _front(self, session: Session, view: RunView, news: asyncio.Event) -> Coroutine[Any, Any, Outcome]:
@@ -229,7 +235,20 @@ class _Attending:
                     noted.add(one.id)
                     say(f"waits for approval {one.id}: {visible_line(one.summary)}")
 
+    async def _note_troubles(self, session: Session, view: RunView) -> None:
+        """Keep asking what is tried again, for the screen; without one, say each failure once."""
+        said: set[tuple[str, str]] = set()
+        while True:
+            for path, trouble in await note_troubles(session.client.temporal, view):
+                if self._manner.stay != "live" and (path, trouble.failure) not in said:
+                    said.add((path, trouble.failure))
+                    say(f"{path} waits: {visible_line(trouble.shown(), 400)}")
+            await asyncio.sleep(_TROUBLE_SECONDS)
+
     async def _ended(self, session: Session, view: RunView) -> Outcome:
+        if view.status == "completed" and any(item.is_open for item in view.items.values()):
+            view = await session.client.view(self._run)
+        self._items.tell(view)
         try:
             result = await session.client.result(self._run)
         except LlmDoError as error:
@@ -237,7 +256,13 @@ class _Attending:
                 raise
             return failure(error, run=self._run, view=view)
         seen = Outcome(self._run, "completed", output=result.output, **seen_of(view))
-        return replace(seen, usage=result.usage)
+        seen = replace(seen, usage=result.usage)
+        failed = sum(item.status != "completed" for item in view.items.values())
+        if not failed:
+            return seen
+        again = f"Do those again with: {self._location.command(f'start --retry-failed {self._run}')}"
+        error = RunFailed(f"{failed} of {len(view.items)} items failed", next_step=again)
+        return replace(seen, error=error, exit_code=error.exit_code)
 
 
 async def _settle(view: RunView, news: asyncio.Event) -> None:

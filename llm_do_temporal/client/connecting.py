@@ -13,10 +13,14 @@ from temporalio.client import Client, TLSConfig
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
 
+from llm_do_temporal.big_payloads import with_big_payloads
+from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 
 DEFAULT_NAMESPACE = "default"
 CONNECT_SECONDS = 10
+OUT_OF_REACH = "TMPRL1105"
+"""The SDK's name for meeting a value that is kept outside, with no place to look for it."""
 _OS_MESSAGE = re.compile(r'Os \{[^{}]*message: "([^"]+)"')
 
 
@@ -58,21 +62,24 @@ def names_server(connection: Connection) -> bool:
     return bool(connect_config(connection).get("target_host"))
 
 
-async def connect(connection: Connection) -> Client:
-    """A connected client. Raises ConnectionFailed when no server answers, UsageError for bad configuration."""
-    return await _connect(connect_config(connection))
+async def connect(connection: Connection, workshop: Path | None = None) -> Client:
+    """A connected client, which reads and sends big values where the workshop is known, whose blob store keeps them.
+
+    Raises ConnectionFailed when no server answers, UsageError for bad configuration.
+    """
+    return await _connect(connect_config(connection), workshop)
 
 
-async def connect_embedded(address: str) -> Client:
+async def connect_embedded(address: str, workshop: Path | None = None) -> Client:
     """A client of the embedded server, whatever variables and profiles say about other servers."""
-    return await _connect({"target_host": address, "namespace": DEFAULT_NAMESPACE})
+    return await _connect({"target_host": address, "namespace": DEFAULT_NAMESPACE}, workshop)
 
 
-async def _connect(config: dict[str, Any]) -> Client:
+async def _connect(config: dict[str, Any], workshop: Path | None) -> Client:
     address = config.get("target_host") or "127.0.0.1:7233"
     config["target_host"] = address
     try:
-        return await asyncio.wait_for(
+        client = await asyncio.wait_for(
             Client.connect(data_converter=pydantic_data_converter, **config), timeout=CONNECT_SECONDS
         )
     except (RuntimeError, OSError, TimeoutError) as error:
@@ -80,6 +87,15 @@ async def _connect(config: dict[str, Any]) -> Client:
             f"no Temporal server answers at '{address}' ({_reason(error)})",
             next_step="Start one with `llm-do-temporal dev`, or name another with --address or TEMPORAL_ADDRESS.",
         ) from error
+    return client if workshop is None else with_big_payloads(client, LocalBlobStore(blob_folder(workshop)))
+
+
+def out_of_reach() -> UsageError:
+    """The error of who needs a value that is kept in a blob store without having that."""
+    return UsageError(
+        "what was asked for is kept in the blob store of its workshop, and no workshop is known here",
+        next_step="Go to the workshop's folder, or name it with --workshop DIR.",
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -12,8 +12,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.histories import read_events
-from llm_do_temporal.client.view import Node, RunView, ViewEvent, decode_json, pending_from_memo
+from llm_do_temporal.client.histories import read_chain
+from llm_do_temporal.client.items import items_of, results_of
+from llm_do_temporal.client.payloads import decode_json
+from llm_do_temporal.client.view import Node, RunView, ViewEvent, item_event, pending_from_memo
 from llm_do_temporal.messages import PENDING_MEMO
 
 _ENDED = frozenset(
@@ -76,12 +78,21 @@ class Follower:
             self._read(child.workflow_id, child.run_id)
         if workflow_id == self.view.run:
             return self._apply_run(event)
-        return self.view.nodes.setdefault(workflow_id, Node(workflow_id)).apply(event)
+        node = self.view.nodes.setdefault(workflow_id, Node(workflow_id))
+        told, item = node.apply(event), self.view.items.get(workflow_id)
+        if item is not None:
+            node.item = item.name
+            if item.take_end(event):
+                told.append(item_event(item, event.event_time.ToDatetime()))
+        return told
 
     def _apply_run(self, event: HistoryEvent) -> list[ViewEvent]:
         at = event.event_time.ToDatetime()
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            if self.view.started_at is not None:
+                return []  # continued as new
             self.view.started_at = at
+            self.view.items = items_of(self.view.run, event)
             return [ViewEvent("run.started", at, "", {"run": self.view.run})]
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
             return self._desk_changed(event, at)
@@ -90,8 +101,19 @@ class Follower:
             ending.apply(event)
             self.view.status, self.view.error, self.view.ended_at = ending.status, ending.error, at
             self.view.pending = []
-            return [ViewEvent(f"run.{ending.status.replace(' ', '_')}", at, "", {"error": ending.error or None})]
+            return [
+                *self._never_begun(event, at),
+                ViewEvent(f"run.{ending.status.replace(' ', '_')}", at, "", {"error": ending.error or None}),
+            ]
         return []
+
+    def _never_begun(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        """The items that failed before they became workflows."""
+        told: list[ViewEvent] = []
+        for (workflow_id, item), result in zip(self.view.items.items(), results_of(event), strict=False):
+            if workflow_id not in self._readers and item.take_result(result):
+                told.append(item_event(item, at))
+        return told
 
     def _desk_changed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         """What waits for a person, as the desk itself tells it; only then can it be answered."""
@@ -108,14 +130,8 @@ class Follower:
 
     async def _pump(self, workflow_id: str, run_id: str | None) -> None:
         try:
-            while True:
-                handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
-                event = None
-                async for event in read_events(handle, wait=self._wait):
-                    await self._queue.put(_Read(workflow_id, event))
-                if event is None or event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
-                    break
-                run_id = event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+            async for event in read_chain(self._client, workflow_id, run_id, wait=self._wait):
+                await self._queue.put(_Read(workflow_id, event))
         except RPCError as error:
             # A child whose history is already deleted has nothing more to tell; the run itself must exist.
             if error.status is not RPCStatusCode.NOT_FOUND or workflow_id == self.view.run:

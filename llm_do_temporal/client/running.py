@@ -87,6 +87,7 @@ async def run_worker(
     asked = replace(_asked(worker, prompt, input, attachments, workshop, model, mode), limits=_limits(limits))
     if isinstance(connection, LlmDoClient):
         request, _ = await asyncio.to_thread(_prepare, asked, elsewhere=True)
+        check_size(request, kept_outside=connection.takes_big_values)
         return await _started(connection, request, id)
     there = connection or Connection()
     elsewhere = names_server(there)
@@ -224,7 +225,7 @@ def _prepare(asked: _Asked, *, elsewhere: bool) -> tuple[StartRunInput, Path | N
         prepared.check_model(request)
     if prepared is not None:
         prepared.check_input(request)
-    check_size(request)
+    check_size(request, kept_outside=prepared is not None)
     return request, None if prepared is None else prepared.workshop
 
 

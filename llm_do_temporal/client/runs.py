@@ -27,6 +27,8 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.client.batches import read_unfinished
+from llm_do_temporal.client.connecting import OUT_OF_REACH, out_of_reach
 from llm_do_temporal.client.following import Follower
 from llm_do_temporal.client.histories import read_events
 from llm_do_temporal.client.questions import PendingApproval, read_pending
@@ -82,6 +84,11 @@ class LlmDoClient:
         self.temporal = temporal
         self._task_queue = task_queue
 
+    @property
+    def takes_big_values(self) -> bool:
+        """Whether this client knows where values are kept that are too big for Temporal."""
+        return self.temporal.data_converter.external_storage is not None
+
     async def start(self, request: StartRunInput, *, run: str | None = None) -> str:
         """Start a run and return its id. Raises UsageError when the id is taken."""
         run = run or f"{request.worker.replace(':', '-').replace('/', '-')}-{secrets.token_hex(4)}"
@@ -111,6 +118,11 @@ class LlmDoClient:
         except WorkflowFailureError as failure:
             raise _ended_with(failure) from failure
         return RunResult.model_validate(value)
+
+    async def unfinished(self, run: str) -> StartRunInput:
+        """How a batch was started, with those of its items only that have not completed. Raises UsageError."""
+        async with _asked(run):
+            return await read_unfinished(self.temporal, run)
 
     async def cancel(self, run: str) -> None:
         """Ask the run, and everything below it, to stop."""
@@ -216,7 +228,8 @@ class LlmDoClient:
         description = await handle.describe()
         if description.status is not WorkflowExecutionStatus.RUNNING:
             return []
-        return await read_pending(self.temporal, run, read_events(handle, wait=False))
+        events = read_events(handle, wait=False, converter=self.temporal.data_converter)
+        return await read_pending(self.temporal, run, events)
 
 
 @asynccontextmanager
@@ -224,6 +237,10 @@ async def _asked(run: str | None = None) -> AsyncGenerator[None]:
     """Turn what the server says into our errors."""
     try:
         yield
+    except RuntimeError as error:
+        if OUT_OF_REACH not in str(error):
+            raise
+        raise out_of_reach() from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND and run is not None:
             raise UsageError(

@@ -37,14 +37,14 @@ async def open_session(connection: Connection, workshop: Path | None) -> AsyncGe
     configuration that cannot be used, WorkshopNotFound.
     """
     if names_server(connection):
-        temporal = await connect(connection)
+        temporal = await connect(connection, workshop)
         client = LlmDoClient(temporal, task_queue=task_queue())
         yield Session(client, workshop, temporal.service_client.config.target_host, embedded=False)
         return
     if workshop is None:
         raise WorkshopNotFound("the embedded server needs a workshop: its state is kept in the workshop's folder")
     async with embedded_server(workshop) as info:
-        temporal = await connect_embedded(info.address)
+        temporal = await connect_embedded(info.address, workshop)
         yield Session(LlmDoClient(temporal, task_queue=task_queue()), workshop, info.address, embedded=True)
 
 

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.spans import OpenSpan
-from llm_do_temporal.client.trace_content import JsonObject
-from llm_do_temporal.client.view import decode_json
 from llm_do_temporal.errors import error_classes
 
 
@@ -81,12 +78,6 @@ def nanoseconds(moment: Any) -> int | None:
         return int(datetime.fromisoformat(str(moment)).timestamp() * 1_000_000) * 1_000
     except ValueError:
         return None
-
-
-def first_object(payloads: list[Payload]) -> JsonObject:
-    """The first payload as an object; an empty one when it is something else, or cannot be read here."""
-    value = decode_json(payloads[0]) if payloads else None
-    return cast("JsonObject", value) if is_object(value) else {}
 
 
 def is_object(value: Any) -> bool:

@@ -16,6 +16,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.blobs import BlobStore
+from llm_do_temporal.client.local_effects import LocalEffect, local_effect
+from llm_do_temporal.client.payloads import decode_json, first_object
 from llm_do_temporal.client.spans import OpenSpan, Trace
 from llm_do_temporal.client.trace_content import (
     JsonObject,
@@ -30,13 +32,11 @@ from llm_do_temporal.client.trace_content import (
 from llm_do_temporal.client.trace_flow import (
     Flow,
     activity_failure,
-    first_object,
     is_object,
     model_attributes,
     nanoseconds,
     reason_of,
 )
-from llm_do_temporal.client.view import decode_json
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import DELIVER_DECISION_SIGNAL, MODEL_ACTIVITY, REQUEST_APPROVAL_SIGNAL
 
@@ -167,6 +167,9 @@ class Tracer:
             return []
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return self._completed(flow, event, at)
+        local = local_effect(event)
+        if local is not None:
+            return self._local(flow, event, local)
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes
             self._callers[child.workflow_id] = self._caller(flow, first_object(list(child.input.payloads)))
@@ -229,6 +232,16 @@ class Tracer:
             },
         )
         return self._returned(flow, messages, at)
+
+    def _local(self, flow: Flow, event: HistoryEvent, effect: LocalEffect) -> list[ReadableSpan]:
+        """An effect that ran within the workflow's task: known once it has ended."""
+        shown = {"llm_do.activity": effect.activity, "llm_do.summary": effect.summary, "llm_do.attempts": 1}
+        key = f"{flow.workflow_id}:{flow.execution}:{event.event_id}"
+        span = OpenSpan(key, effect.activity, effect.started_at, flow.span.key, attributes=shown)
+        if effect.failure is None:
+            return [self._trace.ended(span, effect.ended_at)]
+        span.attributes["error.type"], message = reason_of(effect.failure)
+        return [self._trace.ended(span, effect.ended_at, error=message)]
 
     def _completed(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
         attributes = event.activity_task_completed_event_attributes

@@ -6,24 +6,29 @@ view, a view after the fact, and totals; it needs no worker service.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
-from temporalio.api.common.v1 import Payload
+from temporalio.api.common.v1 import Memo
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
+from llm_do_temporal.big_payloads import KEPT_OUTSIDE, is_kept_outside
+from llm_do_temporal.client.items import Item
+from llm_do_temporal.client.local_effects import local_effect
+from llm_do_temporal.client.payloads import decode_json, first_object
 from llm_do_temporal.messages import (
     DELIVER_DECISION_SIGNAL,
+    INVOCATION_MEMO,
     MODEL_ACTIVITY,
     REQUEST_APPROVAL_SIGNAL,
     PendingApprovalMemo,
     Usage,
 )
+from llm_do_temporal.policy.model_ids import models_of, read_serving_id
 
 _PENDING = TypeAdapter(list[PendingApprovalMemo])
 
@@ -61,13 +66,24 @@ class Node:
     ended_at: datetime | None = None
     usage: Usage = field(default_factory=Usage)
     """Of this invocation alone."""
+    by_model: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    """The same, by the model that answered."""
     doing: dict[int, str] = field(default_factory=dict[int, str])
     """What is under way now: scheduled event id -> one line."""
+    trouble: str = ""
+    """Why that is tried again, where the server was asked: see `client.troubles`."""
     waiting: dict[str, str] = field(default_factory=dict[str, str])
     """Questions that wait for a person: key -> one line."""
     children: list[str] = field(default_factory=list[str])
     """Workflow ids of delegations, in order of their start."""
+    item: str = ""
+    """What people call the item of a batch that it works on."""
     _models: dict[int, str] = field(default_factory=dict[int, str])
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the run itself started it."""
+        return "/" not in self.path or bool(self.item)
 
     def apply(self, event: HistoryEvent) -> list[ViewEvent]:
         """Take in the next event of this invocation's history; says what it meant, if anything."""
@@ -79,9 +95,14 @@ class Node:
             return self._scheduled(event, at)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return self._activity_completed(event, at)
+        local = local_effect(event)
+        if local is not None:
+            what = {"activity": local.activity, "what": local.summary}
+            ended = "activity.completed" if local.failure is None else "activity.failed"
+            return [self._say("activity.started", at, **what), self._say(ended, at, what=local.summary)]
         failed = _failed_activity(event)
         if failed is not None:
-            return [self._say("activity.failed", at, what=self.doing.pop(failed, ""))]
+            return [self._say("activity.failed", at, what=self._done(failed))]
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
             if child not in self.children:
@@ -101,10 +122,12 @@ class Node:
     def _started(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         if self.started_at is not None:
             return []  # continued as new
-        given = _json(list(event.workflow_execution_started_event_attributes.input.payloads))
+        started = event.workflow_execution_started_event_attributes
+        given = first_object(started.input.payloads) or _told_of(started.memo)
         self.started_at = at
         self.path = str(given.get("path", ""))
-        self.worker = str(cast("dict[str, Any]", given.get("worker") or {}).get("name", ""))
+        worker = given.get("worker")
+        self.worker = str(cast("dict[str, Any]", worker).get("name", "") if isinstance(worker, dict) else worker or "")
         self.model = _model_of(given)
         self.depth = int(given.get("depth") or 0)
         return [self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)]
@@ -115,37 +138,56 @@ class Node:
         summary = _summary(event) or name
         self.doing[event.event_id] = summary
         if name == MODEL_ACTIVITY:
-            self._models[event.event_id] = name
+            self._models[event.event_id] = self._asked_model(event)
             return [self._say("turn.started", at, turn=self.usage.requests + 1)]
         return [self._say("activity.started", at, activity=name, what=summary)]
 
     def _activity_completed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.activity_task_completed_event_attributes
-        label = self.doing.pop(attributes.scheduled_event_id, "")
-        if attributes.scheduled_event_id not in self._models:
+        label = self._done(attributes.scheduled_event_id)
+        model = self._models.get(attributes.scheduled_event_id)
+        if model is None:
             return [self._say("activity.completed", at, what=label)]
-        response = _json(list(attributes.result.payloads))
+        response = first_object(attributes.result.payloads)
         usage = cast("dict[str, Any]", response.get("usage") or {})
         parts = cast("list[dict[str, Any]]", response.get("parts") or [])
         calls = [str(part.get("tool_name")) for part in parts if part.get("part_kind") == "tool-call"]
         text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
+        if any(is_kept_outside(payload) for payload in attributes.result.payloads):
+            text = KEPT_OUTSIDE
         spent = Usage(
             requests=1,
             tool_calls=len([name for name in calls if name != "final_result"]),
             input_tokens=int(usage.get("input_tokens") or 0),
             output_tokens=int(usage.get("output_tokens") or 0),
             cost_usd=_cost(usage.get("cost")),
-            unpriced=() if usage.get("cost") is not None else (self.model,),
+            unpriced=() if usage.get("cost") is not None else (model,),
         )
         self.usage = self.usage.plus(spent)
+        self.by_model[model] = self.by_model.get(model, Usage()).plus(spent)
         tokens = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
-        return [self._say("turn.completed", at, turn=self.usage.requests, text=text, tools=calls, **tokens)]
+        told = {"turn": self.usage.requests, "model": model, "text": text, "tools": calls, **tokens}
+        return [self._say("turn.completed", at, **told)]
+
+    def _asked_model(self, event: HistoryEvent) -> str:
+        """The model that a request of an invocation with several goes to."""
+        if "," not in self.model:
+            return self.model
+        request = first_object(event.activity_task_scheduled_event_attributes.input.payloads)
+        try:
+            return read_serving_id(str(request.get("model_id") or self.model))[0]
+        except (ValueError, KeyError):
+            return self.model
+
+    def _done(self, scheduled: int) -> str:
+        self.trouble = ""
+        return self.doing.pop(scheduled, "")
 
     def _asked(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.signal_external_workflow_execution_initiated_event_attributes
         if attributes.signal_name != REQUEST_APPROVAL_SIGNAL:
             return []
-        request = _json(list(attributes.input.payloads))
+        request = first_object(attributes.input.payloads)
         key, summary = str(request.get("key", "")), str(request.get("summary", ""))
         self.waiting[key] = summary
         return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary)]
@@ -154,7 +196,7 @@ class Node:
         attributes = event.workflow_execution_signaled_event_attributes
         if attributes.signal_name != DELIVER_DECISION_SIGNAL:
             return []
-        delivery = _json(list(attributes.input.payloads))
+        delivery = first_object(attributes.input.payloads)
         summary = self.waiting.pop(str(delivery.get("key", "")), "")
         verdict = cast("dict[str, Any]", delivery.get("verdict") or {})
         shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
@@ -165,6 +207,7 @@ class Node:
         self.ended_at = at
         self.doing.clear()
         self.waiting.clear()
+        self.trouble = ""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
             self.error = event.workflow_execution_failed_event_attributes.failure.message
         return [self._say(f"invocation.{self.status.replace(' ', '_')}", at, error=self.error or None)]
@@ -188,10 +231,13 @@ def _failed_activity(event: HistoryEvent) -> int | None:
 
 def _model_of(invocation: dict[str, Any]) -> str:
     """What to call the model of an invocation: its alias and what that stands for, where it has one."""
-    model = str(invocation.get("model", ""))
     sources = cast("dict[str, Any]", cast("dict[str, Any]", invocation.get("settings") or {}).get("models") or {})
-    alias = cast("dict[str, Any]", sources.get("aliases") or {}).get(model)
-    return f"{model} ({cast('dict[str, Any]', alias).get('model')})" if isinstance(alias, dict) else model
+    aliases = cast("dict[str, Any]", sources.get("aliases") or {})
+    shown: list[str] = []
+    for model in models_of(str(invocation.get("model", ""))):
+        alias = aliases.get(model)
+        shown.append(f"{model} ({cast('dict[str, Any]', alias).get('model')})" if isinstance(alias, dict) else model)
+    return ", ".join(shown)
 
 
 @dataclass
@@ -206,6 +252,8 @@ class RunView:
     ended_at: datetime | None = None
     pending: list[PendingApprovalMemo] = field(default_factory=list[PendingApprovalMemo])
     """What waits for a person; empty once the run has ended."""
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    """Of a batch, by the ids of their workflows, in their order."""
 
     @property
     def usage(self) -> Usage:
@@ -216,10 +264,21 @@ class RunView:
         return total
 
     @property
+    def by_model(self) -> dict[str, Usage]:
+        """The same, by the model that answered."""
+        total: dict[str, Usage] = {}
+        for node in self.nodes.values():
+            for model, usage in node.by_model.items():
+                total[model] = total.get(model, Usage()).plus(usage)
+        return total
+
+    @property
     def ordered(self) -> list[Node]:
         """The invocations, parents before their children."""
         known = [node for node in self.nodes.values() if node.path]
-        roots = [node for node in known if "/" not in node.path]
+        roots = [node for node in known if node.is_root]
+        place = {workflow_id: number for number, workflow_id in enumerate(self.items)}
+        roots.sort(key=lambda node: place.get(node.workflow_id, 0))
         found: list[Node] = []
         while roots:
             node = roots.pop(0)
@@ -231,16 +290,13 @@ class RunView:
     @property
     def delegations(self) -> tuple[int, int]:
         """Delegations that have ended, and all that were started."""
-        below = [node for node in self.nodes.values() if "/" in node.path]
+        below = [node for node in self.nodes.values() if not node.is_root]
         return sum(node.status != "running" for node in below), len(below)
 
 
-def decode_json(payload: Payload) -> Any:
-    """A payload's JSON value, or None when it holds something else."""
-    try:
-        return json.loads(payload.data)
-    except ValueError:
-        return None
+def item_event(item: Item, at: datetime) -> ViewEvent:
+    """That an item of a batch has ended."""
+    return ViewEvent(f"item.{item.status}", at, item.path, item.as_json())
 
 
 def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
@@ -251,10 +307,9 @@ def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
         return []
 
 
-def _json(payloads: list[Payload]) -> dict[str, Any]:
-    """The first payload as an object; an empty one when it is something else."""
-    value = decode_json(payloads[0]) if payloads else None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+def _told_of(memo: Memo) -> dict[str, Any]:
+    """What the memo tells of an invocation whose input is kept outside and not at hand."""
+    return first_object([memo.fields[INVOCATION_MEMO]]) if INVOCATION_MEMO in memo.fields else {}
 
 
 def _summary(event: HistoryEvent) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from llm_do_temporal.definitions.checking_models import (
     is_known_model,
     setting_problems,
-    unknown_model,
+    unknown_models,
     workshop_models,
 )
 from llm_do_temporal.definitions.external import external_toolsets, may_name_capabilities
@@ -119,7 +119,8 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
     if definition.model is None:
         return
     if not is_known_model(definition.model, workshop):
-        yield unknown_model(parsed.place.label, parsed.document.line_of(("model",)), definition.model)
+        line = parsed.document.line_of(("model",))
+        yield from unknown_models(parsed.place.label, line, definition.model, workshop)
         return
     try:
         resolve_model(

@@ -14,7 +14,7 @@ from llm_do_temporal.policy.attachment_forms import AttachmentsAs
 from llm_do_temporal.policy.attachments import AttachmentPaths, AttachmentPolicy
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
 from llm_do_temporal.policy.limits import Limits
-from llm_do_temporal.policy.model_ids import ModelAlias, check_no_secret
+from llm_do_temporal.policy.model_ids import ModelAlias, ModelNames, check_no_secret
 from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.sandbox import WorkerSandbox, WorkshopSandbox
 from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
@@ -188,7 +188,7 @@ class WorkerFile(Strict):
     name: str | None = None
     description: str = ""
     instructions: str | None = None
-    model: Text | None = None
+    model: ModelNames | None = None
     compatible_models: tuple[Text, ...] | None = None
     output_schema: dict[str, Any] | None = None
     output_schema_ref: Text | None = None
@@ -215,7 +215,7 @@ class WorkerFile(Strict):
 class CreationDefaults(Strict):
     """`creation_defaults:` of `workshop.yaml`: what workers made by `worker_create` get. Nothing, by default."""
 
-    model: Text | None = None
+    model: ModelNames | None = None
     sandbox: WorkerSandbox | None = None
     attachment_policy: AttachmentPolicy | None = None
     toolsets: Toolsets | None = None
@@ -226,7 +226,7 @@ class WorkshopConfig(Strict):
 
     name: str = ""
     description: str = ""
-    model: Text | None = None
+    model: ModelNames | None = None
     models: dict[str, ModelAlias] = Field(default_factory=dict)
     """Aliases."""
     model_settings: ModelSettings = Field(default_factory=dict)

@@ -19,8 +19,8 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed, ToolContext, is_idempotent, takes_context
 
-MAX_RESULT_BYTES = 1_000_000
-"""The largest result of a tool, as JSON: half of what Temporal carries, which the next request carries again."""
+MAX_RESULT_BYTES = 8_000_000
+"""The largest result of a tool, as JSON: half of what the next request can carry."""
 MAX_MESSAGE_CHARS = 2_000
 _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -113,7 +113,7 @@ def read_function(name: str, found: object) -> PythonFunction:
 
 
 def as_json(tool: str, result: Any) -> Any:
-    """A function's result as a JSON value. Raises EffectFailed where it is none, or has more than 1 MB."""
+    """A function's result as a JSON value. Raises EffectFailed where it is none, or has more than 8 MB."""
     try:
         data = to_json(result, inf_nan_mode="strings")
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:

@@ -40,12 +40,25 @@ from llm_do_temporal.messages.base import (
     Message,
     Strict,
 )
+from llm_do_temporal.messages.batches import (
+    DEFAULT_CONCURRENCY,
+    ITEM_ERROR_CHARS,
+    MAX_CONCURRENCY,
+    Batch,
+    BatchItem,
+    ContinuedBatch,
+    ItemResult,
+    item_path,
+)
 from llm_do_temporal.messages.conversation import (
     CONVERSATION_SETTING,
+    FIRST_TRIES,
+    OTHER_MODEL,
     ContinuedInvocation,
     ConversationPart,
     KeepConversationInput,
     KeptConversation,
+    OtherModel,
 )
 from llm_do_temporal.messages.definitions import (
     DelegateTool,
@@ -109,8 +122,8 @@ from llm_do_temporal.messages.runs import (
     RunMemo,
     RunResult,
     StartRunInput,
-    Usage,
 )
+from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.external import ToolPolicy
 
 __all__ = [
@@ -118,11 +131,16 @@ __all__ = [
     "CONVERSATION_SETTING",
     "DECIDE_SIGNAL",
     "DECIDE_UPDATE",
+    "DEFAULT_CONCURRENCY",
     "DELIVER_DECISION_SIGNAL",
     "DESK_QUERY",
+    "FIRST_TRIES",
     "GRANT_SPENDING_SIGNAL",
     "INVOCATION_MEMO",
+    "ITEM_ERROR_CHARS",
+    "MAX_CONCURRENCY",
     "MODEL_ACTIVITY",
+    "OTHER_MODEL",
     "PENDING_ATTRIBUTE",
     "PENDING_MEMO",
     "REPORT_SPENDING_SIGNAL",
@@ -136,12 +154,15 @@ __all__ = [
     "WORKER_WORKFLOW",
     "Approval",
     "AttachedFile",
+    "Batch",
+    "BatchItem",
     "BuildInputInput",
     "BuiltInput",
     "CallExternalToolInput",
     "CallPythonToolInput",
     "CommandOutput",
     "CommandPreview",
+    "ContinuedBatch",
     "ContinuedInvocation",
     "ConversationPart",
     "Decision",
@@ -169,6 +190,7 @@ __all__ = [
     "InvocationMemo",
     "InvocationResult",
     "InvokeWorkerInput",
+    "ItemResult",
     "Json",
     "KeepConversationInput",
     "KeptConversation",
@@ -181,6 +203,7 @@ __all__ = [
     "LoadedTemplate",
     "McpServer",
     "Message",
+    "OtherModel",
     "PendingApprovalMemo",
     "PinnedWorker",
     "PythonTool",
@@ -208,4 +231,5 @@ __all__ = [
     "WithdrawApprovalsInput",
     "WorkerDraft",
     "WriteFileInput",
+    "item_path",
 ]

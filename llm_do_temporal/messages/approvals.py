@@ -136,6 +136,8 @@ class DeskState(Message):
     ignored: tuple[IgnoredDecision, ...] = ()
     ledger: Ledger = Ledger()
     """What limits there are and what stands against them; only what is limited is counted."""
+    earlier: int = 0
+    """Questions that were asked, and are settled, before the desk's workflow was continued as new."""
 
 
 class PendingApprovalMemo(Message):

@@ -6,6 +6,7 @@ is kept in blobs, its base.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
@@ -17,6 +18,21 @@ from llm_do_temporal.messages.limits import Spending
 
 CONVERSATION_SETTING = "llm_do_conversation"
 """The key of a request's model settings that holds its ConversationPart; taken out before anything is sent."""
+
+
+OTHER_MODEL = "other_model"
+"""The key of a failed turn's details that holds an OtherModel; without it no other model would answer either."""
+FIRST_TRIES = 2
+"""Attempts at a model, at first, before another one is asked: one mishap changes nothing."""
+
+
+class OtherModel(StrEnum):
+    """Whether another model may answer a turn that failed."""
+
+    MEANWHILE = "meanwhile"
+    """Until this one can be asked again."""
+    INSTEAD = "instead"
+    """This one would fail again."""
 
 
 class ConversationPart(Message):
@@ -32,6 +48,8 @@ class ConversationPart(Message):
     """Blobs with the earlier messages, oldest first. The first message of the request only stands for them."""
     max_tokens: int | None = None
     """How much of it the model is told, about; None: all."""
+    tries: int | None = None
+    """Attempts that are enough, because another model can be asked; None: as many as it takes."""
 
 
 class KeepConversationInput(Message):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Json, Message, Strict
+from llm_do_temporal.messages.batches import Batch, ItemResult
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
+from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.limits import Dimension, Limits
@@ -32,44 +33,18 @@ class StartRunInput(Strict):
     """The level at which the entry worker runs: above 0 for a run that a tool of another run started."""
     limits: Limits = Limits()
     """For the whole run; each one here is used instead of the workshop's."""
-
-
-class Usage(Message):
-    """What was spent; adds up over a tree."""
-
-    requests: int = 0
-    tool_calls: int = 0
-    """Calls that models asked for, whatever became of them; giving a structured result is none."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: Decimal | None = None
-    """Of the turns whose price is known; None where there was none."""
-    unpriced: tuple[str, ...] = ()
-    """The models of the other turns."""
-
-    def plus(self, other: Usage) -> Usage:
-        """The sum of both."""
-        return Usage(
-            requests=self.requests + other.requests,
-            tool_calls=self.tool_calls + other.tool_calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost_usd=_sum(self.cost_usd, other.cost_usd),
-            unpriced=tuple(sorted({*self.unpriced, *other.unpriced})),
-        )
-
-
-def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    """What is known of a sum; None where nothing is."""
-    return other if one is None else one if other is None else one + other
+    batch: Batch | None = None
+    """Items to run the worker for, each by itself. Prompt, input and attachments are for every one of them."""
 
 
 class RunResult(Message):
     """Result of `LlmDoRun`."""
 
     output: Json
-    """The worker's text, or its structured value."""
+    """The worker's text, or its structured value; None for a batch."""
     usage: Usage
+    items: tuple[ItemResult, ...] | None = None
+    """For a batch: what became of each item. Its output is the result of its own workflow."""
 
 
 class InvokeWorkerInput(Message):

@@ -16,6 +16,9 @@ from pydantic import Field
 
 from llm_do_temporal.policy.values import Value
 
+REPEAT = "effect.repeat"
+"""The capability of the question whether to repeat what may have happened. No rule answers it: only a person can."""
+
 
 class Mode(StrEnum):
     """What happens to a call that needs approval."""

@@ -3,6 +3,9 @@
 A model is `provider:name`, or the name of an alias that says more: an address, the variable that holds the key,
 settings. The alias is pinned with the run. To the activity that serves a turn it travels inside the model's id, so
 that a turn is served as it was meant even after `workshop.yaml` was changed. No key is ever part of it.
+
+Several models, of which the next is asked when one fails, are one text with commas between them, wherever a model is
+named: so they are chosen, checked and inherited like one.
 """
 
 from __future__ import annotations
@@ -10,10 +13,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from llm_do_temporal.policy.values import Value
 
@@ -24,6 +27,25 @@ ALIAS_ID = "alias:"
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _KEY_PREFIX = re.compile(r"(?:sk-|sk_|pk_|AIza|ghp_|gho_|github_pat_|xox[abp]-|hf_|AKIA|ya29\.|Bearer\s|Basic\s)")
 _KEY_LIKE = re.compile(r"[A-Za-z0-9_\-]{32,}")
+
+
+def joined_models(value: object) -> object:
+    """A list of models as one text; anything else as it is. Raises ValueError for a list that names none."""
+    if not isinstance(value, list | tuple):
+        return value
+    names = [str(name) for name in cast("list[object]", value)]
+    if not names or any(not name.strip() or "," in name for name in names):
+        raise ValueError("a list of models names at least one, like [anthropic:claude-sonnet-4-5, openai:gpt-5]")
+    return ",".join(name.strip() for name in names)
+
+
+ModelNames = Annotated[str, StringConstraints(min_length=1), BeforeValidator(joined_models)]
+"""One model, or several: a list, or one text with commas."""
+
+
+def models_of(named: str) -> tuple[str, ...]:
+    """The models in a text, in order."""
+    return tuple(name.strip() for name in named.split(",") if name.strip())
 
 
 def looks_like_key(value: str) -> bool:
@@ -56,10 +78,10 @@ def check_variable(name: str) -> str:
 
 
 class ModelAlias(Value):
-    """One entry of `models:`. Text alone is short for `{model: text}`."""
+    """One entry of `models:`. Text alone is short for `{model: text}`, and so is a list of models and aliases."""
 
     model: str = Field(min_length=1)
-    """`provider:name`."""
+    """`provider:name`; or several models and aliases, and then nothing else is said."""
     base_url: str | None = None
     """Where the provider's protocol is spoken, like http://127.0.0.1:11434/v1."""
     api_key_env: str | None = None
@@ -72,8 +94,8 @@ class ModelAlias(Value):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: object) -> object:
-        if isinstance(value, str):
-            return {"model": value}
+        if isinstance(value, str | list):
+            return {"model": joined_models(cast("object", value))}
         if not isinstance(value, dict):
             return value
         # What passes here counts as Python and no longer as JSON, where strict validation takes lists for tuples.
@@ -103,10 +125,17 @@ class ModelAlias(Value):
     @field_validator("model")
     @classmethod
     def _no_key(cls, value: str) -> str:
-        name = value.rpartition(":")[2]
-        if _KEY_PREFIX.match(name):
-            check_no_secret(name)
+        for model in models_of(value):
+            name = model.rpartition(":")[2]
+            if _KEY_PREFIX.match(name):
+                check_no_secret(name)
         return value
+
+    @model_validator(mode="after")
+    def _one_place(self) -> ModelAlias:
+        if "," in self.model and not self.is_plain:
+            raise ValueError("an alias for several models says nothing else; give each of them an alias of its own")
+        return self
 
     @field_validator("settings")
     @classmethod
@@ -117,7 +146,7 @@ class ModelAlias(Value):
     @property
     def is_plain(self) -> bool:
         """Whether it says nothing but the model."""
-        return self == ModelAlias(model=self.model)
+        return not self.model_dump(exclude={"model"}, exclude_defaults=True)
 
 
 Aliases = Mapping[str, str | ModelAlias]
@@ -129,6 +158,15 @@ def alias_of(aliases: Aliases, model: str) -> ModelAlias | None:
     return found if isinstance(found, ModelAlias) else None
 
 
+def chain_of(aliases: Aliases, named: str) -> tuple[str, ...]:
+    """The models that a text names, in order, with those of an alias for several in its place."""
+    found: list[str] = []
+    for name in models_of(named):
+        several = aliases.get(name)
+        found += models_of(several) if isinstance(several, str) and "," in several else [name]
+    return tuple(dict.fromkeys(found))
+
+
 def full_name(aliases: Aliases, model: str) -> str:
     """`provider:name` of a model, or what stands there where it names no provider."""
     found = aliases.get(model, model)
@@ -136,9 +174,9 @@ def full_name(aliases: Aliases, model: str) -> str:
 
 
 def label(aliases: Aliases, model: str) -> str:
-    """What people are shown: `provider:name`, after the alias where there is one that says more."""
-    alias = alias_of(aliases, model)
-    return model if alias is None else f"{model} ({alias.model})"
+    """What people are shown: `provider:name`, after the alias where there is one that says more; of several, all."""
+    shown = [(name, alias_of(aliases, name)) for name in models_of(model)]
+    return ", ".join(name if alias is None else f"{name} ({alias.model})" for name, alias in shown)
 
 
 def serving_id(aliases: Aliases, model: str) -> str:
@@ -146,8 +184,9 @@ def serving_id(aliases: Aliases, model: str) -> str:
     alias = alias_of(aliases, model)
     if alias is None or (alias.base_url is None and alias.api_key_env is None):
         return full_name(aliases, model)
-    spec = {"model": alias.model, "base_url": alias.base_url, "api_key_env": alias.api_key_env}
-    return ALIAS_ID + json.dumps({"alias": model, **spec}, sort_keys=True, separators=(",", ":"))
+    spec = {"alias": model, "model": alias.model, "base_url": alias.base_url, "api_key_env": alias.api_key_env}
+    given = {name: value for name, value in spec.items() if value is not None}
+    return ALIAS_ID + json.dumps(given, sort_keys=True, separators=(",", ":"))
 
 
 def read_serving_id(model_id: str) -> tuple[str, ModelAlias]:

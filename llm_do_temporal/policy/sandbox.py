@@ -10,6 +10,7 @@ business of the activity that opens it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
@@ -101,6 +102,8 @@ class Place(Value):
 
 
 NO_FILES = Tree()
+TEMPORARY_NAME = re.compile(r"\.llm-do-[0-9a-f]{16}\.tmp")
+"""Names of files being written. One is left behind only by a process that was killed."""
 STATE_FOLDER = ".llm-do"
 """The product's own folder at the top of a workshop: database, logs, blobs. No worker can reach it."""
 _DEFINITION_FOLDERS = ("workers", "templates")

@@ -26,10 +26,12 @@ from temporalio.workflow import ActivityConfig
 
 from llm_do_temporal.activities.model_building import build_model
 from llm_do_temporal.activities.serving import BlobContent
+from llm_do_temporal.big_payloads import TOO_LARGE
 from llm_do_temporal.messages import AGENT_NAME
-from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, TOO_LARGE
+from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT
 from llm_do_temporal.workflows.growing import GrowingConversation
 from llm_do_temporal.workflows.limits import SpendsTurns
+from llm_do_temporal.workflows.model_chain import HandsOver
 
 TURN_TIMEOUT = timedelta(minutes=30)
 """Longest single attempt of a model turn; thinking models on long documents take many minutes."""
@@ -180,6 +182,7 @@ AGENT: Agent[object, Any] = Agent(
         ToolCallCount(),
         ServerSideTools(),
         HiddenTools(),
+        HandsOver(),
         GrowingConversation(),
         SpendsTurns(),
         TemporalDurability(
@@ -187,7 +190,8 @@ AGENT: Agent[object, Any] = Agent(
                 start_to_close_timeout=TURN_TIMEOUT,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 # Unlimited attempts: a provider that is down for an hour leaves a run that waits and goes on.
-                # What another attempt cannot mend is marked non-retryable where it is raised.
+                # What another attempt cannot mend, and what is left to another model, is marked non-retryable where
+                # it is raised.
                 retry_policy=RetryPolicy(
                     initial_interval=timedelta(seconds=1),
                     maximum_interval=timedelta(minutes=2),

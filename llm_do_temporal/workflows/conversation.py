@@ -12,19 +12,19 @@ from llm_do_temporal.activities.attached_content import reference
 from llm_do_temporal.messages import InvokeWorkerInput
 from llm_do_temporal.policy.attachment_forms import Form, accepted_files, attachment_forms
 from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.policy.model_ids import label
+from llm_do_temporal.policy.model_ids import Accepts, label, models_of
 
 _NOTHING_SAID = "Begin."
 """Providers refuse an empty message; a worker may be started with no prompt at all."""
 
 
 def first_message(invocation: InvokeWorkerInput) -> str | list[UserContent]:
-    """The first user message of an invocation. Raises AttachmentRefusal for a file that its model cannot get."""
+    """The first user message of an invocation. Raises AttachmentRefusal for one that a model cannot get."""
     aliases, model = invocation.settings.models.aliases, invocation.model
     forms = attachment_forms(
         invocation.attachments,
         invocation.worker.attachments_as or invocation.settings.attachments_as,
-        accepted_files(aliases, model),
+        frozenset[Accepts].intersection(*(accepted_files(aliases, one) for one in models_of(model))),
         model=label(aliases, model),
     )
     return opening(invocation.prompt, invocation.input, invocation.attachments, forms)

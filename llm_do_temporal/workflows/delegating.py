@@ -28,7 +28,7 @@ from llm_do_temporal.policy.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.models import resolve_model
 from llm_do_temporal.policy.sandbox import Tree, narrow
-from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.effects import run_quick
 from llm_do_temporal.workflows.failures import explain, spent_before
 from llm_do_temporal.workflows.gate import Outcome, Prepared, Question
 from llm_do_temporal.workflows.handing import Giver, Limit, hand_over, limit_of, sharing_questions
@@ -75,7 +75,7 @@ class Delegator:
         """Check a call of `callee` with the tool's `args`, of which `given` is the input."""
         check_allowed(callee, allow, caller=self.caller.worker.name)
         self.check_depth(callee)
-        worker = await run_effect(
+        worker = await run_quick(
             "load_worker", LoadWorkerInput(name=callee), PinnedWorker, summary=f"load worker {callee}"
         )
         paths = tuple(args.get("attachments") or ())
@@ -149,7 +149,7 @@ async def build_input(worker: PinnedWorker, reference: str, values: Any) -> Buil
     """What the callee's class makes of the values. Raises LlmDoError where they do not fit it."""
     name = worker.source if worker.source.startswith("pkg:") else worker.name
     request = BuildInputInput(worker=name, reference=reference, values=values)
-    return await run_effect("build_input", request, BuiltInput, summary=f"input of {worker.name}")
+    return await run_quick("build_input", request, BuiltInput, summary=f"input of {worker.name}")
 
 
 def told(built: BuiltInput) -> tuple[str, Any]:

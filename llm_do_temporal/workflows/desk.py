@@ -39,7 +39,7 @@ def pending(state: DeskState) -> tuple[Approval, ...]:
 
 def with_request(state: DeskState, request: RequestApprovalInput, *, now: datetime) -> tuple[DeskState, Approval]:
     """The state with one more question; it is answered at once where a grant covers it."""
-    approval = Approval(id=f"a{len(state.approvals) + 1}", asked_at=now, request=request)
+    approval = Approval(id=f"a{state.earlier + len(state.approvals) + 1}", asked_at=now, request=request)
     grant = _grant_for(state, request)
     if grant is not None:
         verdict = grant.verdict.model_copy(update={"at": now, "door": "grant", "remember": Remember.NONE})
@@ -61,6 +61,11 @@ def with_ignored(state: DeskState, reason: str, *, now: datetime) -> DeskState:
     """The state with a note of a decision that could not be taken."""
     kept = (*state.ignored, IgnoredDecision(at=now, reason=reason[:500]))[-KEPT_IGNORED:]
     return state.model_copy(update={"ignored": kept})
+
+
+def put_away(state: DeskState) -> DeskState:
+    """The state with its questions, none of them open any more, counted and put away."""
+    return state.model_copy(update={"approvals": (), "earlier": state.earlier + len(state.approvals)})
 
 
 def find_question(state: DeskState, decision: Decision) -> Approval:

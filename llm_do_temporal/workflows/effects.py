@@ -15,8 +15,10 @@ import anyio
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
+from llm_do_temporal.big_payloads import TOO_LARGE
 from llm_do_temporal.messages import WITHDRAW_APPROVALS_SIGNAL, WithdrawApprovalsInput
 
 T = TypeVar("T")
@@ -26,10 +28,10 @@ HEARTBEAT_TIMEOUT = timedelta(seconds=5)
 """How long a killed worker service goes unnoticed; activities beat every second."""
 EFFECT_TIMEOUT = timedelta(minutes=5)
 """Longest single attempt of a file effect or a load; a slow network disk stays well below it."""
-MAX_VALUE_BYTES = 1_900_000
-"""The largest argument we send; Temporal carries 2 MiB, and tries for ever to send more."""
-TOO_LARGE = "PayloadsTooLarge"
-"""The SDK's name for a result that Temporal cannot carry; it is no smaller the next time."""
+QUICK = timedelta(seconds=2)
+"""How long an effect may keep its workflow's task waiting."""
+_QUICK_EFFECTS = "quick-effects"
+"""Runs that started before there were any replay without them."""
 _IDEMPOTENT = RetryPolicy(
     initial_interval=timedelta(seconds=1),
     maximum_interval=timedelta(seconds=30),
@@ -48,6 +50,40 @@ async def await_op(handle: asyncio.Task[T]) -> T:
             with anyio.CancelScope(shield=True):
                 await workflow.wait([handle])
         raise
+
+
+async def run_quick(
+    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
+) -> M:
+    """Run an activity that only reads, or is idempotent and mostly quick, and return its result.
+
+    It is tried at once, within the workflow's task, which saves most of the time and the events of an activity. What
+    takes longer than a moment there, or fails in a way that may pass, becomes an activity like any other.
+    """
+    if not workflow.patched(_QUICK_EFFECTS):
+        return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
+    handle = workflow.start_local_activity(
+        activity,
+        argument,
+        result_type=result,
+        start_to_close_timeout=QUICK,
+        retry_policy=RetryPolicy(maximum_attempts=1),
+        summary=summary[:200],
+    )
+    try:
+        return await await_op(handle)
+    except (ActivityError, ApplicationError) as error:
+        if not _may_pass(error):
+            raise
+    return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
+
+
+def _may_pass(error: ActivityError | ApplicationError) -> bool:
+    """Whether another attempt may do; the SDK raises what such an activity raised as it is, and wraps the rest."""
+    cause = error.cause if isinstance(error, ActivityError) else error
+    if isinstance(cause, ApplicationError):
+        return not cause.non_retryable
+    return isinstance(cause, TemporalTimeoutError)
 
 
 async def run_effect(

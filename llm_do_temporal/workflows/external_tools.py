@@ -23,7 +23,7 @@ from llm_do_temporal.messages import (
     ListExternalToolsInput,
 )
 from llm_do_temporal.policy.external import check_names, offered_name, policy_of, toolset_digest, uses_of_external
-from llm_do_temporal.policy.model_ids import serving_id
+from llm_do_temporal.policy.model_ids import models_of, serving_id
 from llm_do_temporal.workflows.effects import run_effect
 from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Outcome, Prepared, Question
 from llm_do_temporal.workflows.once import ask_again, run_once
@@ -64,7 +64,8 @@ def external_tools(invocation: InvokeWorkerInput, listing: ExternalToolListing, 
 
 
 def _model(invocation: InvokeWorkerInput) -> str:
-    return serving_id(invocation.settings.models.aliases, invocation.model)
+    """What a toolset is told of the model: the first, where there are several."""
+    return serving_id(invocation.settings.models.aliases, models_of(invocation.model)[0])
 
 
 def check_tool_names(tools: list[GatedTool]) -> None:

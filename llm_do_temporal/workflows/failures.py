@@ -26,6 +26,7 @@ from temporalio.exceptions import (
 )
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
+from llm_do_temporal.big_payloads import TOO_LARGE
 from llm_do_temporal.errors import (
     BudgetExceeded,
     EffectFailed,
@@ -34,8 +35,7 @@ from llm_do_temporal.errors import (
     RunFailed,
     rebuild_error,
 )
-from llm_do_temporal.messages import Usage
-from llm_do_temporal.workflows.effects import TOO_LARGE
+from llm_do_temporal.messages import OTHER_MODEL, OtherModel, Usage
 
 AGENT_ERRORS = (AgentRunError, UserError, FailureError)
 
@@ -75,6 +75,15 @@ def explain_agent(error: BaseException) -> LlmDoError:
     return RunFailed(str(error))
 
 
+def other_model(error: BaseException) -> OtherModel | None:
+    """Whether another model may answer the turn that failed with this error."""
+    cause: BaseException | None = error
+    while isinstance(cause, ActivityError):
+        cause = cause.cause
+    found = _details(cause.details).get(OTHER_MODEL) if isinstance(cause, ApplicationError) else None
+    return OtherModel(found) if found in set(OtherModel) else None
+
+
 def as_failure(error: LlmDoError, spent: Usage | None = None) -> ApplicationError:
     """The failure a workflow ends with, and what it had spent until then."""
     details: dict[str, Any] = {"code": error.code, "message": str(error), "next_step": error.next_step}
@@ -97,7 +106,7 @@ def _rebuilt(failure: ApplicationError) -> LlmDoError:
     if known is not None:
         return known
     if failure.type == TOO_LARGE:
-        return EffectFailed("its result is larger than the 2 MiB that Temporal carries")
+        return EffectFailed(f"its result is too large to be kept: {failure.message}")
     return EffectFailed(f"{failure.type}: {failure.message}" if failure.type else failure.message)
 
 

@@ -26,15 +26,15 @@ from llm_do_temporal.policy.sandbox import (
     locate,
     normalise,
 )
-from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.effects import run_effect, run_quick
 from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question
 
 DEFAULT_MAX_CHARS = 20_000
 _WRITING = frozenset({"write_file", "edit_file"})
 PATH_TOOLS = frozenset({"read_file"}) | _WRITING
 """The tools `judge_path` can judge."""
-LARGEST_MAX_CHARS = 200_000
-"""One read must stay well below Temporal's 2 MiB a payload, at up to four bytes a character."""
+LARGEST_MAX_CHARS = 1_000_000
+"""More than most models can be told at all."""
 
 _PATH = {"type": "string", "minLength": 1, "description": "Path in your file tree, like /notes/todo.md."}
 
@@ -121,7 +121,7 @@ class ReadFile:
         use = CapabilityUse(name="sandbox.read", payload={"path": place.path}, asks=place.mount.read_approval)
 
         async def effect() -> Outcome:
-            text = await run_effect("read_file", request, FileText, summary=f"read {place.path}")
+            text = await run_quick("read_file", request, FileText, summary=f"read {place.path}")
             return Outcome(text.model_dump())
 
         return Prepared((Question((use,), args, f"read_file {place.path}"),), effect)
@@ -201,7 +201,7 @@ class ListFiles:
         use = CapabilityUse(name="sandbox.list", payload={"path": path})
 
         async def effect() -> Outcome:
-            listing = await run_effect("list_files", request, FileListing, summary=f"list {path}")
+            listing = await run_quick("list_files", request, FileListing, summary=f"list {path}")
             return Outcome(listing.model_dump())
 
         return Prepared((Question((use,), args, f"list_files {path}"),), effect)
@@ -215,7 +215,7 @@ def _change(verb: Literal["write", "edit"], request: WriteFileInput | EditFileIn
         return Outcome(_written(change))
 
     async def preview() -> str:
-        change = await run_effect(f"preview_{verb}", request, FileChange, summary=f"preview {request.path}")
+        change = await run_quick(f"preview_{verb}", request, FileChange, summary=f"preview {request.path}")
         return change.diff
 
     return Prepared((question,), effect, preview)

@@ -173,8 +173,8 @@ class Gate:
 def _check_arguments(tool: GatedTool, args: dict[str, Any]) -> None:
     if OVERSIZED in args:
         raise ModelRetry(
-            f"The arguments of {tool.name} have {args[OVERSIZED]} bytes; at most {MAX_CALL_BYTES} are accepted. "
-            "Do it in several smaller steps, or with less text."
+            f"The arguments of {tool.name} have {args[OVERSIZED]} bytes; at most {MAX_CALL_BYTES} are accepted "
+            "in one answer. Do it in several smaller steps, or with less text."
         )
     problems = schema_problems(tool.schema, args)
     if problems:

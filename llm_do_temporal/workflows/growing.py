@@ -24,9 +24,10 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_core import to_json
 from temporalio import workflow
 
+from llm_do_temporal.big_payloads import MAX_VALUE_BYTES
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
-from llm_do_temporal.workflows.effects import MAX_VALUE_BYTES
+from llm_do_temporal.workflows.model_chain import running_chain
 
 
 def earlier_messages() -> ModelRequest:
@@ -45,21 +46,33 @@ class Conversation:
         self._sent: list[ModelMessage] = []
         self._parameters: ModelRequestParameters | None = None
         self._instructions: str | None = None
+        self._carried: tuple[list[ModelMessage], ModelRequestParameters, ConversationPart] | None = None
+        """The last request, for another model that is asked the same."""
 
     def unsent(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         """The messages since the last request."""
         return messages[len(self._sent) :] if self._sent else messages[1 if self.base else 0 :]
 
     def next_request(
+        self, messages: list[ModelMessage], parameters: ModelRequestParameters, *, again: bool = False
+    ) -> tuple[list[ModelMessage], ModelRequestParameters, ConversationPart]:
+        """The messages and the parameters the next request carries, and what they are part of.
+
+        `again`: the last request failed and another model is asked the same.
+        """
+        if not again or self._carried is None:
+            self._carried = self._next_request(messages, parameters)
+        return self._carried
+
+    def _next_request(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters
     ) -> tuple[list[ModelMessage], ModelRequestParameters, ConversationPart]:
-        """The messages and the parameters the next request carries, and what they are part of."""
         self.number += 1
         known, self._sent = self._sent, list(messages)
         known_parameters, self._parameters = self._parameters, parameters
         known_instructions, self._instructions = self._instructions, _instructions(messages)
         if self._instructions == known_instructions and _continues(known, messages):
-            fresh = [_without_instructions(message) for message in messages[len(known) :]]
+            fresh = [_lean(message) for message in messages[len(known) :]]
             same = parameters == known_parameters
             part = ConversationPart(
                 number=self.number, after=self.number - 1, retooled=not same, max_tokens=self._max_tokens
@@ -84,11 +97,12 @@ class GrowingConversation(AbstractCapability[Any]):
         """See AbstractCapability. Raises BudgetExceeded where what is new is more than one request can carry."""
         if not workflow.in_workflow():
             return request_context
-        conversation = cast("HasConversation", workflow.instance()).conversation
+        conversation, models = cast("HasConversation", workflow.instance()).conversation, running_chain()
         messages, parameters, part = conversation.next_request(
-            list(request_context.messages), request_context.model_request_parameters
+            list(request_context.messages), request_context.model_request_parameters, again=models.handovers > 0
         )
-        _check_size(messages, parameters)
+        part = part.model_copy(update={"tries": models.tries})
+        check_size(messages, parameters)
         settings = {
             **(request_context.model_settings or {}),
             CONVERSATION_SETTING: part.model_dump(exclude_defaults=True),
@@ -114,12 +128,15 @@ def _instructions(messages: list[ModelMessage]) -> str | None:
     return last.instructions if isinstance(last, ModelRequest) else None
 
 
-def _without_instructions(message: ModelMessage) -> ModelMessage:
-    return replace(message, instructions=None) if isinstance(message, ModelRequest) else message
+def _lean(message: ModelMessage) -> ModelMessage:
+    """A message without what each of them would repeat, and what no provider is told."""
+    if isinstance(message, ModelRequest):
+        return replace(message, instructions=None, run_id=None, conversation_id=None)
+    return replace(message, model_id=None, run_id=None, conversation_id=None)
 
 
-def _check_size(messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
-    """Temporal tries a request that is too large for it for ever."""
+def check_size(messages: list[ModelMessage], parameters: ModelRequestParameters | None = None) -> None:
+    """Raise BudgetExceeded for messages that are too much for one value: they would be sent again for ever."""
     size = len(ModelMessagesTypeAdapter.dump_json(messages)) + len(to_json(parameters))
     if size > MAX_VALUE_BYTES:
         raise BudgetExceeded(

@@ -68,7 +68,8 @@ class AsksToGoOn(Protocol):
 class Guard:
     """Watches over the limits that belong to one invocation."""
 
-    def __init__(self, invocation: InvokeWorkerInput, purse: Purse, desk: AsksToGoOn) -> None:
+    def __init__(self, invocation: InvokeWorkerInput, purse: Purse, desk: AsksToGoOn | None) -> None:
+        """Without a `desk` nobody is asked, whatever the mode."""
         self._invocation = invocation
         self._purse = purse
         self._desk = desk
@@ -124,7 +125,7 @@ class Guard:
             return None
         spent = limit if dimension is Dimension.TIME else account.spent.of(dimension)
         told = _told(account, dimension, spent, limit)
-        if self._invocation.settings.mode is not Mode.INTERACTIVE:
+        if self._desk is None or self._invocation.settings.mode is not Mode.INTERACTIVE:
             return _stopped(account, dimension, told)
         further = _next(account, dimension, spent, limit)
         args = {"limit": dimension, "spent": _number(spent), "next": _number(further)}

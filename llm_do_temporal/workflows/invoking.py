@@ -11,6 +11,7 @@ from temporalio.exceptions import ChildWorkflowError, TerminatedError
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ParentClosePolicy
 
+from llm_do_temporal.big_payloads import MAX_VALUE_BYTES
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import (
     INVOCATION_MEMO,
@@ -22,7 +23,7 @@ from llm_do_temporal.messages import (
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.policy.ledger import Report
-from llm_do_temporal.workflows.effects import MAX_VALUE_BYTES, await_op, send_signal, withdraw
+from llm_do_temporal.workflows.effects import await_op, send_signal, withdraw
 from llm_do_temporal.workflows.failures import explain
 
 _SUMMARY_CHARS = 200
@@ -34,7 +35,20 @@ MAX_ID_CHARS = 900
 
 async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
     """Run a worker to its end. Raises the error it ended with, or BudgetExceeded before it starts."""
-    workflow_id = f"{invocation.run}/{invocation.path}"
+    try:
+        return await run_child(invocation)
+    except ChildWorkflowError as error:
+        workflow_id = workflow_id_of(invocation)
+        if invocation.limited and "/" in invocation.path and isinstance(error.cause, TerminatedError):
+            # It had no time to say what it spent.
+            await send_signal(invocation.run, REPORT_SPENDING_SIGNAL, lost(invocation))
+        await _withdraw_questions(invocation.run, workflow_id, error)
+        raise explain(error) from error
+
+
+async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
+    """Run a worker to its end. Raises Temporal's ChildWorkflowError, or BudgetExceeded before it starts."""
+    workflow_id = workflow_id_of(invocation)
     _check_sendable(invocation, workflow_id)
     memo = InvocationMemo(
         path=invocation.path, worker=invocation.worker.name, depth=invocation.depth, model=invocation.model
@@ -48,27 +62,38 @@ async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
         parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
         static_summary=f"{invocation.path}: {_first_line(invocation)}"[:_SUMMARY_CHARS],
     )
-    try:
-        return await await_op(await await_op(asyncio.create_task(starting)))
-    except ChildWorkflowError as error:
-        if invocation.limited and "/" in invocation.path and isinstance(error.cause, TerminatedError):
-            # It had no time to say what it spent.
-            lost = Report(invocation=workflow_id, path=invocation.path, ended="lost")
-            await send_signal(invocation.run, REPORT_SPENDING_SIGNAL, lost)
-        await _withdraw_questions(invocation.run, workflow_id, error)
-        raise explain(error) from error
+    return await await_op(await await_op(asyncio.create_task(starting)))
+
+
+def workflow_id_of(invocation: InvokeWorkerInput) -> str:
+    """The id of the workflow that runs it."""
+    return f"{invocation.run}/{invocation.path}"
+
+
+def lost(invocation: InvokeWorkerInput) -> Report:
+    """What is reported for an invocation that was ended from outside."""
+    return Report(invocation=workflow_id_of(invocation), path=invocation.path, ended="lost")
+
+
+def questions_of(workflow_id: str) -> WithdrawApprovalsInput:
+    """All that an invocation asked."""
+    return WithdrawApprovalsInput(invocation=workflow_id, keys=(), closed=True)
+
+
+def is_cut_off(error: ChildWorkflowError) -> bool:
+    """Whether the child had no chance to say anything when it ended."""
+    return isinstance(error.cause, TerminatedError | TemporalTimeoutError)
 
 
 async def _withdraw_questions(run: str, workflow_id: str, error: ChildWorkflowError) -> None:
     """Tell the desk that a child which had no chance to do so itself needs no answers any more."""
-    cut_off = isinstance(error.cause, TerminatedError | TemporalTimeoutError)
     # The desk's own child is the last one: the run ends with it, and so does all that is pending.
-    if cut_off and run != workflow.info().workflow_id and workflow.patched(_WITHDRAWS):
-        await withdraw(run, WithdrawApprovalsInput(invocation=workflow_id, keys=(), closed=True))
+    if is_cut_off(error) and run != workflow.info().workflow_id and workflow.patched(_WITHDRAWS):
+        await withdraw(run, questions_of(workflow_id))
 
 
 def _check_sendable(invocation: InvokeWorkerInput, workflow_id: str) -> None:
-    """What Temporal cannot start it does not refuse either: it tries for ever."""
+    """What cannot be started is not refused either: it would be tried for ever."""
     name = invocation.worker.name
     size = len(invocation.model_dump_json())
     if size > MAX_VALUE_BYTES:

@@ -6,6 +6,7 @@ Nothing here makes an event of the history where no limit is set.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any, Protocol, TypeVar, cast
 
@@ -32,8 +33,8 @@ from llm_do_temporal.policy.limits import (
     Dimension,
     Limits,
 )
-from llm_do_temporal.policy.model_ids import label
 from llm_do_temporal.workflows.effects import send_signal
+from llm_do_temporal.workflows.model_chain import running_chain
 
 T = TypeVar("T")
 _TURN = Amounts(turns=1)
@@ -55,16 +56,22 @@ def limits_for(caller: InvokeWorkerInput, worker: PinnedWorker) -> dict[str, Any
 class Purse:
     """What an invocation may spend."""
 
-    def __init__(self, invocation: InvokeWorkerInput, spending: Spending) -> None:
+    def __init__(
+        self,
+        invocation: InvokeWorkerInput,
+        spending: Spending,
+        tell: Callable[[Report], Awaitable[None]] | None = None,
+    ) -> None:
+        """`tell` takes reports to the desk; by default a signal does."""
         self.state = spending
         self._invocation = invocation
         self._limited = invocation.limited
-        self._model = label(invocation.settings.models.aliases, invocation.model)
         self._waiting = Amounts()
         """What calls wait for now, together."""
         self._asking = False
         self._overdue: tuple[str, ...] = ()
         self._speaking = asyncio.Lock()
+        self._tell = tell or self._signal
 
     async def begin_turn(self) -> None:
         """Return when a turn may start."""
@@ -75,10 +82,13 @@ class Purse:
         await self._reserve(_TURN)
         self._update(in_turn=True)
 
-    async def end_turn(self, response: ModelResponse) -> None:
-        """Take in what a turn has cost. The activity has priced it: a price must not change when this is replayed."""
+    async def end_turn(self, response: ModelResponse, model: str) -> None:
+        """Take in what a turn has cost that `model` answered.
+
+        The activity has priced it: a price must not change when this is replayed.
+        """
         cost, tokens = response.usage.cost, response.usage.total_tokens
-        unpriced = (self._model,) if cost is None else ()
+        unpriced = (model,) if cost is None else ()
         self._add_cost(cost, unpriced)
         if not self._limited:
             return
@@ -161,11 +171,14 @@ class Purse:
                 overdue=self._overdue,
                 ended="yes" if ended else "no",
             )
-            try:
-                await send_signal(invocation.run, REPORT_SPENDING_SIGNAL, report)
-            except FailureError:
-                # The run has ended before this invocation, which is about to be cancelled.
-                workflow.logger.warning("the run's desk is closed; spending of %s was not reported", invocation.path)
+            await self._tell(report)
+
+    async def _signal(self, report: Report) -> None:
+        try:
+            await send_signal(self._invocation.run, REPORT_SPENDING_SIGNAL, report)
+        except FailureError:
+            # The run has ended before this invocation, which is about to be cancelled.
+            workflow.logger.warning("the run's desk is closed; spending of %s was not reported", report.path)
 
     async def _reserve(self, wants: Amounts) -> None:
         self._waiting = self._waiting.plus(wants)
@@ -227,5 +240,5 @@ class SpendsTurns(AbstractCapability[Any]):
     ) -> ModelResponse:
         """See AbstractCapability."""
         if workflow.in_workflow():
-            await cast("HasPurse", workflow.instance()).purse.end_turn(response)
+            await cast("HasPurse", workflow.instance()).purse.end_turn(response, running_chain().shown)
         return response

@@ -32,7 +32,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import DecisionKind, Verdict
-from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.policy.approvals import REPEAT, Mode
 from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, await_op
 from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Question
 
@@ -40,8 +40,6 @@ M = TypeVar("M", bound=BaseModel)
 Ask = Callable[[], Awaitable[Verdict | None]]
 """Asks a person whether an effect that may have happened is to be run again; None: nobody can be asked."""
 
-REPEAT = "effect.repeat"
-"""The capability that such a question names. No rule answers it: only a person can know what happened."""
 _REASON = (
     "the worker service was lost while this ran, so it may have happened: approve to run it again, reject to go on"
 )

@@ -27,7 +27,7 @@ from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import CallPythonToolInput, InvokeWorkerInput, PythonTool, PythonToolResult
 from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.policy.python_tools import idempotency_key, uses_of_call
-from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.effects import run_quick
 from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question
 from llm_do_temporal.workflows.once import ask_again, run_once
 from llm_do_temporal.workflows.tool_calls import Calls, Office
@@ -93,7 +93,7 @@ class PlainFunction:
                 idempotency_key=self.functions.key_of(tool.name, args),
             )
             if tool.idempotent:
-                result = await run_effect(
+                result = await run_quick(
                     "call_python_tool", request, PythonToolResult, summary=question.summary, timeout=CALL_TIMEOUT
                 )
                 return Outcome(result.value)

@@ -29,6 +29,8 @@ with workflow.unsafe.imports_passed_through():
         WITHDRAW_APPROVALS_SIGNAL,
         WORKER_ATTRIBUTE,
         Approval,
+        Batch,
+        ContinuedBatch,
         Decision,
         DeliverDecisionInput,
         DeskState,
@@ -48,8 +50,9 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.models import resolve_model
     from llm_do_temporal.policy.sandbox import narrow
     from llm_do_temporal.workflows import desk
+    from llm_do_temporal.workflows.batch import BatchWork
     from llm_do_temporal.workflows.delegating import with_built_input
-    from llm_do_temporal.workflows.effects import run_effect, send_signal
+    from llm_do_temporal.workflows.effects import run_quick, send_signal
     from llm_do_temporal.workflows.failures import as_failure, explain
     from llm_do_temporal.workflows.invoking import run_invocation
     from llm_do_temporal.workflows.limits import limited_by
@@ -106,19 +109,52 @@ class LlmDoRun:
         start = _checked(payload)
         loaded = await self._load(start)
         entry = self._entry(start, loaded)
+        if start.batch is not None:
+            return await self._run_batch(start, start.batch, loaded, entry)
         if loaded.built is not None:
             entry = await with_built_input(entry, loaded.built)
         result = await run_invocation(entry)
         await workflow.wait_condition(workflow.all_handlers_finished)
         return RunResult(output=result.output, usage=result.usage)
 
+    async def _run_batch(
+        self, start: StartRunInput, batch: Batch, loaded: LoadedRun, entry: InvokeWorkerInput
+    ) -> RunResult:
+        work = BatchWork(start, batch, entry, self)
+        self._treasury.take_own = work.take
+        if not await work.run():
+            await self._go_on_as_new(start, batch, loaded, work)
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return RunResult(output=None, usage=work.usage, items=work.results)
+
+    async def _go_on_as_new(self, start: StartRunInput, batch: Batch, loaded: LoadedRun, work: BatchWork) -> None:
+        """Continue this workflow as new, between two items."""
+        await workflow.wait_condition(lambda: workflow.all_handlers_finished() and not self._undelivered)
+        continued = ContinuedBatch(
+            done=work.done,
+            usage=work.usage,
+            worker=loaded.worker,
+            settings=loaded.settings,
+            tree=loaded.tree,
+            desk=desk.put_away(self.desk_state()),
+            spending=work.purse.state,
+            started_at=work.started_at,
+        )
+        batch = batch.model_copy(update={"continued": continued})
+        workflow.continue_as_new(start.model_copy(update={"batch": batch}))
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether anybody waits for a person."""
+        return bool(desk.pending(self._desk))
+
     async def _load(self, start: StartRunInput) -> LoadedRun:
-        try:
-            loaded = await run_effect(
-                "load_run", LoadRunInput(start=start), LoadedRun, summary=f"load worker {start.worker}"
-            )
-        except FailureError as error:
-            raise explain(error) from error
+        before = start.batch.continued if start.batch is not None else None
+        if before is None:
+            loaded = await self._load_anew(start)
+        else:
+            loaded = LoadedRun(worker=before.worker, settings=before.settings, tree=before.tree)
+            self._desk, self._treasury.ledger = before.desk, before.desk.ledger
         self._search_attributes = loaded.settings.search_attributes
         if self._search_attributes:
             workflow.upsert_search_attributes(
@@ -126,6 +162,14 @@ class LlmDoRun:
             )
         workflow.upsert_memo({RUN_MEMO: RunMemo(worker=loaded.worker.name, started_by=start.started_by)})
         return loaded
+
+    async def _load_anew(self, start: StartRunInput) -> LoadedRun:
+        try:
+            return await run_quick(
+                "load_run", LoadRunInput(start=start), LoadedRun, summary=f"load worker {start.worker}"
+            )
+        except FailureError as error:
+            raise explain(error) from error
 
     def _entry(self, start: StartRunInput, loaded: LoadedRun) -> InvokeWorkerInput:
         worker, settings = loaded.worker, loaded.settings
@@ -139,7 +183,8 @@ class LlmDoRun:
             compatible=worker.compatible_models,
         )
         run = workflow.info().workflow_id
-        self._treasury.open(f"{run}/{ENTRY_PATH}", settings.limits)
+        before = start.batch.continued if start.batch is not None else None
+        self._treasury.open(run if start.batch is not None else f"{run}/{ENTRY_PATH}", settings.limits)
         limited = limited_by(worker.limits, limited_by(settings.limits))
         return InvokeWorkerInput(
             run=run,
@@ -150,7 +195,7 @@ class LlmDoRun:
             tree=narrow(loaded.tree, worker.sandbox, workshop_has_sandbox=settings.workshop_has_sandbox),
             model=model,
             limited=limited,
-            started_at=workflow.info().start_time if limited else None,
+            started_at=(before.started_at if before else workflow.info().start_time) if limited else None,
             prompt=start.prompt,
             input=start.input,
             attachments=start.attachments,

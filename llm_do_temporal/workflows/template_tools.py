@@ -21,13 +21,13 @@ from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.sandbox import Place, Tree, check_readable, check_size, locate
 from llm_do_temporal.policy.templates import TemplateRules, choose_template
 from llm_do_temporal.workflows.delegating import Delegation, Delegator
-from llm_do_temporal.workflows.effects import run_effect
+from llm_do_temporal.workflows.effects import run_effect, run_quick
 from llm_do_temporal.workflows.gate import Prepared, Question
 from llm_do_temporal.workflows.handing import Limit
 
 MAX_CONTEXT_ENTRIES = 20
-MAX_CONTEXT_CHARS = 200_000
-"""Of all files of one call together: what a call is given travels as one value of at most 2 MiB."""
+MAX_CONTEXT_CHARS = 1_000_000
+"""Of all files of one call together."""
 MAX_PATH_CHARS = 400
 """A longer text, or one of several lines, is no path."""
 
@@ -100,7 +100,7 @@ class TemplateCall:
         request = LoadTemplateInput(
             template=template, params={name: _as_text(value) for name, value in params.items()}, input=args["input"]
         )
-        loaded = await run_effect("load_template", request, LoadedTemplate, summary=f"load template {template}")
+        loaded = await run_quick("load_template", request, LoadedTemplate, summary=f"load template {template}")
         worker = loaded.worker
         as_json = bool(args.get("expect_json"))
         if as_json and worker.output_schema is None:
@@ -206,7 +206,7 @@ async def _read(place: Place, most: int) -> str:
     request = ReadFileInput(
         mount=place.mount, relative=place.relative, path=place.path, max_chars=max(most, 1), offset=0
     )
-    text = await run_effect("read_file", request, FileText, summary=f"read {place.path}")
+    text = await run_quick("read_file", request, FileText, summary=f"read {place.path}")
     if text.truncated or text.total_chars > most:
         raise EffectFailed(
             f"'{place.path}' has {text.total_chars} characters; the files of extra_context may have "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -19,6 +20,8 @@ class Treasury:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._untold: list[Action] = []
+        self.take_own: Callable[[Action], Awaitable[None]] | None = None
+        """What the run itself is told goes here: a workflow cannot signal itself."""
 
     def open(self, owner: str, limits: Limits) -> None:
         """Hold these limits for the whole run; `owner` is the workflow of the entry worker."""
@@ -61,6 +64,9 @@ class Treasury:
     async def _tell(self, invocation: str, actions: list[Action]) -> None:
         """One after the other: what is sent at once may arrive in another order."""
         for action in actions:
+            if self.take_own is not None and invocation == workflow.info().workflow_id:
+                await self.take_own(action)
+                continue
             try:
                 await send_signal(invocation, GRANT_SPENDING_SIGNAL, action)
             except FailureError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from temporalio import workflow
 
@@ -14,7 +14,6 @@ with workflow.unsafe.imports_passed_through():
     from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
     from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool
-    from pydantic_ai.settings import ModelSettings
     from pydantic_ai.toolsets import FunctionToolset
     from pydantic_core import SchemaValidator, core_schema
 
@@ -36,7 +35,6 @@ with workflow.unsafe.imports_passed_through():
         WithdrawApprovalsInput,
     )
     from llm_do_temporal.policy.ledger import Action
-    from llm_do_temporal.policy.model_ids import merged_settings, serving_id
     from llm_do_temporal.schemas import schema_problems
     from llm_do_temporal.workflows.agent import AGENT, HIDDEN, TOOL_RETRIES
     from llm_do_temporal.workflows.conversation import first_message
@@ -46,9 +44,10 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.file_tools import file_tools, unusable
     from llm_do_temporal.workflows.gate import Gate, GatedTool, Question, for_model
-    from llm_do_temporal.workflows.growing import Conversation, earlier_messages
+    from llm_do_temporal.workflows.growing import Conversation, check_size, earlier_messages
     from llm_do_temporal.workflows.guarding import GoOn, Guard, within
     from llm_do_temporal.workflows.limits import Purse
+    from llm_do_temporal.workflows.model_chain import ModelChain
     from llm_do_temporal.workflows.python_tools import Functions, python_tools
     from llm_do_temporal.workflows.shell_tools import shell_tools
     from llm_do_temporal.workflows.signals import read_signal
@@ -74,6 +73,7 @@ class LlmDoWorker:
         self._waiting: list[str] = []
         self._abandoned: list[str] = []
         before = invocation.continued or ContinuedInvocation(base=(), usage={})
+        self.models = ModelChain(invocation)
         self.purse = Purse(invocation, before.spending)
         self._guard = Guard(invocation, self.purse, self)
         self._gate = Gate(invocation.settings, self, self.purse.begin_call)
@@ -125,15 +125,13 @@ class LlmDoWorker:
         worker = invocation.worker
         schema = worker.output_schema
         toolset = await self._toolset()
-        aliases = invocation.settings.models.aliases
-        settings = merged_settings(aliases, invocation.model, invocation.settings.model_settings, worker.model_settings)
         try:
             continued = self.conversation.base
             result = await AGENT.run(
                 None if continued else first_message(invocation),
                 message_history=[earlier_messages()] if continued else None,
-                model=serving_id(aliases, invocation.model),
-                model_settings=cast("ModelSettings", settings) if settings else None,
+                model=self.models.serving_id,
+                model_settings=self.models.settings,
                 instructions=worker.instructions,
                 toolsets=[toolset] if toolset.tools else None,
                 output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
@@ -186,8 +184,10 @@ class LlmDoWorker:
         number, base = self.conversation.number, self.conversation.base
         if not number or self._waiting:
             return
-        unsent = ModelMessagesTypeAdapter.dump_python(self.conversation.unsent(list(messages)), mode="json")
-        request = KeepConversationInput(number=number, base=base, messages=unsent)
+        unsent = self.conversation.unsent(list(messages))
+        check_size(unsent)
+        said = ModelMessagesTypeAdapter.dump_python(unsent, mode="json")
+        request = KeepConversationInput(number=number, base=base, messages=said)
         kept = await run_effect("keep_conversation", request, KeptConversation, summary="keep the conversation")
         continued = ContinuedInvocation(
             base=kept.base,

@@ -21,10 +21,10 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.activities.changes import TEMPORARY_NAME
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.following import Follower
 from llm_do_temporal.messages import DECIDE_SIGNAL, RunResult, StartRunInput
+from llm_do_temporal.policy.sandbox import TEMPORARY_NAME
 from llm_do_temporal.service import build_replayer
 from tests.e2e.test_crashes import identity
 from tests.support import newspaper

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import psutil
+from temporalio.client import Client
 
 from llm_do_temporal.client.embedded import running_host
-from tests.e2e.conftest import Desk, eventually, use_provider
+from tests.e2e.conftest import Desk, desk_in, eventually, use_provider
 from tests.e2e.test_crashes import Held, identity
+from tests.support.answers import Answer, Gate, Gated, Text, tool_call
 from tests.support.provider import FakeProvider
+
+READS = 6
+HELD = 4
+"""The turn whose answer is held back while its service is killed."""
 
 
 def test_a_service_and_commands_find_the_server_by_its_variable(desk: Desk, address: str) -> None:
@@ -61,3 +71,61 @@ def test_the_host_leaves_once_nobody_needs_it(desk: Desk) -> None:
     desk.type("start", "greeter", "hello")
     assert (desk.workshop / ".llm-do" / "temporal.db").exists()
     eventually(lambda: running_host(desk.workshop) is None, "the host has left")
+
+
+class Reading:
+    """A model that reads its notes bit by bit, and once does not answer before the gate is open."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+
+    def __call__(self, request: dict[str, Any], _number: int) -> Answer:
+        """Answer."""
+        turn = turn_of(request)
+        answer = tool_call("read_file", path="/notes.md", offset=turn, max_chars=9) if turn < READS else Text("Read.")
+        return Gated(self.gate, answer) if turn == HELD else answer
+
+
+def turn_of(request: dict[str, Any]) -> int:
+    return sum(message["role"] == "assistant" for message in request["messages"])
+
+
+async def busy_service(address: str, workflow: str) -> int:
+    """The process id of the service that runs an activity of this workflow."""
+    client = await Client.connect(address)
+    description = await client.get_workflow_handle(workflow).describe()
+    (activity,) = description.raw_description.pending_activities
+    return int(activity.last_worker_identity.partition("@")[0])
+
+
+async def test_a_conversation_goes_on_with_a_service_on_another_folder(
+    desk: Desk, address: str, tmp_path: Path
+) -> None:
+    script = Reading()
+    with FakeProvider(script) as provider, desk_in(tmp_path / "elsewhere") as elsewhere:
+        services: dict[int, Any] = {}
+        for one in (desk, elsewhere):
+            one.environment["TEMPORAL_ADDRESS"] = address
+            use_provider(one, provider)
+            (one.workshop / "notes.md").write_text("0123456789abcdef")
+            service = one.begin("worker")
+            services[service.pid] = service
+        desk.type("start", "approvals_demo", "go", "--id", "job", "--model", "openai-chat:m", "--detach")
+        script.gate.wait_until_reached()
+        struck = services.pop(await busy_service(address, "job/main"))
+        struck.kill()
+        struck.wait()
+        script.gate.open()
+        assert desk.type("result", "job").stdout == "Read.\n"
+        assert [service.poll() for service in services.values()] == [None]
+    assert_each_request_has_the_whole_conversation(provider)
+
+
+def assert_each_request_has_the_whole_conversation(provider: FakeProvider) -> None:
+    """Each is the one before, its answer and its result; only the turn that nobody had answered was asked twice."""
+    bodies = [request.body for request in provider.requests]
+    assert Counter(map(turn_of, bodies)) == Counter({**dict.fromkeys(range(READS + 1), 1), HELD: 2})
+    for before, after in pairwise({turn_of(body): body["messages"] for body in bodies}.values()):
+        assert after[: len(before)] == before
+        assert [message["role"] for message in after[len(before) :]] == ["assistant", "tool"]
+        assert "0123456789abcdef"[turn_of({"messages": before}) :][:9] in after[-1]["content"]

@@ -18,8 +18,10 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
+from llm_do_temporal.big_payloads import with_big_payloads
+from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.client import LlmDoClient, PendingApproval
-from llm_do_temporal.client.host import temporal_binary
+from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import DECIDE_SIGNAL, RUN_WORKFLOW, Approval, Decision, RunResult, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
 from llm_do_temporal.testing import register_model
@@ -130,16 +132,15 @@ class Place:
 
     async def histories(self) -> list[WorkflowHistory]:
         """The histories of everything that was started here."""
-        temporal = self.client.temporal
         found: list[WorkflowHistory] = []
         for run in self.started:
-            found.append(await temporal.get_workflow_handle(run).fetch_history())
+            found += await self.chain(run)
             view = await self.client.view(run)
             for child in view.nodes:
-                found += await self._chain(child)
+                found += await self.chain(child)
         return found
 
-    async def _chain(self, workflow_id: str) -> list[WorkflowHistory]:
+    async def chain(self, workflow_id: str) -> list[WorkflowHistory]:
         """The histories of all runs of a workflow, the newest first."""
         temporal = self.client.temporal
         found = [await temporal.get_workflow_handle(workflow_id).fetch_history()]
@@ -163,15 +164,16 @@ async def served(server: WorkflowEnvironment, tmp_path: Path) -> AsyncGenerator[
     (folder / "workshop.yaml").write_text("name: test\nsandbox: {root: .}\n", encoding="utf-8")
     settings = ServiceSettings(task_queue=f"test-{uuid4().hex}", max_cached_workflows=0 if NO_CACHE else 100)
     async with build_worker(server.client, folder, settings):
-        place = Place(folder, LlmDoClient(server.client, task_queue=settings.task_queue), settings.task_queue)
+        client = with_big_payloads(server.client, LocalBlobStore(blob_folder(folder)))
+        place = Place(folder, LlmDoClient(client, task_queue=settings.task_queue), settings.task_queue)
         yield place
         for history in await place.histories():
-            await _replay(history)
+            await _replay(history, folder)
 
 
-async def _replay(history: WorkflowHistory) -> None:
+async def _replay(history: WorkflowHistory, workshop: Path) -> None:
     try:
-        await build_replayer().replay_workflow(history)
+        await build_replayer(workshop).replay_workflow(history)
     except Exception as error:
         events = [f"{event.event_id} {EventType.Name(event.event_type)}" for event in history.events]
         error.add_note(f"the history of {history.workflow_id}: {', '.join(events)}")

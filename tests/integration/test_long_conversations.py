@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
@@ -14,17 +15,18 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.activities import conversations
-from llm_do_temporal.client.host import temporal_binary
+from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import MODEL_ACTIVITY, RunResult
 from llm_do_temporal.service import register_search_attributes
 from llm_do_temporal.testing import ScriptedModel, SeenRequest, call, scripted
 from tests.integration.conftest import Place, served
+from tests.integration.test_big_values import blobs_of, garbage, gc
 
 READS: dict[str, Any] = {"filesystem": {}}
 CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
@@ -246,3 +248,44 @@ async def test_a_tool_that_was_made_on_the_way_is_offered_from_then_on(hasty: Pl
     assert any(one.events[-1].event_type == CONTINUED for one in await hasty.histories())
     assert ["helper" in request.tools for request in model.requests] == [False] + [True] * 12
     assert [one.text for one in model.requests[-1].results("helper")] == ["Helped.", "Helped."]
+
+
+async def test_what_a_continued_conversation_needs_is_kept_until_its_histories_are_gone(hasty: Place) -> None:
+    hasty.write("long.txt", "x" * 5000)
+    reads = [call("read_file", path="/long.txt", offset=turn, max_chars=4000) for turn in range(9)]
+    write = call("write_file", path="/done.txt", content="done")
+    reader = scripted(*reads, write, *reads, "Read.")
+    hasty.worker("reader", reader, toolsets=READS, attachment_policy={"allowed_suffixes": [".txt"]})
+    delegate = call("worker_call", worker_name="reader", input_data="go", attachments=["/long.txt"])
+    hasty.worker("main", scripted(delegate, "Done."), toolsets={"delegation": {"allow_workers": ["reader"]}})
+    hasty.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    run = await hasty.start("main")
+    (question,) = await hasty.pending(run)
+    needed = {one.sha256 for one in blobs_of(hasty).stored()}
+    lost = garbage(hasty)
+    assert [one.sha256 for one in (await gc(hasty)).removed] == [lost]
+    await hasty.decide(run, id=question.id)
+    assert (await hasty.client.result(run)).output == "Done."
+    assert "x" * 5000 in reader.requests[-1].prompt
+    histories = await hasty.histories()
+    assert any(one.events[-1].event_type == CONTINUED for one in histories)
+    kept = await gc(hasty)
+    assert kept.removed == ()
+    assert len(kept.left) > len(needed) >= 2
+    await delete(hasty, histories)
+    hasty.started.clear()
+    gone = await gc(hasty)
+    assert (set(gone.removed), gone.left) == (set(kept.left), ())
+
+
+async def delete(place: Place, histories: list[WorkflowHistory]) -> None:
+    """Delete the histories, as the end of their retention does, and wait until they are gone."""
+    temporal = place.client.temporal
+    for history in histories:
+        execution = WorkflowExecution(workflow_id=history.workflow_id, run_id=history.run_id)
+        await temporal.workflow_service.delete_workflow_execution(
+            DeleteWorkflowExecutionRequest(namespace=temporal.namespace, workflow_execution=execution)
+        )
+    ids = ", ".join(f"'{history.workflow_id}'" for history in histories)
+    while (await temporal.count_workflows(f"WorkflowId IN ({ids})")).count:  # noqa: ASYNC110 - nothing tells
+        await asyncio.sleep(0.05)

@@ -10,9 +10,11 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
+from llm_do_temporal import big_payloads
 from llm_do_temporal.activities.answers import MAX_ANSWER_BYTES, MAX_CALL_BYTES
 from llm_do_temporal.errors import BudgetExceeded, EffectFailed, ModelFailed, UsageError
 from llm_do_temporal.testing import call, scripted
+from llm_do_temporal.workflows import growing, invoking
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls_any
 
@@ -103,7 +105,7 @@ async def test_many_large_calls_in_one_turn_are_as_good_as_one(place: Place) -> 
     main = scripted(writes, "Too much.")
     place.worker("main", main, toolsets=FILES)
     assert (await place.run("main", mode=ALL)).output == "Too much."
-    assert len(list(place.folder.glob("*.txt"))) == 0
+    assert sorted(path.name for path in place.folder.glob("*.txt")) == ["0.txt", "1.txt", "2.txt"]
 
 
 async def test_an_answer_too_large_for_a_history_fails_the_run_at_once(place: Place) -> None:
@@ -119,7 +121,10 @@ async def test_half_characters_in_an_answer_are_replaced(place: Place) -> None:
     assert (await place.run("main")).output == f"half {3 * UNKNOWN}, whole \U0001f600"
 
 
-async def test_a_turn_too_large_to_send_fails_the_run_and_says_what_to_do(place: Place) -> None:
+async def test_a_turn_too_large_to_send_fails_the_run_and_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setattr(growing, "MAX_VALUE_BYTES", 1_900_000)
     place.write("long.txt", "x" * 200_000)
     read = [call("read_file", path="/long.txt", max_chars=200_000) for _ in range(5)]
     place.worker("main", scripted(read, read * 2, "Never."), toolsets=FILES)
@@ -135,14 +140,20 @@ async def test_a_model_that_never_gets_the_arguments_right_fails_its_run(place: 
         await place.run("main")
 
 
-async def test_instructions_too_large_for_a_history_fail_the_run_at_once(place: Place) -> None:
+async def test_a_result_too_large_to_be_kept_fails_the_run_at_once(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setattr(big_payloads, "_MAX_STORED_BYTES", 3_000_000)
     place.write("long.md", "語" * 340_000)
     place.worker("main", scripted("Never."), "{{ file('long.md') }}" * 3)
-    with pytest.raises(EffectFailed, match="larger than the 2 MiB that Temporal carries"):
+    with pytest.raises(EffectFailed, match=r"its result is too large to be kept: it has 30\d+ bytes"):
         await place.run("main")
 
 
-async def test_a_child_that_cannot_be_started_is_a_result_for_its_caller(place: Place) -> None:
+async def test_a_child_that_cannot_be_started_is_a_result_for_its_caller(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setattr(invoking, "MAX_VALUE_BYTES", 1_900_000)
     place.write("long.md", "x" * 1_000_000)
     schema = {"type": "object", "description": "x" * 950_000}
     main = scripted(call("worker_call", worker_name="large", input_data="go"), "Without it.")

@@ -86,9 +86,10 @@ async def test_what_passes_by_itself_is_tried_again_and_no_answered_turn_is_aske
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
-        (unauthorized(), "Incorrect API key provided"),
-        (Failure(400, "This model takes no PDF.", code="unsupported_file"), "This model takes no PDF"),
-        (Failure(404, "The model `gpt-test` does not exist."), "does not exist"),
+        (unauthorized(), f"model '{MODEL}' refused the key: Incorrect API key provided"),
+        (Failure(403, "Not for you."), f"model '{MODEL}' refused the key: Not for you"),
+        (Failure(400, "This model takes no PDF.", code="unsupported_file"), "refused the request: This model takes no"),
+        (Failure(404, "The model `gpt-test` does not exist."), f"model '{MODEL}' is not known to its provider"),
     ],
 )
 async def test_what_no_second_try_can_mend_fails_the_run_at_once_and_says_why(
@@ -133,6 +134,7 @@ async def test_a_missing_key_fails_the_run_and_says_what_to_set(place: Place, mo
     ("model", "error", "message"),
     [
         ("nobody:gpt-test", ModelRefusal, "names the unknown provider 'nobody'"),
+        ("nobody:gpt-test,nobody:other", ModelFailed, "no model is left: .*'nobody:gpt-test'.*; .*'nobody:other'"),
         ("gpt-test", ModelRefusal, "names no provider"),
         ("test:nobody-registered-this", ModelFailed, "nobody-registered-this"),
         ("offline:no-such-script", LlmDoError, "no-such-script"),

@@ -56,7 +56,7 @@ def leave() -> None:
 
 
 def huge() -> str:
-    return "x" * 1_000_001
+    return "x" * 8_000_001
 
 
 def odd_result() -> object:
@@ -135,7 +135,7 @@ async def test_arguments_that_do_not_fit_are_explained_to_the_model(place: Place
         ("even", {"number": 3}, "'even' raised ValueError: 3 is odd, says tools.py"),  # no folder of the host
         ("missing", {}, "'missing' raised FileNotFoundError: [Errno 2] No such file or directory: 'secret.txt'"),
         ("leave", {}, "'leave' raised SystemExit: bye"),  # the service goes on
-        ("huge", {}, "the result of 'huge' has 1000003 bytes; at most 1000000 can be kept"),
+        ("huge", {}, "the result of 'huge' has 8000003 bytes; at most 8000000 can be kept"),
         ("odd_result", {}, "the result of 'odd_result' cannot be written as JSON: object"),
     ],
 )

@@ -213,11 +213,11 @@ async def test_a_text_that_names_no_file_is_handed_on_as_it_is(place: Place) -> 
 
 async def test_a_file_too_long_for_extra_context_is_a_result_and_nothing_starts(place: Place) -> None:
     template(place, scripted())
-    place.write("long.txt", "x" * 200_001)
+    place.write("long.txt", "x" * 1_000_001)
     main = scripted(calls(extra_context=["long.txt"]), "Done.")
     may_call(place, main)
     await place.run("main", mode=ALL)
-    assert "the files of extra_context may have 200000 together" in told(main)[0]
+    assert "the files of extra_context may have 1000000 together" in told(main)[0]
 
 
 async def test_without_expect_json_a_structured_result_is_text(place: Place) -> None:

@@ -14,6 +14,7 @@ import contextlib
 import importlib
 import itertools
 import json
+import select
 import signal
 import socket
 import sys
@@ -125,6 +126,12 @@ class FakeProvider:
                 raise TimeoutError(f"{len(self._requests)} of {count} requests came within {timeout} s")
             return list(self._requests)
 
+    def wait_for_hang_up(self, timeout: float = MAX_WAIT_SECONDS) -> None:
+        """Return once a client has closed the connection of a request that waits for its answer. It blocks."""
+        readable, _, _ = select.select(self._server.connections, [], [], timeout)
+        if not any(connection.recv(1, socket.MSG_PEEK) == b"" for connection in readable):
+            raise TimeoutError(f"no client hung up within {timeout} s")
+
     def add_faults(self, *faults: Answer) -> None:
         """Let the next requests fail like this."""
         with self._changed:
@@ -207,6 +214,12 @@ class _Server(ThreadingHTTPServer):
         self.provider = provider
         self._open: set[socket.socket] = set()
         self._guard = threading.Lock()
+
+    @property
+    def connections(self) -> list[socket.socket]:
+        """Those that are open."""
+        with self._guard:
+            return list(self._open)
 
     def opened(self, connection: socket.socket) -> None:
         with self._guard:

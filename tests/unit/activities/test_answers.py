@@ -61,6 +61,15 @@ def test_only_the_calls_that_are_too_large_are_replaced() -> None:
     assert set(second.args_as_dict()) == {OVERSIZED}
 
 
+def test_of_calls_that_are_too_large_together_the_first_ones_are_kept() -> None:
+    sizes = [300_000, 300_000, 500_000, 300_000, 100_000]
+    parts = [ToolCallPart("write", {"content": "x" * size}) for size in sizes]
+    answer = storable(ModelResponse(parts=parts))
+    kept = [part.args_as_dict() for part in answer.parts if isinstance(part, ToolCallPart)]
+    assert [len(args.get("content", "")) for args in kept] == [300_000, 300_000, 0, 300_000, 100_000]
+    assert kept[2] == {OVERSIZED: 500_014}
+
+
 def nested(depth: int) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for _ in range(depth):
@@ -72,10 +81,6 @@ def nested(depth: int) -> dict[str, Any]:
     ("answer", "message"),
     [
         (ModelResponse(parts=[TextPart("x" * MAX_ANSWER_BYTES)]), f"at most {MAX_ANSWER_BYTES} can be kept"),
-        (
-            ModelResponse(parts=[ToolCallPart(f"t{n}", {"content": "x" * 250_000}) for n in range(5)]),
-            f"at most {MAX_ANSWER_BYTES} can be kept",
-        ),
         (ModelResponse(parts=[ToolCallPart("t", nested(400))]), "the model's answer cannot be kept"),
     ],
 )

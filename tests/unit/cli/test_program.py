@@ -44,7 +44,7 @@ def run(*arguments: str, folder: Path, stdin: str = "", code: str | None = None)
 USAGE = [
     # a command line that cannot be carried out, what stderr says of it
     (["nonsense"], 'Unknown command "nonsense"'),
-    (["start"], "WORKER requires an argument"),
+    (["start"], "name the worker to run"),
     (["start", "greeter", "hi", "more"], "Unused Tokens: ['more']"),
     (["start", "greeter", "--no-such-flag"], "Unknown option: --no-such-flag"),
     (["start", "greeter", "-o", "yaml"], 'Invalid value "yaml" for -o'),
@@ -59,11 +59,22 @@ USAGE = [
     (["start", "reader", "-a", "workshop.yaml"], "'workshop.yaml' has a suffix that worker 'reader' does not accept"),
     (["start", "greeter", "--namespace", "other"], "--namespace says nothing without a server"),
     (["reject", "run", "a1"], "--reason requires an argument"),
+    (["start", "greeter", "--each", "no*.pdf"], "--each 'no*.pdf' matches no file here"),
+    (["start", "greeter", "--each", "*", "--each-line", "x"], "--each and --each-line exclude each other"),
+    (["start", "greeter", "--each-line", "gone.txt"], "the file 'gone.txt' given with --each-line cannot be read"),
+    (["start", "greeter", "--concurrency", "3"], "--concurrency says nothing without --each"),
+    (["start", "greeter", "--each", "*", "--concurrency", "0"], "--concurrency 0 is not a number from 1 to 500"),
+    (["start", "--retry-failed", "run", "-a", "x"], "--retry-failed takes the items"),
     (["reject", "run", "a1", "--reason", " "], "--reason is empty"),
     (["modify", "run", "a1"], "--args requires an argument"),
     (["modify", "run", "a1", "--args", "[1]"], "the value of --args is not a JSON object"),
     (["list", "--limit", "0"], "--limit 0 is not a number above zero"),
+    (["gc", "--older-than", "soon"], "the value of --older-than cannot be used: 'soon' is not a time"),
     (["check", "gone"], "there is no file or folder 'gone'"),
+    (["certify", "greeter", "--every", "0"], "--every 0 is not a number above zero"),
+    (["certify", "greeter", "--kill", "cat"], 'Invalid value "cat" for --kill'),
+    (["certify", "greeter", "--address", "h:1"], "leaves 'h:1' alone"),
+    (["certify", "greeter", "--model", "openai:gpt-5"], "'openai:gpt-5' may charge for each time"),
     (["dev", "--port", "99999"], "99999 is not a port"),
     (["dev", "--address", "h:1"], "cannot use 'h:1'"),
     (["approvals", "--address", "h:1", "--tls-cert-path", "gone.pem"], "the TLS file 'gone.pem' cannot be read"),
@@ -94,6 +105,14 @@ def test_a_bad_definition_is_exit_code_8_before_any_server_is_asked(arguments: l
     assert (done.returncode, done.stdout) == (8, "")
 
 
+def test_gc_through_a_server_does_not_forget_the_runs_of_the_workshops_own(workshop: Path) -> None:
+    (workshop / ".llm-do").mkdir()
+    (workshop / ".llm-do" / "temporal.db").touch()
+    done = run("gc", "--address", NOBODY, folder=workshop)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has runs on its own embedded server too" in done.stderr
+
+
 def test_no_workshop_is_exit_code_8(tmp_path: Path) -> None:
     done = run("list", folder=tmp_path)
     assert done.returncode == 8
@@ -108,6 +127,7 @@ def test_no_workshop_is_exit_code_8(tmp_path: Path) -> None:
         ["result", "run"],
         ["show", "run"],
         ["list"],
+        ["gc"],
         ["cancel", "run"],
         ["approvals"],
         ["approve", "run"],
@@ -126,9 +146,9 @@ def test_no_server_is_exit_code_4_and_says_what_to_do(arguments: list[str], work
 
 
 def test_the_prompt_can_come_from_stdin(workshop: Path) -> None:
-    done = run("start", "greeter", "-", "--address", NOBODY, folder=workshop, stdin="x" * 2_000_000)
+    done = run("start", "greeter", "-", "--address", NOBODY, folder=workshop, stdin="x" * 17_000_000)
     assert done.returncode == 2
-    assert "prompt and input have 2000" in done.stderr
+    assert "prompt and input have 17000" in done.stderr
 
 
 def test_an_attachment_is_kept_where_the_worker_service_finds_it(workshop: Path) -> None:

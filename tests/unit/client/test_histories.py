@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.histories import read_events
@@ -15,6 +16,7 @@ from llm_do_temporal.client.histories import read_events
 STARTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
 TASK = EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED
 SIGNAL = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+PLAIN = DataConverter.default
 SUPERSEDED = RPCError(
     "Current and request branch tokens, or current and request versioned transitions, don't match.",
     RPCStatusCode.INVALID_ARGUMENT,
@@ -39,7 +41,7 @@ class Told:
 
 async def read(told: Told) -> list[tuple[int, int]]:
     handle = cast("Any", told)
-    return [(event.event_id, event.event_type) async for event in read_events(handle, wait=True)]
+    return [(event.event_id, event.event_type) async for event in read_events(handle, wait=True, converter=PLAIN)]
 
 
 async def test_reading_begins_anew_where_the_server_breaks_off_and_tells_nothing_twice() -> None:

@@ -112,3 +112,10 @@ def test_a_sandbox_behind_a_link_that_stays_inside_is_fine(workshop: WorkshopFol
     (workshop.root / "link").symlink_to("real")
     workshop.write("workshop.yaml", "sandbox: {root: link}")
     assert load_workshop(workshop.root).config.sandbox is not None
+
+
+def test_a_model_may_be_a_list(workshop: WorkshopFolder) -> None:
+    workshop.write("workshop.yaml", "model: [good, p:c]\nmodels: {good: [p:a, p:b]}\n")
+    config = load_workshop(workshop.root).config
+    assert config.model == "good,p:c"
+    assert model_aliases(config) == {"good": "p:a,p:b"}

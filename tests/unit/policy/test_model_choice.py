@@ -101,3 +101,33 @@ def test_a_forced_model_must_be_compatible_too() -> None:
             caller_model=None,
             compatible=("anthropic:*",),
         )
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ("p:a,p:b", "p:a,p:b"),
+        ("p:a, fast", "p:a,anthropic:haiku"),
+        # an alias for several, and one of them again
+        ("both", "p:a,anthropic:haiku"),
+        ("p:c,both,p:a", "p:c,p:a,anthropic:haiku"),
+    ],
+)
+def test_several_models_are_one_choice(named: str, expected: str) -> None:
+    sources = ModelSources(aliases={"fast": "anthropic:haiku", "both": "p:a,fast"})
+    chosen = resolve_model(sources, worker="w", worker_model=named, caller_model=None, compatible=None)
+    assert chosen == expected
+    # a callee inherits all of it
+    assert resolve_model(sources, worker="x", worker_model=None, caller_model=chosen, compatible=None) == expected
+
+
+@pytest.mark.parametrize("named", [",", "p:a,b", "loop", "alias:{},p:a"])
+def test_each_of_several_models_is_checked(named: str) -> None:
+    sources = ModelSources(aliases={"both": "p:a,p:b", "loop": "both,loop"})
+    with pytest.raises(ModelRefusal, match="names no provider"):
+        resolve_model(sources, worker="w", worker_model=named, caller_model=None, compatible=None)
+
+
+def test_each_of_several_models_must_be_compatible() -> None:
+    with pytest.raises(ModelRefusal, match="does not work with model 'q:b'"):
+        resolve_model(ModelSources(), worker="w", worker_model="p:a,q:b", caller_model=None, compatible=("p:*",))

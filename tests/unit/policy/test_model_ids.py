@@ -154,3 +154,14 @@ def test_the_short_form_is_only_text() -> None:
     assert ModelAlias(model="openai:x", base_url=None, api_key_env=None).is_plain
     with pytest.raises(ValidationError):
         ModelAlias.model_validate(5)
+
+
+@pytest.mark.parametrize(("given", "model"), [(["p:a", "p:b"], "p:a,p:b"), (["p:a"], "p:a"), ("p:a,p:b", "p:a,p:b")])
+def test_an_alias_may_stand_for_several_models(given: object, model: str) -> None:
+    assert ModelAlias.model_validate(given).model == model
+
+
+@pytest.mark.parametrize("given", [[], ["p:a", ""], ["p:a,p:b"], {"model": "p:a,p:b", "settings": {"seed": 1}}])
+def test_an_alias_for_several_models_names_them_and_nothing_else(given: object) -> None:
+    with pytest.raises(ValidationError, match=r"names at least one|says nothing else"):
+        ModelAlias.model_validate(given)

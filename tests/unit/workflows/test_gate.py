@@ -187,7 +187,10 @@ def activity_failed(cause: Exception) -> ActivityError:
         (SandboxRefusal("'/x' is outside"), "'/x' is outside"),
         # what an activity failed with
         (activity_failed(ApplicationError("no such file", type="EffectFailed")), "no such file"),
-        (activity_failed(ApplicationError("too large", type="PayloadsTooLarge")), "larger than the 2 MiB"),
+        (
+            activity_failed(ApplicationError("it has 9 bytes", type="PayloadsTooLarge")),
+            "too large to be kept: it has 9",
+        ),
         # what nobody thought of
         (KeyError("worker"), "tool failed unexpectedly: KeyError: 'worker'"),
         (RecursionError("maximum recursion depth exceeded"), "tool failed unexpectedly: RecursionError: maximum"),

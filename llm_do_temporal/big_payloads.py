@@ -1,0 +1,98 @@
+"""Values too big for a history: kept in the blob store, with a reference in their place.
+
+Temporal carries 2 MiB a value. The SDK hands everything from a quarter of a MiB on to the driver here, and asks it
+for it again, in every process whose client has it. Owns what a reference looks like. Must not know what the values
+mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from google.protobuf.message import DecodeError
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
+from temporalio.converter import (
+    DataConverter,
+    ExternalStorage,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+from temporalio.exceptions import ApplicationError
+
+from llm_do_temporal.blobs import BlobStore
+from llm_do_temporal.errors import EffectFailed
+
+KEPT_FROM_BYTES = 256 * 1024
+"""From here on a value goes to the blob store."""
+MAX_INLINE_BYTES = 1_900_000
+"""The largest value that a client without the blob store sends; Temporal takes 2 MiB."""
+MAX_VALUE_BYTES = 16 * 1024 * 1024
+"""The largest value that is sent at all: what a workflow can work on without holding up its worker service."""
+TOO_LARGE = "PayloadsTooLarge"
+"""The SDK's name, and ours, for a result that cannot be carried; it is no smaller the next time."""
+REFERENCE_TYPE = b"temporal.api.sdk.v1.ExternalStorageReference"
+"""What the SDK marks references with."""
+KEPT_OUTSIDE = "(kept in the blob store of its workshop, which is not at hand here)"
+"""Stands for a value that cannot be shown."""
+_MAX_STORED_BYTES = 2 * MAX_VALUE_BYTES
+"""Above all that is checked before it is sent, so only the result of an activity can be refused here."""
+_DIGEST = "sha256"
+
+
+class BlobDriver(StorageDriver):
+    """Keeps payloads in a blob store. The same payload is the same blob, however often it is stored."""
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    def name(self) -> str:
+        """See StorageDriver. References carry it, so it never changes."""
+        return "llmdo-blobs"
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        """See StorageDriver. Raises ApplicationError for a payload that is too large to be worked on."""
+        return [await asyncio.to_thread(self._put, payload) for payload in payloads]
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """See StorageDriver. Raises EffectFailed for a payload that is missing or damaged."""
+        return [await asyncio.to_thread(self._get, claim) for claim in claims]
+
+    def _put(self, payload: Payload) -> StorageDriverClaim:
+        data = payload.SerializeToString(deterministic=True)
+        if len(data) > _MAX_STORED_BYTES:
+            raise ApplicationError(f"it has {len(data)} bytes", type=TOO_LARGE, non_retryable=True)
+        return StorageDriverClaim({_DIGEST: self._blobs.put_bytes(data)})
+
+    def _get(self, claim: StorageDriverClaim) -> Payload:
+        digest = claim.claim_data.get(_DIGEST, "")
+        try:
+            return Payload.FromString(self._blobs.read(digest))
+        except DecodeError as error:
+            raise EffectFailed(f"blob '{digest}' is no value of a history") from error
+
+
+def keeping_big_payloads(converter: DataConverter, blobs: BlobStore) -> DataConverter:
+    """The converter, with a place for big payloads; one that has such a place already stays as it is."""
+    if converter.external_storage is not None:
+        return converter
+    storage = ExternalStorage(drivers=[BlobDriver(blobs)], payload_size_threshold=KEPT_FROM_BYTES)
+    return replace(converter, external_storage=storage)
+
+
+def with_big_payloads(client: Client, blobs: BlobStore) -> Client:
+    """The same connection, with a place for big payloads."""
+    config = client.config()
+    config["data_converter"] = keeping_big_payloads(config["data_converter"], blobs)
+    return Client(**config)
+
+
+def is_kept_outside(payload: Payload) -> bool:
+    """Whether the payload is a reference to another one."""
+    return payload.metadata.get("messageType") == REFERENCE_TYPE

@@ -1,0 +1,99 @@
+"""`gc`: removing stored files and values that no run needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.plain_text import PROGRAM
+from llm_do_temporal.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llm_do_temporal.blobs import StoredBlob
+    from llm_do_temporal.client.collecting import Collected
+
+
+async def gc(
+    *,
+    dry_run: bool = False,
+    older_than: str = "1h",
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Remove blobs (copies of attached files, long outputs, big values) that no run of the server needs any more.
+
+    Reads the history of every run that the server still has, open or ended.
+
+    Parameters
+    ----------
+    dry_run
+        Only say what would be removed.
+    older_than
+        Leave what was stored later than that ago: the run it is for may not have begun; 90s, 30m, 1h (default), 2d.
+    as_json
+        Print a JSON object.
+    """
+    from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.client.collecting import collect
+    from llm_do_temporal.client.connecting import names_server
+
+    age = _duration(older_than)
+    workshop = location.find_workshop()
+    if names_server(location.connection()):
+        _check_one_server(workshop)
+    async with opened(location) as session:
+        blobs = LocalBlobStore(blob_folder(workshop))
+        collected = await collect(session.client.temporal, blobs, older_than=age, dry_run=dry_run)
+    if as_json:
+        print_json(_as_json(collected, dry_run=dry_run), pretty=True)
+    else:
+        print(f"{'would remove' if dry_run else 'removed'} {_count(collected.removed)}, left {_count(collected.left)}")
+        print(f"read the histories of {collected.workflows} workflows")
+    return 0
+
+
+def _duration(text: str) -> timedelta:
+    from llm_do_temporal.policy.limits import read_duration
+
+    try:
+        return timedelta(seconds=read_duration(text))
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"the value of --older-than cannot be used: {error}") from error
+
+
+def _check_one_server(workshop: Path) -> None:
+    """Raise UsageError where the workshop's own server has runs, too: they are not seen through another one."""
+    from llm_do_temporal.policy.sandbox import STATE_FOLDER
+
+    database = workshop / STATE_FOLDER / "temporal.db"
+    if database.exists():
+        raise UsageError(
+            "a server is named, but the workshop has runs on its own embedded server too, and they share its blobs",
+            next_step=f"Delete '{database}' if those runs are no longer wanted, then run `{PROGRAM} gc` again.",
+        )
+
+
+def _count(blobs: Iterable[StoredBlob]) -> str:
+    sizes = [one.bytes for one in blobs]
+    return f"{len(sizes)} {'blob' if len(sizes) == 1 else 'blobs'} ({sum(sizes)} bytes)"
+
+
+def _as_json(collected: Collected, *, dry_run: bool) -> dict[str, object]:
+    def told(blobs: Iterable[StoredBlob]) -> dict[str, int]:
+        sizes = [one.bytes for one in blobs]
+        return {"blobs": len(sizes), "bytes": sum(sizes)}
+
+    return {
+        "dry_run": dry_run,
+        "workflows": collected.workflows,
+        "removed": told(collected.removed),
+        "left": told(collected.left),
+    }

@@ -1,0 +1,131 @@
+"""What the items of a batch are: files, lines, or those that another run has not completed."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client
+
+from llm_do_temporal.big_payloads import MAX_INLINE_BYTES, MAX_VALUE_BYTES
+from llm_do_temporal.client.histories import read_chain
+from llm_do_temporal.client.payloads import decode_json
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages import BatchItem, StartRunInput, item_path
+
+RESULT_BYTES = 300
+"""The most that one item's result takes in what is carried on when a batch is continued as new."""
+
+
+async def read_unfinished(client: Client, run: str) -> StartRunInput:
+    """How a run with a batch was started, with only those of its items that have not completed.
+
+    Raises UsageError for a run that is open, had no batch or has nothing left, and RPCError.
+    """
+    request: StartRunInput | None = None
+    completed: set[str] = set()
+    ended = False
+    async for event in read_chain(client, run, None, wait=False):
+        if request is None:
+            request = _started_with(list(event.workflow_execution_started_event_attributes.input.payloads))
+        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
+            child = event.child_workflow_execution_completed_event_attributes.workflow_execution
+            completed.add(child.workflow_id)
+        ended = event.event_type in _ENDS
+    if request is None or request.batch is None:
+        raise UsageError(f"run '{run}' is no batch", next_step="Only what `start --each` started has items.")
+    if not ended:
+        raise UsageError(
+            f"run '{run}' has not ended", next_step=f"Wait with `llm-do-temporal result {run}`, or cancel it first."
+        )
+    items = [item for n, item in enumerate(request.batch.items, 1) if f"{run}/{item_path(n)}" not in completed]
+    if not items:
+        raise UsageError(f"all {len(request.batch.items)} items of run '{run}' have completed; there is nothing to do")
+    batch = request.batch.model_copy(update={"items": tuple(items), "continued": None})
+    return request.model_copy(update={"batch": batch})
+
+
+_ENDS = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    }
+)
+
+
+def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
+    """The files that the patterns match from here, each once, sorted by name. Raises UsageError for a pattern without.
+
+    A file is called by its path from here, or from the folder that holds all of them where they lie elsewhere.
+    """
+    found: set[Path] = set()
+    for pattern in patterns:
+        files = [Path.cwd() / name for name in glob.glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207 - absolute patterns, too
+        if not files:
+            raise UsageError(
+                f"--each '{pattern}' matches no file here",
+                next_step="The pattern counts from the folder you are in; quote it, so that the shell leaves it alone.",
+            )
+        found.update(Path(os.path.normpath(file)) for file in files)
+    base = Path.cwd()
+    if not all(file.is_relative_to(base) for file in found):
+        base = Path(os.path.commonpath([file.parent for file in found]))
+    return sorted((file.relative_to(base).as_posix(), file) for file in found)
+
+
+def items_of_lines(file: Path) -> list[BatchItem]:
+    """An item for each line that is not blank: told as it is, or, of a file that ends in .jsonl, as its JSON says.
+
+    There, text is a prompt and anything else the worker's input. Raises UsageError.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"the file '{file}' given with --each-line cannot be read: {reason}") from error
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
+        raise UsageError(f"the file '{file}' given with --each-line has no lines")
+    return [_item_of_line(file, number, line) for number, line in numbered]
+
+
+def _item_of_line(file: Path, number: int, line: str) -> BatchItem:
+    name = f"{file.name}:{number}"
+    if file.suffix.lower() != ".jsonl":
+        return BatchItem(name=name, prompt=line.strip())
+    try:
+        value = from_json(line, allow_inf_nan=False)
+    except ValueError as error:
+        raise UsageError(f"{file}:{number}: the line is not JSON: {error}") from error
+    return BatchItem(name=name, prompt=value) if isinstance(value, str) else BatchItem(name=name, input=value)
+
+
+def check_batch_size(request: StartRunInput, *, kept_outside: bool) -> None:
+    """Raise UsageError for more items than one run can carry along, with what becomes of each.
+
+    `kept_outside` says whether big values go to a blob store.
+    """
+    count = len(request.batch.items) if request.batch is not None else 0
+    size = len(request.model_dump_json()) + RESULT_BYTES * count
+    most = MAX_VALUE_BYTES if kept_outside else MAX_INLINE_BYTES
+    if count and size > most:
+        raise UsageError(
+            f"a batch of {count} items is too large for one run: {size} bytes, at most {most} fit",
+            next_step="Start several runs, each with a part of the items.",
+        )
+
+
+def _started_with(payloads: list[Payload]) -> StartRunInput | None:
+    try:
+        return StartRunInput.model_validate(decode_json(payloads[0]) if payloads else None)
+    except ValidationError:
+        return None

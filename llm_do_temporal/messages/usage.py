@@ -1,0 +1,37 @@
+"""What was spent."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from llm_do_temporal.messages.base import Message
+
+
+class Usage(Message):
+    """What was spent; adds up over a tree."""
+
+    requests: int = 0
+    tool_calls: int = 0
+    """Calls that models asked for, whatever became of them; giving a structured result is none."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal | None = None
+    """Of the turns whose price is known; None where there was none."""
+    unpriced: tuple[str, ...] = ()
+    """The models of the other turns."""
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of both."""
+        return Usage(
+            requests=self.requests + other.requests,
+            tool_calls=self.tool_calls + other.tool_calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=_sum(self.cost_usd, other.cost_usd),
+            unpriced=tuple(sorted({*self.unpriced, *other.unpriced})),
+        )
+
+
+def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """What is known of a sum; None where nothing is."""
+    return other if one is None else one if other is None else one + other

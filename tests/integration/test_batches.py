@@ -1,0 +1,233 @@
+"""One run for many inputs: so many at once, one that fails stops no other, and the rest can be done again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from temporalio.testing import WorkflowEnvironment
+
+from llm_do_temporal.errors import BudgetExceeded, RunCancelled, UsageError
+from llm_do_temporal.messages import ItemResult
+from llm_do_temporal.testing import Turn, call, scripted
+from tests.integration.conftest import Place, served
+from tests.integration.test_long_conversations import hasty_server
+
+__all__ = ["hasty_server"]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def hasty(hasty_server: WorkflowEnvironment, tmp_path: Any) -> AsyncIterator[Place]:
+    """A place whose runs are continued as new after some items."""
+    async with served(hasty_server, tmp_path) as place:
+        yield place
+
+
+def batch(*names: str, concurrency: int = 3) -> dict[str, Any]:
+    """Items that are told their names."""
+    return {"items": [{"name": name, "prompt": f"item {name}"} for name in names], "concurrency": concurrency}
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    return tuple(f"n{number:02}" for number in range(count))
+
+
+def told(messages: list[ModelMessage]) -> str:
+    """All that the model was told."""
+    return json.dumps(ModelMessagesTypeAdapter.dump_python(messages, mode="json"))
+
+
+def echo(messages: list[ModelMessage]) -> str:
+    """The name of the item; one with `bad` in it breaks."""
+    said = told(messages)
+    if "item bad" in said:
+        raise AssertionError("this one cannot be read")
+    return said.split("item ")[1][:3]
+
+
+async def outputs(place: Place, run: str) -> dict[str, Any]:
+    """What became of each item, by name."""
+    view = await place.client.view(run)
+    return {item.name: (item.status, item.output) for item in view.items.values()}
+
+
+async def test_as_many_items_as_were_asked_for_are_worked_on_at_once(place: Place) -> None:
+    together = asyncio.Barrier(3)
+    at_work: set[int] = set()
+    peaks: list[int] = []
+
+    async def answer(messages: list[ModelMessage]) -> Turn:
+        at_work.add(id(messages))
+        peaks.append(len(at_work))
+        await together.wait()
+        at_work.remove(id(messages))
+        return echo(messages)
+
+    place.worker("main", scripted(answer))
+    names = numbered(9)
+    run = await place.start("main", prompt="", batch=batch(*names, concurrency=3))
+    result = await place.client.result(run)
+    assert result.items == tuple(ItemResult(name=name, status="completed") for name in names)
+    assert result.usage.requests == 9
+    assert max(peaks) == 3
+    assert await outputs(place, run) == {name: ("completed", name) for name in names}
+
+
+async def test_an_item_that_fails_stops_no_other(place: Place) -> None:
+    place.worker("main", scripted(echo))
+    run = await place.start("main", prompt="Look.", batch=batch("bad", "n01", "n02", concurrency=1))
+    result = await place.client.result(run)
+    assert result.items is not None
+    assert [(item.name, item.status) for item in result.items] == [
+        ("bad", "failed"),
+        ("n01", "completed"),
+        ("n02", "completed"),
+    ]
+    view = await place.client.view(run)
+    bad, first, _ = view.items.values()
+    assert (bad.status, bad.output) == ("failed", None)
+    assert bad.error is not None
+    assert "this one cannot be read" in bad.error["message"]
+    assert (first.output, first.usage.requests, first.path) == ("n01", 1, "main/item-2")
+    assert [node.path for node in view.ordered] == ["main/item-1", "main/item-2", "main/item-3"]
+    assert view.delegations == (0, 0)
+
+
+async def test_what_failed_is_done_again_by_itself(place: Place) -> None:
+    place.worker("main", scripted(echo))
+    run = await place.start("main", prompt="Look.", batch=batch("n00", "bad", "n02"), mode="approve_all")
+    await place.client.result(run)
+    again = await place.client.unfinished(run)
+    assert (again.worker, again.prompt, again.mode) == ("main", "Look.", "approve_all")
+    assert again.batch is not None
+    assert [item.name for item in again.batch.items] == ["bad"]
+    place.worker("main", scripted("Read after all."))
+    second = await place.client.start(again)
+    place.started.append(second)
+    await place.client.result(second)
+    assert await outputs(place, second) == {"bad": ("completed", "Read after all.")}
+    with pytest.raises(UsageError, match=r"all 1 items of run .* have completed"):
+        await place.client.unfinished(second)
+
+
+async def test_what_a_cancelled_batch_never_did_is_left_over(place: Place) -> None:
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def answer(messages: list[ModelMessage]) -> Turn:
+        if "item n01" in told(messages):
+            begun.set()
+            await never.wait()
+        return echo(messages)
+
+    place.worker("main", scripted(answer))
+    run = await place.start("main", prompt="", batch=batch(*numbered(4), concurrency=1))
+    await begun.wait()
+    with pytest.raises(UsageError, match="has not ended"):
+        await place.client.unfinished(run)
+    await place.client.cancel(run)
+    with pytest.raises(RunCancelled):
+        await place.client.result(run)
+    assert {name: status for name, (status, _) in (await outputs(place, run)).items()} == {
+        "n00": "completed",
+        "n01": "cancelled",
+        "n02": "not done",
+        "n03": "not done",
+    }
+    again = (await place.client.unfinished(run)).batch
+    assert again is not None
+    assert [item.name for item in again.items] == ["n01", "n02", "n03"]
+
+
+async def test_a_run_without_items_has_nothing_to_do_again(place: Place) -> None:
+    place.worker("main", scripted("Done."))
+    run = await place.start("main")
+    await place.client.result(run)
+    with pytest.raises(UsageError, match="is no batch"):
+        await place.client.unfinished(run)
+    with pytest.raises(UsageError, match="there is no run 'nobody'"):
+        await place.client.unfinished("nobody")
+
+
+async def test_questions_of_all_items_are_answered_at_the_run(place: Place) -> None:
+    write = call("write_file", path="/done.txt", content="done")
+    place.worker("main", scripted(write, "Done."), toolsets={"filesystem": {}})
+    run = await place.start("main", batch=batch("n00", "n01"))
+    pending = await place.pending(run, 2)
+    assert {one.request.path for one in pending} == {"main/item-1", "main/item-2"}
+    for one in pending:
+        await place.decide(run, id=one.id)
+    result = await place.client.result(run)
+    assert [item.status for item in result.items or ()] == ["completed", "completed"]
+
+
+async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place) -> None:
+    hasty.workshop(limits={"turns": 100, "invocations": 14})
+    write = call("write_file", path="/done.txt", content="done")
+
+    def first(messages: list[ModelMessage]) -> Turn:
+        return write if "item n0" in told(messages) else echo(messages)
+
+    hasty.worker("main", scripted(first, "Done."), toolsets={"filesystem": {}})
+    names = (*numbered(13), "bad")
+    run = await hasty.start("main", prompt="", batch=batch(*names, concurrency=2))
+    answered: set[str] = set()
+    while len(answered) < 10:
+        # One that was answered a moment ago may still be listed.
+        for one in await hasty.pending(run):
+            if one.id not in answered:
+                answered.add(one.id)
+                await hasty.decide(run, id=one.id)
+    assert answered == {f"a{number}" for number in range(1, 11)}
+    result = await hasty.client.result(run)
+    assert [item.status for item in result.items or ()] == ["completed"] * 13 + ["failed"]
+    assert result.usage.requests == 23
+    found = await outputs(hasty, run)
+    assert list(found) == list(names)
+    assert found["n00"] == ("completed", "Done.")
+    assert found["n12"] == ("completed", "n12")
+    assert len(await hasty.chain(run)) >= 2
+    again = (await hasty.client.unfinished(run)).batch
+    assert again is not None
+    assert (again.items[0].name, len(again.items), again.continued) == ("bad", 1, None)
+
+
+@pytest.mark.parametrize(("limits", "what"), [({"invocations": 3}, "3 invocations"), ({"turns": 2}, "2 turns")])
+async def test_a_batch_stops_at_the_limit_of_its_run(place: Place, limits: dict[str, int], what: str) -> None:
+    model = scripted(echo)
+    place.worker("main", model)
+    run = await place.start("main", prompt="", batch=batch(*numbered(5), concurrency=1), limits=limits)
+    with pytest.raises(BudgetExceeded, match=f"its limit is {what}"):
+        await place.client.result(run)
+    done = next(iter(limits.values()))
+    assert len(model.requests) == done
+    again = (await place.client.unfinished(run)).batch
+    assert again is not None
+    assert len(again.items) == 5 - done
+
+
+async def test_typed_input_is_checked_item_by_item(place: Place) -> None:
+    place.write(
+        "inputs.py",
+        "from llm_do_temporal.args import WorkerArgs\n\n\nclass Deck(WorkerArgs):\n    name: str\n",
+    )
+    place.worker("main", scripted("Seen."), schema_in_ref="inputs.py:Deck")
+    items = [{"name": "good", "input": {"name": "A"}}, {"name": "wrong", "input": {"nome": "A"}}]
+    run = await place.start("main", prompt="", batch={"items": items})
+    await place.client.result(run)
+    good, wrong = (await place.client.view(run)).items.values()
+    assert (good.status, good.output) == ("completed", "Seen.")
+    assert wrong.error is not None
+    assert "name" in wrong.error["message"]
+
+
+@pytest.mark.parametrize("wrong", [{"items": []}, {"items": [{"name": "a"}], "concurrency": 0}, {"things": []}])
+async def test_a_batch_that_is_none_is_refused(place: Place, wrong: dict[str, Any]) -> None:
+    place.worker("main", scripted("Done."))
+    run = await place.start_raw({"worker": "main", "batch": wrong})
+    with pytest.raises(UsageError, match="malformed start: batch"):
+        await place.client.result(run)

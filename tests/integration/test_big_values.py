@@ -1,0 +1,132 @@
+"""Values that are too big for a history: they travel by way of the blob store, and `gc` knows what is needed of it."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.testing import WorkflowEnvironment
+
+from llm_do_temporal.activities import conversations
+from llm_do_temporal.big_payloads import KEPT_FROM_BYTES, KEPT_OUTSIDE
+from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.collecting import Collected, collect
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.testing import call, scripted
+from tests.integration.conftest import Place
+
+LARGE = "語" * 1_000_000
+"""3 MB, which Temporal does not carry."""
+TOOLS = """\
+def large() -> str:
+    return "x" * 3_000_000
+"""
+CUSTOM: dict[str, Any] = {"custom": {"large": {"pre_approved": True}}}
+
+
+def blobs_of(place: Place) -> LocalBlobStore:
+    return LocalBlobStore(blob_folder(place.folder))
+
+
+def largest_event(histories: list[WorkflowHistory]) -> int:
+    return max(len(event.SerializeToString()) for history in histories for event in history.events)
+
+
+async def test_prompts_results_and_answers_larger_than_temporal_carries(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    """Also where the conversation is put together from the history each time."""
+
+    def forget(_conversations: object, _run: str, _whole: object) -> None:
+        """Keep nothing."""
+
+    monkeypatch.setattr(conversations.Conversations, "_remember", forget)
+    place.write("tools.py", TOOLS)
+    model = scripted(call("large"), call("large"), LARGE)
+    place.worker("main", model, toolsets=CUSTOM)
+    result = await place.run("main", LARGE)
+    assert result.output == LARGE
+    last = model.requests[-1]
+    assert last.prompt == LARGE
+    assert [one.text for one in last.results("large")] == ["x" * 3_000_000] * 2
+    assert largest_event(await place.histories()) < KEPT_FROM_BYTES + 50_000
+
+
+async def test_a_client_without_the_blob_store_says_what_it_cannot_read(
+    place: Place, server: WorkflowEnvironment
+) -> None:
+    place.worker("main", scripted(LARGE))
+    run = await place.start("main", LARGE)
+    await place.client.result(run)
+    elsewhere = LlmDoClient(server.client)
+    with pytest.raises(UsageError, match="kept in the blob store of its workshop"):
+        await elsewhere.result(run)
+    (node,) = (await elsewhere.view(run)).ordered
+    assert (node.path, node.worker, node.status) == ("main", "main", "completed")
+    told = [event.data["text"] async for event in elsewhere.follow(run).events() if event.type == "turn.completed"]
+    assert told == [KEPT_OUTSIDE]
+    told = [event.data["text"] async for event in place.client.follow(run).events() if event.type == "turn.completed"]
+    assert told == [LARGE]
+    assert (await place.client.view(run)).usage.requests == 1
+
+
+async def test_a_question_with_large_arguments_is_shown_whole_and_answered(
+    place: Place, server: WorkflowEnvironment
+) -> None:
+    content = "x" * 900_000
+    place.worker(
+        "main", scripted(call("write_file", path="/a.txt", content=content), "Written."), toolsets={"filesystem": {}}
+    )
+    run = await place.start("main")
+    (question,) = await place.pending(run)
+    assert question.request.args["content"] == content
+    with pytest.raises(UsageError, match="kept in the blob store of its workshop"):
+        await LlmDoClient(server.client).approvals(run)
+    await place.decide(run, id=question.id)
+    assert (await place.client.result(run)).output == "Written."
+    assert (place.folder / "a.txt").read_text() == content
+
+
+async def gc(place: Place, age: timedelta = timedelta(0), *, dry_run: bool = False) -> Collected:
+    return await collect(place.client.temporal, blobs_of(place), older_than=age, dry_run=dry_run)
+
+
+def garbage(place: Place) -> str:
+    """Something that no run ever needed, put a year ago."""
+    digest = blobs_of(place).put_bytes(b"nobody needs this")
+    (path,) = blob_folder(place.folder).rglob(digest)
+    last_year = path.stat().st_mtime - 31_536_000
+    os.utime(path, (last_year, last_year))
+    return digest
+
+
+async def test_gc_removes_what_no_run_needs_and_nothing_else(place: Place) -> None:
+    place.write("notes.txt", "Attached.")
+    reader = scripted("Read.")
+    place.worker("reader", reader, attachment_policy={"allowed_suffixes": [".txt"]})
+    delegate = call("worker_call", worker_name="reader", input_data="go", attachments=["/notes.txt"])
+    place.worker("asking", scripted(delegate, LARGE), toolsets={"delegation": {"allow_workers": ["reader"]}})
+    run = await place.start("asking", LARGE)
+    await place.pending(run)
+    lost = garbage(place)
+    needed = {one.sha256 for one in blobs_of(place).stored()} - {lost}
+    assert len(needed) >= 2
+
+    recent = await gc(place, timedelta(days=400))
+    assert recent.removed == ()
+    planned = await gc(place, dry_run=True)
+    assert [one.sha256 for one in planned.removed] == [lost]
+    assert blobs_of(place).size(lost)
+    done = await gc(place)
+    assert [one.sha256 for one in done.removed] == [lost]
+    assert {one.sha256 for one in done.left} == needed
+    assert done.workflows >= 2
+
+    await place.decide(run, id="a1")
+    assert (await place.client.result(run)).output == LARGE
+    assert "Attached." in reader.requests[0].prompt
+    assert (await gc(place)).removed == ()

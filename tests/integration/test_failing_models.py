@@ -1,0 +1,265 @@
+"""Models that fail, through the real OpenAI client: waiting for them, asking another, and hanging up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.api.workflow.v1 import PendingActivityInfo
+
+from llm_do_temporal.activities.conversations import Conversations
+from llm_do_temporal.cli.live import activity_of
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.troubles import Trouble, note_troubles
+from llm_do_temporal.errors import ModelFailed, ModelRefusal, RunCancelled
+from llm_do_temporal.messages import StartRunInput
+from llm_do_temporal.service import ServiceSettings, build_worker
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls
+from tests.support.answers import Answer, Failure, Gate, Gated, Script, rate_limited, unauthorized
+from tests.support.provider import FakeProvider, Text, by_function, fixed, tool_call
+
+FIRST, SECOND = "openai-chat:first", "openai-chat:second"
+BOTH = f"{FIRST},{SECOND}"
+POLL_SECONDS = 0.05
+
+
+@pytest.fixture
+def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Points the OpenAI client at a provider that lives as long as the test."""
+    started: list[FakeProvider] = []
+
+    def point(script: Script, port: int = 0) -> FakeProvider:
+        provider = FakeProvider(script, port=port)
+        started.append(provider)
+        provider.__enter__()
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        return provider
+
+    yield point
+    for provider in started:
+        provider.close()
+
+
+def asked(provider: FakeProvider) -> list[str]:
+    """The models that were asked, in order."""
+    return [request.body["model"] for request in provider.requests]
+
+
+def first_fails(fault: Answer) -> Script:
+    return by_function(lambda request: fault if request["model"] == "first" else Text("By the second."))
+
+
+async def waiting(place: Place, run: str) -> Trouble:
+    """What the entry worker of a run waits for, as soon as it does."""
+    while True:
+        for _, trouble in await note_troubles(place.client.temporal, await place.client.view(run)):
+            return trouble
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def _forget(*_: object) -> None:
+    """In the place of remembering a conversation."""
+
+
+async def pending_turn(place: Place, run: str) -> PendingActivityInfo:
+    description = await place.client.temporal.get_workflow_handle(f"{run}/main").describe()
+    (pending,) = description.raw_description.pending_activities
+    return pending
+
+
+# --- waiting ---
+
+
+async def test_a_provider_that_asks_to_wait_is_asked_again_when_it_said(place: Place, point_at: Any) -> None:
+    provider: FakeProvider = point_at(fixed(rate_limited(1800)))
+    place.worker("main", FIRST)
+    run = await place.start("main")
+    trouble = await waiting(place, run)
+    assert trouble.failure == f"model '{FIRST}' is rate limited: Rate limit reached. (HTTP 429)"
+    pending = await pending_turn(place, run)
+    assert round(pending.current_retry_interval.ToTimedelta().total_seconds()) == 1800
+    assert len(provider.requests) == 1
+    await place.client.cancel(run)
+    with pytest.raises(RunCancelled):
+        await place.client.result(run)
+
+
+async def test_a_provider_that_is_away_is_waited_for_and_the_run_goes_on(place: Place, point_at: Any) -> None:
+    away: FakeProvider = point_at(fixed())
+    port = int(away.url.rpartition(":")[2].partition("/")[0])
+    away.close()
+    place.worker("main", FIRST)
+    run = await place.start("main")
+    trouble = await waiting(place, run)
+    assert trouble.failure.startswith(f"model '{FIRST}' cannot be reached")
+    view = await place.client.view(run)
+    await note_troubles(place.client.temporal, view)
+    (node,) = view.ordered
+    assert "attempt " in activity_of(node)
+    assert "cannot be reached" in activity_of(node)
+    point_at(fixed(Text("Here again.")), port=port)
+    assert (await place.client.result(run)).output == "Here again."
+    view = await place.client.view(run)
+    assert await note_troubles(place.client.temporal, view) == []
+    assert view.ordered[0].trouble == ""
+
+
+# --- another model ---
+
+
+@pytest.mark.parametrize(
+    ("fault", "tries"),
+    [
+        (rate_limited(60), 1),
+        (rate_limited(1), 2),
+        (Failure(503), 2),
+        (unauthorized(), 1),
+        (Failure(404, "No such model."), 1),
+        (Failure(429, "No money.", code="insufficient_quota"), 1),
+    ],
+    ids=["long wait", "rate limit", "overloaded", "key", "unknown", "quota"],
+)
+async def test_the_next_model_answers_where_one_cannot(place: Place, point_at: Any, fault: Answer, tries: int) -> None:
+    provider: FakeProvider = point_at(first_fails(fault))
+    place.write("workers/main.worker", f"model: [{FIRST}, {SECOND}]\n---\nDo it.\n")
+    run = await place.start("main")
+    result = await place.client.result(run)
+    assert result.output == "By the second."
+    assert asked(provider) == ["first"] * tries + ["second"]
+    view = await place.client.view(run)
+    assert {model: usage.requests for model, usage in view.by_model.items()} == {SECOND: 1}
+    assert result.usage.requests == 1
+    assert result.usage.unpriced == (SECOND,)
+    assert view.ordered[0].model == f"{FIRST}, {SECOND}"
+
+
+async def test_a_request_that_any_model_would_refuse_is_refused(place: Place, point_at: Any) -> None:
+    provider: FakeProvider = point_at(first_fails(Failure(400, "Bad schema.")))
+    place.worker("main", BOTH)
+    with pytest.raises(ModelFailed, match="Bad schema"):
+        await place.run("main")
+    assert asked(provider) == ["first"]
+
+
+async def test_a_model_without_a_key_is_left_to_the_next(
+    place: Place, point_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point_at(fixed(Text("By the second.")))
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    place.worker("main", f"anthropic:first,{SECOND}")
+    assert (await place.run("main")).output == "By the second."
+
+
+async def test_when_the_last_fails_too_the_first_is_asked_again(place: Place, point_at: Any) -> None:
+    down = Failure(503)
+    provider: FakeProvider = point_at(fixed(down, down, down, down, Text("Up again.")))
+    place.worker("main", BOTH)
+    assert (await place.run("main")).output == "Up again."
+    assert asked(provider) == ["first", "first", "second", "second", "first"]
+
+
+async def test_a_run_whose_models_are_all_refused_says_what_each_said(place: Place, point_at: Any) -> None:
+    point_at(fixed(unauthorized(), Failure(404, "Never heard of it.")))
+    place.worker("main", BOTH)
+    with pytest.raises(ModelFailed, match=r"no model is left: .*'openai-chat:first' refused.*; .*Never heard of it"):
+        await place.run("main")
+
+
+@pytest.mark.parametrize("remembers", [True, False], ids=["at hand", "from the history"])
+async def test_the_next_model_is_told_the_whole_conversation_and_the_first_goes_on(
+    place: Place, point_at: Any, monkeypatch: pytest.MonkeyPatch, *, remembers: bool
+) -> None:
+    provider: FakeProvider = point_at(
+        fixed(
+            tool_call("list_files", path="/notes"),
+            unauthorized(),
+            tool_call("read_file", path="/notes/a.md"),
+            Text("Done."),
+        )
+    )
+    if not remembers:
+        monkeypatch.setattr(Conversations, "_remember", _forget)
+    place.write("notes/a.md", "a")
+    place.worker("main", BOTH, toolsets={"filesystem": {}})
+    run = await place.start("main", mode=ALL)
+    assert (await place.client.result(run)).output == "Done."
+    assert asked(provider) == ["first", "first", "second", "first"]
+    bodies = [request.body["messages"] for request in provider.requests]
+    assert bodies[2] == bodies[1]
+    assert [len(body) for body in bodies] == [2, 4, 4, 6]
+    view = await place.client.view(run)
+    assert {model: usage.requests for model, usage in view.by_model.items()} == {FIRST: 2, SECOND: 1}
+
+
+async def test_an_alias_for_several_models_gives_each_its_own_address_and_settings(
+    place: Place, point_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider: FakeProvider = point_at(first_fails(unauthorized()))
+    monkeypatch.setenv("OTHER_KEY", "k-other")
+    spare = {"model": SECOND, "base_url": provider.url, "api_key_env": "OTHER_KEY", "settings": {"temperature": 0.5}}
+    place.workshop(models={"spare": spare, "good": [FIRST, "spare"]}, model="good")
+    place.worker("main")
+    run = await place.start("main")
+    assert (await place.client.result(run)).output == "By the second."
+    assert [request.body.get("temperature") for request in provider.requests] == [None, 0.5]
+    assert provider.keys == ["sk-test", "k-other"]
+    view = await place.client.view(run)
+    assert list(view.by_model) == [f"spare ({SECOND})"]
+
+
+async def test_a_callee_inherits_all_the_models_of_its_caller(place: Place, point_at: Any) -> None:
+    def script(request: dict[str, Any]) -> Answer:
+        if request["model"] == "first":
+            return unauthorized()
+        told = str(request["messages"])
+        return tool_call("helper", input="go") if "Call it." in told and "Helped." not in told else Text("Helped.")
+
+    provider: FakeProvider = point_at(by_function(script))
+    place.worker("main", BOTH, instructions="Call it.", toolsets=calls("helper"))
+    place.worker("helper")
+    run = await place.start("main", mode=ALL)
+    assert (await place.client.result(run)).output == "Helped."
+    assert asked(provider) == ["first", "second"] * 3
+    assert {node.model for node in (await place.client.view(run)).ordered} == {f"{FIRST}, {SECOND}"}
+
+
+async def test_each_of_several_models_must_be_compatible(place: Place) -> None:
+    place.worker("main", BOTH, compatible_models=[FIRST])
+    with pytest.raises(ModelRefusal, match=f"does not work with model '{SECOND}'"):
+        await place.run("main")
+
+
+# --- hanging up ---
+
+
+async def test_cancelling_a_run_closes_the_connection_to_the_provider(place: Place, point_at: Any) -> None:
+    gate = Gate()
+    provider: FakeProvider = point_at(fixed(Gated(gate)))
+    place.worker("main", FIRST)
+    run = await place.start("main")
+    await asyncio.to_thread(gate.wait_until_reached)
+    await place.client.cancel(run)
+    await asyncio.to_thread(provider.wait_for_hang_up)
+    with pytest.raises(RunCancelled):
+        await place.client.result(run)
+
+
+async def test_a_service_that_stops_hangs_up_and_the_next_one_asks_again(place: Place, point_at: Any) -> None:
+    gate = Gate()
+    provider: FakeProvider = point_at(fixed(Gated(gate, Text("Too late.")), Text("From the next service.")))
+    place.worker("main", FIRST)
+    settings = ServiceSettings(task_queue=f"test-{uuid4().hex}", graceful_shutdown=timedelta(0))
+    client = LlmDoClient(place.client.temporal, task_queue=settings.task_queue)
+    async with build_worker(client.temporal, place.folder, settings):
+        run = await client.start(StartRunInput(worker="main", prompt="go"))
+        place.started.append(run)
+        await asyncio.to_thread(gate.wait_until_reached)
+    await asyncio.to_thread(provider.wait_for_hang_up)
+    async with build_worker(client.temporal, place.folder, settings):
+        assert (await client.result(run)).output == "From the next service."

@@ -1,0 +1,2 @@
+echo ran >> ran.txt
+sleep 1

@@ -1,0 +1,85 @@
+"""What `start --each` and `--each-line` make of files and lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.client.batches import check_batch_size, items_of_lines, matching_files
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages import Batch, BatchItem, StartRunInput
+
+
+@pytest.fixture
+def decks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with files, in which we are."""
+    for name in ("decks/b.pdf", "decks/a.pdf", "decks/notes.txt", "decks/old/c.pdf", "decks/.hidden.pdf"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        (["decks/*.pdf"], ["decks/a.pdf", "decks/b.pdf"]),
+        (["decks/*"], ["decks/a.pdf", "decks/b.pdf", "decks/notes.txt"]),
+        (["decks/**/*.pdf"], ["decks/a.pdf", "decks/b.pdf", "decks/old/c.pdf"]),
+        (["decks/b.pdf", "./decks/*.pdf", "decks/../decks/a.pdf"], ["decks/a.pdf", "decks/b.pdf"]),
+    ],
+)
+def test_files_are_found_from_here_sorted_and_each_once(decks: Path, patterns: list[str], names: list[str]) -> None:
+    found = matching_files(patterns)
+    assert [name for name, _ in found] == names
+    assert [file.read_text() for _, file in found] == names
+
+
+def test_files_from_elsewhere_are_called_by_what_tells_them_apart(decks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(decks / "decks" / "old")
+    assert [name for name, _ in matching_files([f"{decks}/decks/**/*.pdf"])] == ["a.pdf", "b.pdf", "old/c.pdf"]
+
+
+@pytest.mark.parametrize("pattern", ["*.pdf", "decks/old", "gone/*"])
+def test_a_pattern_that_matches_no_file_is_a_mistake(decks: Path, pattern: str) -> None:
+    with pytest.raises(UsageError, match="matches no file here"):
+        matching_files(["decks/*.pdf", pattern])
+
+
+def test_lines_are_prompts_or_json(tmp_path: Path) -> None:
+    plain, lines = tmp_path / "ask.txt", tmp_path / "ask.jsonl"
+    plain.write_text("one\n\n  {two}\n")
+    lines.write_text('"one"\n{"deck": "a"}\n')
+    assert items_of_lines(plain) == [
+        BatchItem(name="ask.txt:1", prompt="one"),
+        BatchItem(name="ask.txt:3", prompt="{two}"),
+    ]
+    assert items_of_lines(lines) == [
+        BatchItem(name="ask.jsonl:1", prompt="one"),
+        BatchItem(name="ask.jsonl:2", input={"deck": "a"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(b'"one"\n{no\n', "ask.jsonl:2: the line is not JSON"), (b"\n", "no lines"), (b"\xff", "UTF-8")]
+)
+def test_lines_that_cannot_be_used_are_named(tmp_path: Path, text: bytes, said: str) -> None:
+    file = tmp_path / "ask.jsonl"
+    file.write_bytes(text)
+    with pytest.raises(UsageError, match=said):
+        items_of_lines(file)
+
+
+@pytest.mark.parametrize(
+    ("count", "kept_outside", "fits"), [(5000, False, True), (7000, False, False), (7000, True, True)]
+)
+def test_a_batch_that_cannot_be_carried_on_is_refused(count: int, kept_outside: bool, fits: bool) -> None:
+    batch = Batch(items=tuple(BatchItem(name=f"n{number}") for number in range(count)))
+    request = StartRunInput(worker="main", batch=batch)
+    if fits:
+        check_batch_size(request, kept_outside=kept_outside)
+    else:
+        with pytest.raises(UsageError, match="too large for one run"):
+            check_batch_size(request, kept_outside=kept_outside)

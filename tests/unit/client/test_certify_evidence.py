@@ -1,0 +1,111 @@
+"""What a crash proof compares, and how it numbers the events of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from temporalio.client import WorkflowHistory
+
+from llm_do_temporal.client.certify.certifying import is_free
+from llm_do_temporal.client.certify.evidence import DESK, Evidence, Histories, compare, gather
+from llm_do_temporal.client.certify.staging import digests
+
+STORED = Path(__file__).parents[2] / "replay" / "histories" / "pitch-decks-0.1"
+BEFORE = {"notes.txt": "n"}
+RECORDED = Evidence(
+    result={"output": "done"},
+    files={"notes.txt": "n", "report.md": "r"},
+    turns={"main": Counter({"first": 1, "second": 1})},
+    writes=Counter({"main: write_file r": 1}),
+    once=Counter({"main: run_command c": 1}),
+)
+TWICE = Counter({"first": 2, "second": 1})
+CASES = [
+    # what a struck run left, what is wrong with it (a part of it), what is wrong when answers may differ
+    (RECORDED, "", ""),
+    (replace(RECORDED, error="boom"), "ended without a result: boom", "ended without a result: boom"),
+    (replace(RECORDED, result={"output": "other"}), "the result differs", ""),
+    (replace(RECORDED, turns={"main": TWICE}), "main: a turn was asked twice", "main: a turn was asked twice"),
+    (replace(RECORDED, turns={"main": Counter({"first": 1})}), "more or fewer turns", ""),
+    (replace(RECORDED, files={"notes.txt": "n"}), "the file report.md is missing", ""),
+    (replace(RECORDED, files={"notes.txt": "x", "report.md": "r"}), "the file notes.txt differs", ""),
+    (replace(RECORDED, writes=Counter({"main: write_file r": 2})), "written more often", ""),
+    (replace(RECORDED, writes=Counter()), "never written: main: write_file r", ""),
+    (replace(RECORDED, once=Counter({"main: run_command c": 2})), "run more often", ""),
+    # a person skipped what may have happened: its result and its files may be missing, but nothing may be there twice
+    (replace(RECORDED, doubts=1, result={"output": "unknown"}, files={"notes.txt": "n"}), "", ""),
+    (replace(RECORDED, doubts=1, files={"notes.txt": "n", "report.md": "rr"}), "the file report.md differs", ""),
+    (replace(RECORDED, doubts=1, once=Counter({"main: run_command c": 2})), "run more often", ""),
+]
+
+
+@pytest.mark.parametrize(("struck", "wrong", "wrong_for_any_answers"), CASES)
+def test_what_a_struck_run_may_not_leave(struck: Evidence, wrong: str, wrong_for_any_answers: str) -> None:
+    for expected, exact in ((wrong, True), (wrong_for_any_answers, False)):
+        found = compare(RECORDED, struck, BEFORE, exact=exact)
+        assert expected in "; ".join(found)
+        assert bool(found) == bool(expected)
+
+
+@pytest.fixture(scope="module")
+def histories() -> Histories:
+    """Those of a run that was recorded."""
+    found = Histories()
+    for path in STORED.glob("*.json"):
+        where = path.stem.partition(".")[2].replace(".", "/") or DESK
+        found.events += [(where, event) for event in WorkflowHistory.from_json(where, path.read_text()).events]
+    return found
+
+
+def test_every_event_gets_a_number_in_the_order_of_writing(histories: Histories) -> None:
+    points = histories.points()
+    assert [point.number for point in points] == list(range(1, len(histories.events) + 1))
+    assert (points[0].path, points[0].event_id, points[0].what) == (DESK, 1, "workflow execution started")
+    assert (points[-1].path, points[-1].what) == (DESK, "workflow execution completed")
+    own = [point.event_id for point in points if point.path == "main"]
+    assert own == sorted(own)
+    assert "activity task completed load_run" in {point.what for point in points}
+
+
+def test_turns_and_writes_are_counted_apart(histories: Histories) -> None:
+    evidence = gather({}, "", {}, 0, histories)
+    assert evidence.turns["main"].total() == 4
+    assert set(evidence.turns["main"].values()) == {1}
+    assert evidence.writes.total() == 4
+    assert not evidence.once
+
+
+def test_the_run_goes_on_with_what_somebody_else_takes_up(histories: Histories) -> None:
+    taken = [
+        (event.event_time.ToNanoseconds() / 1e9, event.activity_task_started_event_attributes.identity)
+        for _, event in histories.events
+        if event.activity_task_started_event_attributes.identity
+    ]
+    first, last = min(taken), max(taken)
+    assert histories.resumed(first[0] - 1, None) is not None
+    assert histories.resumed(first[0] - 1, int(first[1].partition("@")[0])) is None
+    assert histories.resumed(last[0] + 1e6, None) is None
+
+
+def test_what_a_killed_process_left_half_written_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / ".llm-do").mkdir()
+    for name in (".llm-do/temporal.db", ".llm-do-0123456789abcdef.tmp", "kept.txt"):
+        (tmp_path / name).write_text("x")
+    assert list(digests(tmp_path)) == ["kept.txt"]
+
+
+@pytest.mark.parametrize(
+    ("model", "free"),
+    [
+        ("offline:by-hand", True),
+        ("openai:gpt-5", False),
+        ("cheap", True),
+        ("dear", False),
+        ("offline:echo,openai:gpt-5", False),
+    ],
+)
+def test_only_scripts_are_free(model: str, free: bool) -> None:
+    assert is_free({"cheap": "offline:echo", "dear": "openai:gpt-5"}, model) is free
