@@ -21,8 +21,8 @@ demo: .venv/.ready  ## Evaluate the sample pitch decks on this machine: no key, 
 test: .venv/.ready  ## Run all tests, the quick ones first
 	$(call PYTEST,unit) tests/unit
 	$(BIN)/python -m coverage run -m pytest tests/unit/policy -q && $(BIN)/python -m coverage report
-	$(call PYTEST,integration) tests/integration
-	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) tests/integration --ignore=tests/integration/test_unknown_outcomes.py
+	$(call PYTEST,integration) -n 2 tests/integration
+	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) -n 2 tests/integration --ignore=tests/integration/test_unknown_outcomes.py
 	$(call PYTEST,replay) tests/replay
 	$(call PYTEST,e2e) tests/e2e
 
