@@ -222,4 +222,5 @@ def _change(verb: Literal["write", "edit"], request: WriteFileInput | EditFileIn
 
 
 def _written(change: FileChange) -> str:
-    return f"Wrote {change.path} ({change.bytes} bytes{', new file' if change.created else ''})."
+    # A write that is repeated after a crash finds the file there already: what is told must not depend on that.
+    return f"Wrote {change.path} ({change.bytes} bytes)."

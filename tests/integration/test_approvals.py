@@ -40,7 +40,7 @@ async def test_an_approved_call_is_carried_out(place: Place, door: str) -> None:
         assert (taken.verdict.by, taken.verdict.door) == ("ada", "update")
     assert (await place.client.result(run)).output == "Done."
     assert (place.folder / "a.txt").read_text() == "hi"
-    assert told(main, "write_file") == ["Wrote /a.txt (2 bytes, new file)."]
+    assert told(main, "write_file") == ["Wrote /a.txt (2 bytes)."]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ async def test_modified_arguments_are_the_ones_that_are_used(place: Place) -> No
     assert (place.folder / "b.txt").read_text() == "better"
     assert not (place.folder / "a.txt").exists()
     (answer,) = told(main, "write_file")
-    assert answer.startswith("Wrote /b.txt (6 bytes, new file).")
+    assert answer.startswith("Wrote /b.txt (6 bytes).")
     assert "ada changed this call before it ran" in answer
     assert 'It ran with: {"content":"better","path":"/b.txt"}' in answer
 
@@ -156,7 +156,8 @@ async def test_a_remembered_approval_answers_the_identical_call_of_a_child(place
 async def test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another(place: Place) -> None:
     run, main = await parked(place, writes(), writes(), writes("/b.txt"), "Done.")
     await place.decide(run, "reject", remember="session", note="never", by="ada")
-    (other,) = await place.pending(run)
+    await place.pending_is(run, "a3")
+    (other,) = await place.client.approvals(run)
     assert other.request.args["path"] == "/b.txt"
     await place.decide(run)
     await place.client.result(run)

@@ -105,7 +105,7 @@ async def test_what_a_person_changed_inside_is_told_to_the_model_and_not_to_the_
     await place.decide(run, "modify", args={"path": "/other.txt", "content": "y"}, by="ada")
     await place.client.result(run)
     (text,) = told(model, "orchestrate")
-    assert text.startswith("Wrote /other.txt (1 bytes, new file).\nada changed this call")
+    assert text.startswith("Wrote /other.txt (1 bytes).\nada changed this call")
 
 
 async def test_where_a_refusal_aborts_the_run_a_function_cannot_catch_it(place: Place) -> None:
