@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from pydantic_ai.durable_exec.temporal import PydanticAIPlugin
+from pydantic_ai.durable_exec.temporal import PydanticAIPayloadConverter, PydanticAIPlugin
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -38,6 +38,8 @@ from llm_do_temporal.workflows.run import LlmDoRun
 from llm_do_temporal.workflows.worker import LlmDoWorker
 
 _log = logging.getLogger(__name__)
+_QUICK_CONVERTER = DataConverter(payload_converter_class=PydanticAIPayloadConverter)
+"""Same payloads as Temporal's Pydantic converter, which builds the validators of a value's type each time."""
 _PASSED_THROUGH = ("llm_do_temporal", "jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 """Loaded once a process instead of once a workflow: 6 ms and 37 KiB a workflow instead of 59 ms and 679 KiB."""
 _SEARCH_ATTRIBUTES = {
@@ -83,7 +85,7 @@ def build_worker(
     """
     chosen = settings or ServiceSettings()
     blobs = LocalBlobStore(blob_folder(workshop))
-    client = with_big_payloads(client, blobs)
+    client = _with_quick_converter(with_big_payloads(client, blobs))
     conversations = ConversationActivities(install_blobs(blobs))
     install_service(Service(workshop, client, chosen.task_queue))
     files = FileActivities(workshop)
@@ -133,12 +135,20 @@ def build_worker(
     )
 
 
+def _with_quick_converter(client: Client) -> Client:
+    config = client.config()
+    config["data_converter"] = replace(
+        config["data_converter"], payload_converter_class=_QUICK_CONVERTER.payload_converter_class
+    )
+    return Client(**config)
+
+
 def build_replayer(workshop: Path | None = None) -> Replayer:
     """Replays histories against the installed code; raises for one that would diverge.
 
     Histories with big values need the workshop, whose blob store keeps them.
     """
-    converter = pydantic_data_converter
+    converter = _QUICK_CONVERTER
     if workshop is not None:
         converter = keeping_big_payloads(converter, LocalBlobStore(blob_folder(workshop)))
     return Replayer(

@@ -7,6 +7,7 @@ numbered, and what was sent is recognised by the identity of its messages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
@@ -21,6 +22,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RunUsage
 from pydantic_core import to_json
 from temporalio import workflow
 
@@ -28,6 +30,12 @@ from llm_do_temporal.big_payloads import MAX_VALUE_BYTES
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
 from llm_do_temporal.workflows.model_chain import running_chain
+
+TURNS_A_RUN = 100
+"""Turns after which a workflow is continued as new. The agent looks through all its messages several times a turn, and
+a replay goes through all turns: what 100 turns take is little, for both."""
+_CONTINUES_EARLY = "continue-early"
+"""Runs that started before this was done replay without it."""
 
 
 def earlier_messages() -> ModelRequest:
@@ -83,13 +91,26 @@ class Conversation:
 
 
 class HasConversation(Protocol):
-    """A workflow that runs the agent."""
+    """A workflow that runs the agent, and that can be continued as new between two turns."""
 
     conversation: Conversation
+
+    async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
+        """Continue the workflow as new; returns where it cannot be done yet."""
+        ...
 
 
 class GrowingConversation(AbstractCapability[Any]):
     """Cuts from each request what an earlier one of the running workflow carried."""
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """See AbstractCapability. Begins a new run of the workflow long before the server would suggest it."""
+        running = cast("HasConversation", workflow.instance())
+        if running.conversation.number >= TURNS_A_RUN and workflow.patched(_CONTINUES_EARLY):
+            await running.go_on_as_new(ctx.messages, ctx.usage)
+        return request_context
 
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
