@@ -106,7 +106,8 @@ def _item(item: Any, *, binary: bool) -> JsonObject:
         given = cast("JsonObject", item)
         url = given.get("url")
         if isinstance(url, str) and url.startswith(_BLOB_SCHEME):
-            digest, _, name = url.removeprefix(_BLOB_SCHEME).partition("#")
+            reference, _, name = url.removeprefix(_BLOB_SCHEME).partition("#")
+            digest = reference.partition("?")[0]
             return {"type": "file", "name": unquote(name), "media_type": given.get("media_type"), "sha256": digest}
         if given.get("kind") in _FILE_URLS:
             return {"type": "uri", "uri": url, "media_type": given.get("media_type")}

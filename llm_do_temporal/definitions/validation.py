@@ -100,7 +100,7 @@ def _inside(annotation: Any, part: str | int) -> Any:
     if inner is not None:
         field = inner.model_fields.get(str(part))
         return _extra(inner) if field is None else field.annotation
-    return _dict_value(annotation)
+    return _item(annotation) if isinstance(part, int) else _dict_value(annotation)
 
 
 def _extra(model: type[BaseModel]) -> Any:
@@ -112,6 +112,10 @@ def _extra(model: type[BaseModel]) -> Any:
 
 def _dict_value(annotation: Any) -> Any:
     return next((get_args(option)[1] for option in _options(annotation) if get_origin(option) is dict), None)
+
+
+def _item(annotation: Any) -> Any:
+    return next((get_args(option)[0] for option in _options(annotation) if get_origin(option) in (tuple, list)), None)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -49,7 +49,7 @@ class WorkerCall:
             "properties": {
                 "worker_name": names,
                 "input_data": {
-                    "anyOf": [{"type": "string"}, {"type": "object"}],
+                    "anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": True}],
                     "description": "What the worker is given: text, or an object.",
                 },
                 "attachments": _ATTACHMENTS,

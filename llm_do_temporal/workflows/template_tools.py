@@ -118,7 +118,7 @@ class TemplateCall:
                 shown,
                 prompt=loaded.prompt,
                 paths=tuple(_path(entry) for entry in args.get("attachments") or ()),
-                limits=(Limit(self._rules.attachments, f"the templates of worker '{caller.worker.name}'"),),
+                limits=(Limit(self._rules.attachments, f"'templates' of worker '{caller.worker.name}'"),),
                 questions=tuple(_reading_question(one.place, worker.name) for one in context if one.place),
                 more_prompt=_reader(context),
                 shape=None if as_json else _text_of,

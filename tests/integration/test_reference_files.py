@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
 from llm_do_temporal.messages import Decision
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
@@ -190,6 +191,9 @@ toolsets:
         ),
         "worker_call": (["worker_name", "input_data", "attachments"], ["worker_name", "input_data"]),
     }
+    sent = OpenAIJsonSchemaTransformer(schemas["worker_call"], strict=None).walk()
+    _, mapping = sent["properties"]["input_data"]["anyOf"]
+    assert mapping["additionalProperties"] is True, "the provider's form of the schema closes objects that do not say"
 
 
 async def test_a_function_with_a_context_calls_a_worker(place: Place) -> None:

@@ -99,8 +99,8 @@ async def test_what_is_not_allowed_never_starts(place: Place, rules: dict[str, A
     [
         ({"params": {"tone": "dry"}}, "it has no parameter 'tone'"),
         ({"expect_json": True}, "template 'templates/one.yaml' has no schema"),
-        ({"attachments": ["a.txt", "b.txt"]}, "the templates of worker 'main' accepts at most 1 (max_attachments)"),
-        ({"attachments": ["c.md"]}, "has a suffix that the templates of worker 'main' does not accept"),
+        ({"attachments": ["a.txt", "b.txt"]}, "'templates' of worker 'main' accepts at most 1 (max_attachments)"),
+        ({"attachments": ["c.md"]}, "has a suffix that 'templates' of worker 'main' does not accept"),
         ({"attachments": ["big.txt"]}, "at most 10 are accepted (max_total_bytes)"),
         ({"attachments": [{"path": "missing.txt"}]}, "'/missing.txt' does not exist"),
         ({"extra_context": [{"path": "missing.txt"}]}, "there is no file '/missing.txt' for extra_context"),

@@ -18,6 +18,8 @@ MAX_COMPANIONS = 200
 _INCLUDES = re.compile(r"""(?:\bfile\(|\{%-?\s*(?:include|import|from|extends))\s*\(?\s*['"]([^'"\n]{1,300})['"]""")
 _PROMPT_SUFFIXES = (".jinja2", ".j2", ".txt", ".md")
 TOOLS_FILE = "tools.py"
+_OLD_IMPORTS = re.compile(rb"^([ \t]*from[ \t]+)llm_do((?:\.types)?[ \t]+import[ \t])", re.MULTILINE)
+"""What Python tools take from llm-do; this package has it under the same names."""
 
 
 class Companions:
@@ -130,6 +132,9 @@ class Companions:
         if content is None:
             self._draft.note(f"'{name[:80]}' is left out: there is no such file")
             return None
+        if name.endswith(".py") and _OLD_IMPORTS.search(content):
+            content = _OLD_IMPORTS.sub(rb"\1llm_do_temporal\2", content)
+            self._draft.note(f"'{name[:80]}' imports from llm_do; that was changed to llm_do_temporal")
         (self.beside if own else self.shared)[PurePosixPath(name)] = content
         return content
 

@@ -32,8 +32,9 @@ def test_a_file_inside_a_tool_result_is_reduced_to_its_facts_unless_asked_for(bi
     assert not binary or base64.b64decode(file["data"]) == DATA
 
 
-def test_a_reference_to_an_attachment_is_a_name_and_a_digest() -> None:
-    url = "llmdo-blob:sha256/abc#%2Fdeck%20one.pdf"
+@pytest.mark.parametrize("form", ["", "?as=text"])
+def test_a_reference_to_an_attachment_is_a_name_and_a_digest(form: str) -> None:
+    url = f"llmdo-blob:sha256/abc{form}#%2Fdeck%20one.pdf"
     part = {
         "part_kind": "user-prompt",
         "content": ["Look.", {"kind": "document-url", "url": url, "media_type": "application/pdf"}, BINARY],

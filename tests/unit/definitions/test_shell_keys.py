@@ -46,7 +46,7 @@ def test_the_commands_of_a_worker_are_pinned(tmp_path: Path, toolsets: str, poli
     ("toolsets", "workshop", "place", "says"),
     [
         ("shell: {rules: [{pattern: ''}]}", "", "runner.worker:1", "first words"),
-        ("shell: {rules: [{pattern: ls, aproved: true}]}", "", "runner.worker:1", "unknown key 'aproved'"),
+        ("shell: {rules: [{pattern: ls, aproved: true}]}", "", "runner.worker:1", "0'; allowed: approval_required"),
         ("shell: {rules: [{pattern: ls, sandbox_paths: [src]}]}", "", "runner.worker:1", "starts with '/'"),
         ("", "shell: {isolation: maybe}", "workshop.yaml:2", "'required' or 'preferred'"),
         ("", "shell: {env: [OPENAI_API_KEY]}", "workshop.yaml:2", "never given keys"),

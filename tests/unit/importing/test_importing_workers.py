@@ -126,6 +126,19 @@ def test_schemas_and_python_tools_come_with_the_files_they_import_and_are_not_ru
     assert set((worker(report, "main").output_schema or {})["properties"]) == {"n", "text"}
 
 
+def test_python_tools_that_orchestrate_take_their_names_from_here(source: Path) -> None:
+    put(
+        source,
+        main_dot_worker="toolsets: {delegation: {judge: {}}, custom: {ask: {}}}\n---\nGo.\n",
+        judge_dot_worker="---\n---\nJudge.\n",
+        tools_dot_py="from llm_do import tool_context\nfrom llm_do.types import ToolContext\n\n\n@tool_context\n"
+        "async def ask(task: str, ctx: ToolContext) -> str:\n    return await ctx.call_tool('judge', task)\n",
+    )
+    report = imported(source)
+    assert "'tools.py' imports from llm_do; that was changed to llm_do_temporal" in said(report)
+    assert "llm_do." not in (report.target / "tools.py").read_text()
+
+
 def test_a_prompt_in_a_file_of_its_own_is_taken(source: Path) -> None:
     put(source, main_dot_worker="description: x\n", prompts__main_dot_txt="Say {{ this }} literally.")
     assert worker(imported(source), "main").instructions == "Say {{ this }} literally."
