@@ -24,7 +24,7 @@ test: .venv/.ready  ## Run all tests, the quick ones first
 	$(call PYTEST,integration) -n 2 tests/integration
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) -n 2 tests/integration --ignore=tests/integration/test_unknown_outcomes.py
 	$(call PYTEST,replay) tests/replay
-	$(call PYTEST,e2e) tests/e2e
+	$(call PYTEST,e2e) -n 2 tests/e2e
 
 check: .venv/.ready  ## Check format, style, types, layers, budgets and documentation
 	$(BIN)/ruff format --check .

@@ -3,7 +3,7 @@
     python -m benchmarks.model_server
 
 The first line printed is the base URL. It reads as little of a request as it can: the plan, which is in the first
-user message, and how many answers the conversation holds. asyncio switches Nagle's algorithm off by itself.
+user message, and the newest call of the conversation. asyncio switches Nagle's algorithm off by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.plans import MARK, Plan, plan_in
 MAX_HEADER_BYTES = 1 << 16
 HELD_SECONDS = 3600
 _LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
-_ANSWERED = (b'"role":"assistant"', b'"role": "assistant"')
+_CALL = b'"call_'
 _STREAMED = (b'"stream":true', b'"stream": true')
 _PROMPT = re.compile(MARK.encode() + rb'(?:[^"\\]|\\.)*')
 _USAGE = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
@@ -59,7 +59,7 @@ class ModelServer:
             prefix = path.decode().rpartition("=")[2]
             yield _whole({job: asked for job, asked in self._asked.items() if job.startswith(prefix)})
             return
-        plan, turn = plan_of(body), sum(body.count(mark) for mark in _ANSWERED)
+        plan, turn = plan_of(body), turn_of(body)
         first = not any(asked == turn for asked, _ in self._asked[plan.job])
         self._asked[plan.job].append((turn, time.time()))
         if plan.hold == turn and first:
@@ -76,6 +76,12 @@ def plan_of(body: bytes) -> Plan:
     if found is None:
         raise ValueError("a request without a plan")
     return plan_in(json.loads(b'"' + found[0] + b'"'))
+
+
+def turn_of(body: bytes) -> int:
+    """Which turn is asked: the one after that of the newest call, for older ones may have been left out."""
+    _, found, rest = body.rpartition(_CALL)
+    return int(rest.partition(b"_")[0]) + 1 if found else 0
 
 
 def compose(plan: Plan, turn: int) -> dict[str, Any]:

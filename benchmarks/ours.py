@@ -20,6 +20,8 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages import Decision, StartRunInput
 
 QUEUE = "ours"
+CONTEXT_TOKENS = 50_000
+"""How much of its conversation the worker `told` is told: most models take no more than some times that."""
 
 
 class Ours(Contender):
@@ -91,5 +93,11 @@ def write_workshop(folder: Path, model_url: str) -> None:
         toolsets: dict[str, object] = {"custom": functions}
         if kind in CALLEES:
             toolsets["delegation"] = {CALLEES[kind]: {}}
-        front = yaml.safe_dump({"toolsets": toolsets})
-        (folder / "workers" / f"{kind}.worker").write_text(f"---\n{front}---\n{INSTRUCTIONS}\n", encoding="utf-8")
+        _write_worker(folder, kind, {"toolsets": toolsets})
+        if kind == "agent":
+            _write_worker(folder, "told", {"toolsets": toolsets, "max_context_tokens": CONTEXT_TOKENS})
+
+
+def _write_worker(folder: Path, name: str, keys: dict[str, object]) -> None:
+    text = f"---\n{yaml.safe_dump(keys)}---\n{INSTRUCTIONS}\n"
+    (folder / "workers" / f"{name}.worker").write_text(text, encoding="utf-8")

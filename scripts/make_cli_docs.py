@@ -112,7 +112,7 @@ happened:
 |---|---|
 | `run.started` | `run` |
 | `invocation.started` | `worker`, `model`, `depth` |
-| `turn.started`, `turn.completed` | `turn`; when completed `model`, `text`, `tools` (names), `input_tokens`, `output_tokens` |
+| `turn.started`, `turn.completed` | `turn`; when completed `model`, `text`, `tools`, `input_tokens`, `output_tokens` |
 | `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity` |
 | `approval.requested` | `tool`, `summary` |
 | `desk.changed` | `pending`: ids that can be answered now |
@@ -122,8 +122,8 @@ happened:
 
 A run that `start --each` or `--each-line` began has items. `output` is null and the object has one key more, `items`:
 a list of `{"item", "path", "status", "output", "error", "usage", "cost_usd", "unpriced_models"}`, in the order of the
-files or lines. `status` is `completed`, `failed`, `cancelled` or `not done`. When an item failed, `is_error` is true and
-the exit code 1, though the run itself has completed. `-o text` prints a line for each item as it ends.
+files or lines. `status` is `completed`, `failed`, `cancelled` or `not done`. When an item failed, `is_error` is true
+and the exit code 1, though the run itself has completed. `-o text` prints a line for each item as it ends.
 
 `approvals --json` is a list, oldest question first:
 

@@ -123,7 +123,7 @@ class Conversations:
         run = f"{info.workflow_id}/{info.workflow_run_id}"
         after = request.part.after
         known = Whole() if after is None else await self._at(run, after)
-        base = await asyncio.to_thread(self._read_base, request.part.base)
+        base = await asyncio.to_thread(self._read_base, request.part.base) if request.part.base else []
         known.add(request, base)
         self._remember(run, known)
         return known.told(request.part.max_tokens), cast("ModelSettings", given) or None, known.parameters
