@@ -4,10 +4,10 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 
-.PHONY: help setup demo test check bench certify clean
+.PHONY: help setup demo test check histories bench certify clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/.ready  ## Install the project and its tools into .venv
 
@@ -33,6 +33,9 @@ check: .venv/.ready  ## Check format, style, types, layers, budgets and document
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python scripts/check_budgets.py
 	$(BIN)/python scripts/check_docs.py
+
+histories: .venv/.ready  ## Record what features without a history of this version do, for tests/replay
+	$(BIN)/python -m scripts.record_histories
 
 bench: .venv/.bench  ## Measure speed and memory beside the peers; takes 25 minutes of an idle machine
 	$(BIN)/python -m benchmarks

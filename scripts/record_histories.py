@@ -1,83 +1,70 @@
 """Records the histories that `tests/replay` holds every later version against.
 
-Runs the shipped pitch deck workshop on a development server of its own, with approvals given by update and by
-signal, and writes each workflow's history as JSON. Run it when a feature gets its first history, never to make a
-failing replay pass.
+Runs one integration test for each feature of the table that has no history of this version yet. What is stored is
+never written anew: a change after which it does not replay needs `workflow.patched`.
 """
 
 from __future__ import annotations
 
-import asyncio
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import WorkflowEnvironment
-
-from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.children import temporal_binary
-from llm_do_temporal.messages import DECIDE_SIGNAL, Decision, DecisionKind, Remember, StartRunInput
-from llm_do_temporal.service import build_worker, register_search_attributes
+from llm_do_temporal import __version__
 
 ROOT = Path(__file__).parents[1]
 HISTORIES = ROOT / "tests" / "replay" / "histories"
+FEATURES = {
+    "approval-by-signal": "test_approvals.py::test_an_approved_call_is_carried_out[signal]",
+    "attachments": "test_approval_policy.py::test_sharing_asks_per_attachment_and_then_the_call_asks",
+    "batch": "test_batches.py::test_questions_of_all_items_are_answered_at_the_run",
+    "batch-continued": "test_batches.py::test_a_batch_goes_on_as_new_and_forgets_nothing",
+    "cancellation": "test_cancellation.py::test_cancelling_reaches_every_child",
+    "continued": "test_long_conversations.py::test_an_approval_is_answered_after_an_invocation_went_on_as_new",
+    "delegation": "test_delegation.py::test_delegations_of_one_turn_run_side_by_side",
+    "depth": "test_delegation_limits.py::test_exactly_max_depth_runs_and_one_more_is_refused_without_a_child",
+    "external-toolset": "test_external_toolsets.py::test_a_call_asks_and_a_changed_call_runs_as_changed",
+    "failed-child": "test_delegation.py::test_a_child_that_fails_is_a_tool_result_and_the_parent_goes_on",
+    "fallback-models": "test_failing_models.py::test_when_the_last_fails_too_the_first_is_asked_again",
+    "files": "test_files.py::test_a_worker_writes_reads_edits_and_lists",
+    "limits": "test_limits.py::test_approving_goes_on_by_as_much_again_and_a_change_by_another_amount",
+    "modify": "test_approvals.py::test_modified_arguments_are_the_ones_that_are_used",
+    "python-tools": "test_python_tools.py::test_a_call_asks_unless_a_rule_says_otherwise",
+    "refusal-aborts": "test_approval_policy.py::test_an_aborted_run_stops_its_other_children",
+    "remembered": "test_approvals.py::test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another",
+    "shell": "test_shell.py::test_a_question_shows_the_exact_command_and_where_it_would_run",
+    "start-files": "test_attachments.py::test_files_given_at_the_start_reach_the_entry_worker",
+    "structured-output": "test_structured_output.py::test_a_worker_may_use_tools_before_it_gives_its_result",
+    "templates": "test_templates.py::test_the_configuration_of_the_reference_evaluates_a_deck",
+    "tool-context": "test_tool_context.py::test_two_workers_run_side_by_side_and_a_write_asks",
+    "typed-input": "test_typed_input.py::test_input_parts_make_the_prompt_and_attach_the_callers_files",
+    "unknown-outcome": "test_unknown_outcomes.py::test_a_person_is_asked_whether_to_run_it_again[approve]",
+    "worker-create": "test_worker_creation.py::test_a_worker_is_made_and_called_in_the_same_run",
+}
+"""Features, each with the test in tests/integration whose histories show it. Big values have none: a replay would
+need the blob store that keeps them."""
 
 
-async def record(name: str) -> list[Path]:
-    """Run the job once and write its histories into a folder of this name."""
-    folder = HISTORIES / name
-    folder.mkdir(parents=True)
+def record(features: Mapping[str, str] = FEATURES, into: Path = HISTORIES) -> list[Path]:
+    """The new folders, for the features that have none of this version; raises SystemExit if a test fails."""
+    folders = {into / f"{__version__}-{feature}": test for feature, test in features.items()}
+    new = {folder: test for folder, test in folders.items() if not folder.exists()}
+    if not new:
+        return []
     with tempfile.TemporaryDirectory() as temporary:
-        workshop = Path(temporary) / "workers"
-        shutil.copytree(ROOT / "workers", workshop, ignore=shutil.ignore_patterns(".llm-do", "evaluations"))
-        environment = await WorkflowEnvironment.start_local(
-            dev_server_existing_path=temporal_binary(),
-            data_converter=pydantic_data_converter,
-            dev_server_log_level="error",
-        )
-        async with environment:
-            await register_search_attributes(environment.client)
-            async with build_worker(environment.client, workshop):
-                return await _run_and_write(LlmDoClient(environment.client), folder)
-
-
-async def _run_and_write(client: LlmDoClient, folder: Path) -> list[Path]:
-    run = await client.start(
-        StartRunInput(worker="pitch_orchestrator", prompt="evaluate every deck", started_by="recorder"), run="recorded"
-    )
-    await _decide_everything(client, run)
-    await client.result(run)
-    view = await client.view(run)
-    written: list[Path] = []
-    for workflow_id in (run, *view.nodes):
-        history = await client.temporal.get_workflow_handle(workflow_id).fetch_history()
-        path = folder / f"{workflow_id.replace('/', '.')}.json"
-        path.write_text(history.to_json() + "\n", encoding="utf-8")
-        written.append(path)
-    return written
-
-
-async def _decide_everything(client: LlmDoClient, run: str) -> None:
-    follower = client.follow(run)
-    async for _ in follower.events():
-        if len(follower.view.pending) >= 4:
-            break
-    first, second, third, *rest = await client.approvals(run)
-    await client.decide(run, Decision(id=first.id, decision=DecisionKind.REJECT, note="not this one", by="recorder"))
-    changed = {**second.request.args, "content": "changed by a person\n"}
-    await client.decide(run, Decision(id=second.id, decision=DecisionKind.MODIFY, args=changed, by="recorder"))
-    handle = client.temporal.get_workflow_handle(run)
-    await handle.signal(DECIDE_SIGNAL, {"id": third.id, "decision": "approve", "remember": Remember.SESSION})
-    await handle.signal(DECIDE_SIGNAL, {"id": "a99", "decision": "approve"})
-    await handle.signal(DECIDE_SIGNAL, "nonsense")
-    for one in rest:
-        await client.decide(run, Decision(id=one.id, decision=DecisionKind.APPROVE, by="recorder"))
+        tests = [f"tests/integration/{test}" for test in new.values()]
+        environment = {**os.environ, "LLM_DO_RECORD_HISTORIES": temporary}
+        if subprocess.call([sys.executable, "-m", "pytest", "-q", *tests], cwd=ROOT, env=environment):
+            sys.exit("nothing was recorded, because of these tests")
+        for folder, test in new.items():
+            shutil.copytree(Path(temporary) / test.rpartition("::")[2], folder)
+    return list(new)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: record_histories.py NAME   (a folder of this name is made in tests/replay/histories)")
-    for recorded in asyncio.run(record(sys.argv[1])):
-        print(recorded.relative_to(ROOT))
+    recorded = record()
+    print("\n".join(str(folder.relative_to(ROOT)) for folder in recorded) or f"{__version__} has all its histories")

@@ -70,6 +70,14 @@ def locked(path: Path, *, shared: bool = False) -> Generator[IO[bytes] | None]:
         yield file
 
 
+def user_cache() -> Path:
+    """The folder for what a user's workshops share, and can do without."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    # The convention is to ignore a relative one.
+    base = Path(given) if given.startswith("/") else Path.home() / ".cache"
+    return base / "llm-do-temporal"
+
+
 def running_host(workshop: Path) -> HostInfo | None:
     """The host that serves this workshop now, if there is one."""
     folder = state_folder(workshop)

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,7 @@ from llm_do_temporal.client.embedded import (
     port_is_free,
     running_host,
     state_folder,
+    user_cache,
     write_host_info,
 )
 from llm_do_temporal.errors import LlmDoError, UsageError
@@ -42,6 +43,8 @@ _POLL_SECONDS = 0.25
 _SERVICE_STOP_SECONDS = 40
 """The service finishes what is under way for up to 30 s."""
 _LOCK_ATTEMPTS = 10
+_TURN_ATTEMPTS = 240
+"""How often a host looks whether another one, of any workshop, has finished starting."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,8 @@ class Host:
         with ExitStack() as stack:
             await self._take_over(stack)
             (self._folder / "host.json").unlink(missing_ok=True)
-            info = self._choose_ports()
             try:
-                client = await self._start_server(info)
+                info, client = await self._open()
                 self._start_service(info)
                 write_host_info(self._settings.workshop, info)
                 if ready is not None:
@@ -92,6 +94,18 @@ class Host:
                 return
             await asyncio.sleep(_POLL_SECONDS / 5)
         raise _already_running(self._settings.workshop)
+
+    async def _open(self) -> tuple[HostInfo, Client]:
+        """Start the server. Of two hosts that start at the same moment both would find the usual port free."""
+        with ExitStack() as turn:
+            with suppress(OSError, RuntimeError):
+                user_cache().mkdir(parents=True, exist_ok=True)
+                for _ in range(_TURN_ATTEMPTS):
+                    if turn.enter_context(locked(user_cache() / "ports.lock")) is not None:
+                        break
+                    await asyncio.sleep(_POLL_SECONDS)
+            info = self._choose_ports()
+            return info, await self._start_server(info)
 
     def _choose_ports(self) -> HostInfo:
         settings = self._settings

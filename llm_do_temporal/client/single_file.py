@@ -12,6 +12,7 @@ import os
 import secrets
 from pathlib import Path
 
+from llm_do_temporal.client.embedded import user_cache
 from llm_do_temporal.errors import DefinitionError, UsageError
 
 SUFFIXES = (".worker", ".yaml", ".yml")
@@ -51,7 +52,7 @@ def single_file_workshop(file: Path) -> Path:
     """
     text = _read(file)
     real = file.parent.resolve() / file.name
-    folder = _cache() / f"{name_in(file)[:64]}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
+    folder = user_cache() / "files" / f"{name_in(file)[:64]}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         _replace(folder / WORKSHOP_FILE, _CONFIG)
@@ -109,13 +110,6 @@ def _read(file: Path) -> bytes:
     if len(content) > MAX_FILE_BYTES:
         raise DefinitionError(f"'{file}' is larger than {MAX_FILE_BYTES} bytes, the most a worker file may have")
     return content
-
-
-def _cache() -> Path:
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    # The convention is to ignore a relative one.
-    base = Path(given) if given.startswith("/") else Path.home() / ".cache"
-    return base / "llm-do-temporal" / "files"
 
 
 def _replace(path: Path, content: bytes) -> None:

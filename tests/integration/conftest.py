@@ -25,6 +25,7 @@ from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import DECIDE_SIGNAL, RUN_WORKFLOW, Approval, Decision, RunResult, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
 from llm_do_temporal.testing import register_model
+from tests.support.histories import record_histories
 
 NO_CACHE = os.environ.get("LLM_DO_TEST_NO_CACHE") == "1"
 """Whether every workflow task replays its history from the start."""
@@ -148,6 +149,13 @@ class Place:
             found.append(await temporal.get_workflow_handle(workflow_id, run_id=before).fetch_history())
         return found
 
+    async def replay(self) -> None:
+        """Replay the histories of everything that was started here, and record them where that is asked for."""
+        histories = await self.histories()
+        for history in histories:
+            await _replay(history, self.folder)
+        record_histories(histories)
+
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def place(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Place]:
@@ -167,8 +175,7 @@ async def served(server: WorkflowEnvironment, tmp_path: Path) -> AsyncGenerator[
         client = with_big_payloads(server.client, LocalBlobStore(blob_folder(folder)))
         place = Place(folder, LlmDoClient(client, task_queue=settings.task_queue), settings.task_queue)
         yield place
-        for history in await place.histories():
-            await _replay(history, folder)
+        await place.replay()
 
 
 async def _replay(history: WorkflowHistory, workshop: Path) -> None:

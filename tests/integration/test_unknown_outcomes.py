@@ -18,7 +18,6 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import RunCancelled
-from llm_do_temporal.service import build_replayer
 from tests.integration.conftest import Place
 
 ROOT = Path(__file__).parents[2]
@@ -85,8 +84,7 @@ async def services(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator
     finally:
         while services.running:
             await services.kill()
-    for history in await place.histories():
-        await build_replayer().replay_workflow(history)
+    await place.replay()
 
 
 @pytest.mark.parametrize("answer", ["approve", "reject"])

@@ -9,27 +9,26 @@ import pytest
 from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.service import build_replayer
+from scripts.record_histories import FEATURES
+from tests.support.histories import read_history
 
-HISTORIES = sorted((Path(__file__).parent / "histories").glob("*/*.json"))
-
-
-def _stored(path: Path) -> WorkflowHistory:
-    return WorkflowHistory.from_json(path.stem, path.read_text(encoding="utf-8"))
+HISTORIES = sorted((Path(__file__).parent / "histories").glob("*/*.json*"))
 
 
-def test_there_are_histories() -> None:
-    assert HISTORIES
+@pytest.mark.parametrize("feature", FEATURES)
+def test_every_feature_has_a_history(feature: str) -> None:
+    assert any(path.parent.name.partition("-")[2] == feature for path in HISTORIES)
 
 
-@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}/{path.name}")
 async def test_a_stored_history_replays(path: Path) -> None:
-    result = await build_replayer().replay_workflow(_stored(path))
+    result = await build_replayer().replay_workflow(read_history(path))
     assert result.replay_failure is None
 
 
 async def test_a_changed_history_does_not_replay() -> None:
     path = next(path for path in HISTORIES if path.stem == "recorded")
-    changed = json.loads(_stored(path).to_json())
+    changed = json.loads(read_history(path).to_json())
     for event in changed["events"]:
         scheduled = event.get("activityTaskScheduledEventAttributes")
         if scheduled is not None:
