@@ -96,6 +96,11 @@ class _Wanted:
     limits: LimitFlags
     batch: BatchFlags
 
+    def check(self, recording: Recording) -> None:
+        """Raise UsageError for flags that do not go together, or that nothing can be done with."""
+        recording.check()
+        self.batch.check(self.worker, others=(self.prompt, self.attach, self.input))
+
 
 async def start(
     worker: str | None = None,
@@ -139,8 +144,7 @@ async def start(
     wanted = _Wanted(worker, prompt, attach, input_json, overrides, limits, batch)
     try:
         check_timeout(timeout)
-        recording.check()
-        batch.check(worker, others=(prompt, attach, input_json))
+        wanted.check(recording)
         wanted, location = _by_itself(wanted, location)
         request = None if wanted.worker is None or batch.retry_failed else _prepare(wanted, wanted.worker, location)
         from llm_do_temporal.cli.session import opened
