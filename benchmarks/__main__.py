@@ -20,17 +20,17 @@ from benchmarks.running import Measure, end_politely
 from benchmarks.table import Row, markdown
 
 MEASUREMENTS = (
-    "kept",
-    "longest",
     "turns",
+    "kept",
     "children",
     "decisions",
-    "parked",
-    "crash",
     "commands",
-    "throughput",
-    "tree",
+    "crash",
+    "parked",
+    "longest",
     "batch",
+    "tree",
+    "throughput",
 )
 RESULTS = Path(__file__).with_name("results.md")
 
@@ -43,7 +43,10 @@ def main() -> int:
     about, began = describe(), time.monotonic()
     rows: list[Row] = []
     failed: list[str] = []
-    for name in names:
+    page = ""
+    whole = not arguments.quick and not arguments.only
+    output: Path | None = arguments.output or (RESULTS if whole else None)
+    for number, name in enumerate(names, start=1):
         print(f"{name} …", file=sys.stderr, flush=True)
         try:
             rows += _take(name, quick=arguments.quick)
@@ -51,12 +54,13 @@ def main() -> int:
             if not isinstance(error, NotMeasured):
                 traceback.print_exc()
             failed.append(f"- `{name}` could not be measured: {error}")
-    page = _page(rows, failed, f"{about}\nTook {(time.monotonic() - began) / 60:.0f} minutes.", quick=arguments.quick)
+        minutes = (time.monotonic() - began) / 60
+        took = f"{about}\nTook {minutes:.0f} minutes for {number} of {len(names)} measurements."
+        page = _page(rows, failed, took, quick=arguments.quick)
+        if output is not None:
+            # At once: who stops here has what was measured so far.
+            output.write_text(page, encoding="utf-8")
     print(page)
-    whole = not arguments.quick and not arguments.only
-    output: Path | None = arguments.output or (RESULTS if whole else None)
-    if output is not None:
-        output.write_text(page, encoding="utf-8")
     return 1 if failed else 0
 
 

@@ -103,10 +103,18 @@ class Contender(ABC):
 async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
     """Wait until it holds. Raises NotMeasured when it does not for ten minutes."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not await holds():
+    while not await _answered(holds):
         if time.monotonic() > deadline:
             raise NotMeasured(f"never happened: {what}")
         await asyncio.sleep(POLL_SECONDS)
+
+
+async def _answered(holds: Callable[[], Awaitable[bool]]) -> bool:
+    """A service that is busy does not answer in time, which is no answer yet."""
+    try:
+        return await holds()
+    except RPCError:
+        return False
 
 
 async def executions(temporal: Client, run: str) -> list[tuple[str, str]]:
