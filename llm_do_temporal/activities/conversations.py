@@ -59,6 +59,8 @@ class Whole:
     """How many messages each request had, by its number."""
     sizes: list[int] = field(default_factory=list[int])
     """About how many characters each message has."""
+    inherited: int = 0
+    """How many messages came with the base."""
 
     @property
     def characters(self) -> int:
@@ -70,7 +72,8 @@ class Whole:
         part, messages = request.part, request.messages
         if part.after is None:
             self.messages, self.ends, self.sizes = [], {}, []
-            self.parameters, self.instructions = request.parameters, _instructions(messages)
+            self.parameters, self.instructions = request.parameters, instructions_of(messages)
+            self.inherited = len(base)
             messages = [*base, *messages[1:]] if part.base else messages
         else:
             self.cut(part.after)
@@ -89,6 +92,8 @@ class Whole:
 
     def told(self, max_tokens: int | None) -> list[ModelMessage]:
         """What the model is told of it: all, or how it began and the newest turns. A turn begins with an answer."""
+        if max_tokens is None:
+            return list(self.messages)
         starts = [place for place, message in enumerate(self.messages) if place and isinstance(message, ModelResponse)]
         turns = [sum(self.sizes[start:end]) for start, end in pairwise([*starts, len(self.messages)])]
         left_out = first_kept(turns, max_tokens)
@@ -119,9 +124,7 @@ class Conversations:
         if marked is None:
             return messages, settings, parameters
         request = Request(ConversationPart.model_validate(marked), messages, parameters)
-        info = activity.info()
-        run = f"{info.workflow_id}/{info.workflow_run_id}"
-        after = request.part.after
+        run, after = _this_run(), request.part.after
         known = Whole() if after is None else await self._at(run, after)
         base = await asyncio.to_thread(self._read_base, request.part.base) if request.part.base else []
         known.add(request, base)
@@ -132,13 +135,13 @@ class Conversations:
         """Put what the calling workflow has said since its base into one more blob."""
         if self._blobs is None:
             raise ModelFailed("this worker service has no blob store, so a long conversation cannot go on")
-        info = activity.info()
-        known = await self._at(f"{info.workflow_id}/{info.workflow_run_id}", wanted.number)
-        base = await asyncio.to_thread(self._read_base, wanted.base)
-        said = known.messages[len(base) : known.ends[wanted.number]]
+        run = _this_run()
+        known = await self._at(run, wanted.number)
+        said = known.messages[known.inherited : known.ends[wanted.number]]
         more = ModelMessagesTypeAdapter.validate_python(wanted.messages)
-        data = ModelMessagesTypeAdapter.dump_json([_bare(message) for message in (*said, *more)])
+        data = ModelMessagesTypeAdapter.dump_json([lean(message) for message in (*said, *more)])
         digest = await asyncio.to_thread(self._blobs.put_bytes, data)
+        self._known.pop(run, None)  # the run that asks is about to end
         return KeptConversation(base=(*wanted.base, digest))
 
     async def _at(self, run: str, number: int) -> Whole:
@@ -200,14 +203,22 @@ async def _decoded(payloads: list[Payload], *, number: int) -> Request:
     return Request(part, messages, parameters or ModelRequestParameters())
 
 
-def _instructions(messages: Sequence[ModelMessage]) -> str | None:
+def _this_run() -> str:
+    info = activity.info()
+    return f"{info.workflow_id}/{info.workflow_run_id}"
+
+
+def instructions_of(messages: Sequence[ModelMessage]) -> str | None:
+    """The instructions that a request with these messages carries."""
     last = messages[-1] if messages else None
     return last.instructions if isinstance(last, ModelRequest) else None
 
 
-def _bare(message: ModelMessage) -> ModelMessage:
-    """A message without the instructions, which each request would repeat."""
-    return replace(message, instructions=None) if isinstance(message, ModelRequest) else message
+def lean(message: ModelMessage) -> ModelMessage:
+    """A message without what each of them would repeat, and what no provider is told."""
+    if isinstance(message, ModelRequest):
+        return replace(message, instructions=None, run_id=None, conversation_id=None)
+    return replace(message, model_id=None, run_id=None, conversation_id=None)
 
 
 def _characters(message: ModelMessage) -> int:

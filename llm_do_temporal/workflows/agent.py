@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability, ResolveModelId
 from pydantic_ai.durable_exec.temporal import TemporalDurability, TemporalRunContext
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.output import OutputContext
@@ -29,7 +29,7 @@ from llm_do_temporal.activities.serving import BlobContent
 from llm_do_temporal.big_payloads import TOO_LARGE
 from llm_do_temporal.messages import AGENT_NAME
 from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT
-from llm_do_temporal.workflows.growing import GrowingConversation
+from llm_do_temporal.workflows.growing import GrowingConversation, go_on_as_new
 from llm_do_temporal.workflows.limits import SpendsTurns
 from llm_do_temporal.workflows.model_chain import HandsOver
 
@@ -118,18 +118,6 @@ class HiddenTools(AbstractCapability[Any]):
         return request_context
 
 
-class GoesOnAsNew(Protocol):
-    """A workflow that can be continued as new between two turns."""
-
-    async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
-        """Continue the workflow as new; returns where it cannot be done yet."""
-        ...
-
-
-async def _go_on_as_new(context: RunContext[Any]) -> None:
-    await cast("GoesOnAsNew", workflow.instance()).go_on_as_new(context.messages, context.usage)
-
-
 class LeanRunContext(TemporalRunContext[Any]):
     """What a model turn needs to know of its run; the rest is the same in every turn and stays at home."""
 
@@ -199,7 +187,7 @@ AGENT: Agent[object, Any] = Agent(
                 ),
                 summary="LLM turn",
             ),
-            continue_as_new=_go_on_as_new,
+            continue_as_new=go_on_as_new,
             run_context_type=LeanRunContext,
         ),
     ],

@@ -92,12 +92,7 @@ class BatchWork:
 
     async def take(self, action: Action) -> None:
         """What the desk says about limits."""
-        if action.kind == "grant":
-            self.purse.take(action)
-        elif action.kind == "reached":
-            self._guard.take(action)
-        else:
-            await self.purse.give_back()
+        await self._guard.obey(action)
 
     async def _tell(self, report: Report) -> None:
         self._desk.report_spending(report.model_dump(mode="json"))

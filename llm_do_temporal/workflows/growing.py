@@ -8,7 +8,6 @@ numbered, and what was sent is recognised by the identity of its messages.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from pydantic_ai import RunContext
@@ -26,6 +25,7 @@ from pydantic_ai.usage import RunUsage
 from pydantic_core import to_json
 from temporalio import workflow
 
+from llm_do_temporal.activities.conversations import instructions_of, lean
 from llm_do_temporal.big_payloads import MAX_VALUE_BYTES
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
@@ -78,9 +78,9 @@ class Conversation:
         self.number += 1
         known, self._sent = self._sent, list(messages)
         known_parameters, self._parameters = self._parameters, parameters
-        known_instructions, self._instructions = self._instructions, _instructions(messages)
+        known_instructions, self._instructions = self._instructions, instructions_of(messages)
         if self._instructions == known_instructions and _continues(known, messages):
-            fresh = [_lean(message) for message in messages[len(known) :]]
+            fresh = [lean(message) for message in messages[len(known) :]]
             same = parameters == known_parameters
             part = ConversationPart(
                 number=self.number, after=self.number - 1, retooled=not same, max_tokens=self._max_tokens
@@ -100,6 +100,15 @@ class HasConversation(Protocol):
         ...
 
 
+def _running() -> HasConversation:
+    return cast("HasConversation", workflow.instance())
+
+
+async def go_on_as_new(context: RunContext[Any]) -> None:
+    """Continue the running workflow as new, where that can be done yet."""
+    await _running().go_on_as_new(context.messages, context.usage)
+
+
 class GrowingConversation(AbstractCapability[Any]):
     """Cuts from each request what an earlier one of the running workflow carried."""
 
@@ -107,9 +116,8 @@ class GrowingConversation(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """See AbstractCapability. Begins a new run of the workflow long before the server would suggest it."""
-        running = cast("HasConversation", workflow.instance())
-        if running.conversation.number >= TURNS_A_RUN and workflow.patched(_CONTINUES_EARLY):
-            await running.go_on_as_new(ctx.messages, ctx.usage)
+        if _running().conversation.number >= TURNS_A_RUN and workflow.patched(_CONTINUES_EARLY):
+            await go_on_as_new(ctx)
         return request_context
 
     async def prepare_model_request(
@@ -118,7 +126,7 @@ class GrowingConversation(AbstractCapability[Any]):
         """See AbstractCapability. Raises BudgetExceeded where what is new is more than one request can carry."""
         if not workflow.in_workflow():
             return request_context
-        conversation, models = cast("HasConversation", workflow.instance()).conversation, running_chain()
+        conversation, models = _running().conversation, running_chain()
         messages, parameters, part = conversation.next_request(
             list(request_context.messages), request_context.model_request_parameters, again=models.handovers > 0
         )
@@ -142,18 +150,6 @@ def _continues(known: list[ModelMessage], messages: list[ModelMessage]) -> bool:
     if not known or len(messages) <= len(known) or not isinstance(messages[len(known)], ModelResponse):
         return False
     return all(old is new for old, new in zip(known, messages, strict=False))
-
-
-def _instructions(messages: list[ModelMessage]) -> str | None:
-    last = messages[-1] if messages else None
-    return last.instructions if isinstance(last, ModelRequest) else None
-
-
-def _lean(message: ModelMessage) -> ModelMessage:
-    """A message without what each of them would repeat, and what no provider is told."""
-    if isinstance(message, ModelRequest):
-        return replace(message, instructions=None, run_id=None, conversation_id=None)
-    return replace(message, model_id=None, run_id=None, conversation_id=None)
 
 
 def check_size(messages: list[ModelMessage], parameters: ModelRequestParameters | None = None) -> None:

@@ -89,9 +89,13 @@ class Guard:
         """Whether any limit belongs to the invocation."""
         return any(limits.set_ones for limits in self._limits.values())
 
-    def take(self, action: Action) -> None:
-        """A limit was reached."""
-        if action.account is not None:
+    async def obey(self, action: Action) -> None:
+        """Do what the desk says about limits."""
+        if action.kind == "grant":
+            self._purse.take(action)
+        elif action.kind != "reached":
+            await self._purse.give_back()
+        elif action.account is not None:
             self._reached.append(action.account)
 
     async def until_stopped(self) -> LlmDoError:

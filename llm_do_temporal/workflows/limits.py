@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
@@ -36,7 +36,6 @@ from llm_do_temporal.policy.limits import (
 from llm_do_temporal.workflows.effects import send_signal
 from llm_do_temporal.workflows.model_chain import running_chain
 
-T = TypeVar("T")
 _TURN = Amounts(turns=1)
 _CALL = Amounts(tool_calls=1)
 _INVOCATION = Amounts(invocations=1)

@@ -68,8 +68,8 @@ class Functions:
 
 
 @dataclass
-class PlainFunction:
-    """A function that an activity calls."""
+class _Function:
+    """A function as a model sees it."""
 
     functions: Functions
     tool: PythonTool
@@ -78,6 +78,10 @@ class PlainFunction:
         self.name = self.tool.name
         self.description = self.tool.description
         self.schema = self.tool.parameters
+
+
+class PlainFunction(_Function):
+    """A function that an activity calls."""
 
     async def prepare(self, args: dict[str, Any]) -> Prepared:
         """Judge the tool; the effect calls the function, once unless it is idempotent."""
@@ -111,17 +115,8 @@ class PlainFunction:
         return Prepared((question,), effect)
 
 
-@dataclass
-class ContextFunction:
+class ContextFunction(_Function):
     """A function that runs in workflow code and calls other tools."""
-
-    functions: Functions
-    tool: PythonTool
-
-    def __post_init__(self) -> None:
-        self.name = self.tool.name
-        self.description = self.tool.description
-        self.schema = self.tool.parameters
 
     async def prepare(self, args: dict[str, Any]) -> Prepared:
         """Judge the tool; the effect runs the function, whose calls are each judged for themselves."""

@@ -308,14 +308,8 @@ class LlmDoWorker:
     async def grant_spending(self, *payloads: Any) -> None:
         """What the desk says about limits."""
         action = read_signal(Action, payloads)
-        if action is None:
-            return
-        if action.kind == "grant":
-            self.purse.take(action)
-        elif action.kind == "reached":
-            self._guard.take(action)
-        else:
-            await self.purse.give_back()
+        if action is not None:
+            await self._guard.obey(action)
 
     async def withdraw_abandoned(self) -> None:
         """Take back the questions of calls that were cancelled while the invocation goes on."""

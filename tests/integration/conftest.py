@@ -34,10 +34,18 @@ NO_CACHE = os.environ.get("LLM_DO_TEST_NO_CACHE") == "1"
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
     """One development server for the session."""
+    async with development_server() as environment:
+        yield environment
+
+
+@asynccontextmanager
+async def development_server(*arguments: str) -> AsyncGenerator[WorkflowEnvironment]:
+    """A development server with these arguments, whose namespace knows our search attributes."""
     environment = await WorkflowEnvironment.start_local(
         dev_server_existing_path=temporal_binary(),
         data_converter=pydantic_data_converter,
         dev_server_log_level="error",
+        dev_server_extra_args=arguments,
     )
     async with environment:
         assert await register_search_attributes(environment.client)

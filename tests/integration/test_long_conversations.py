@@ -17,15 +17,12 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.activities import conversations
-from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import MODEL_ACTIVITY, RunResult
-from llm_do_temporal.service import register_search_attributes
 from llm_do_temporal.testing import ScriptedModel, SeenRequest, call, scripted
-from tests.integration.conftest import Place, served
+from tests.integration.conftest import Place, development_server, served
 from tests.integration.test_big_values import blobs_of, garbage, gc
 
 READS: dict[str, Any] = {"filesystem": {}}
@@ -35,14 +32,8 @@ CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def hasty_server() -> AsyncIterator[WorkflowEnvironment]:
     """A server that suggests to continue as new after some turns."""
-    environment = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(),
-        data_converter=pydantic_data_converter,
-        dev_server_log_level="error",
-        dev_server_extra_args=["--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=40"],
-    )
-    async with environment:
-        assert await register_search_attributes(environment.client)
+    advice = "limit.historyCount.suggestContinueAsNew=40"
+    async with development_server("--dynamic-config-value", advice) as environment:
         yield environment
 
 
