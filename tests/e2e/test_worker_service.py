@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,17 @@ def test_sigterm_lets_a_turn_that_is_under_way_finish(desk: Desk, address: str) 
         assert [identity(request.body) for request in provider.requests].count(first) == 1
 
 
+def service_of(host: int) -> int:
+    """The process id of the worker service of a host. A child that has just ended has no command line any more."""
+    found: list[int] = []
+    for child in psutil.Process(host).children():
+        with suppress(psutil.NoSuchProcess):
+            if "worker_service" in child.cmdline():
+                found.append(child.pid)
+    (service,) = found
+    return service
+
+
 def test_a_host_starts_a_killed_service_again(desk: Desk) -> None:
     script = Held("orchestrator")
     with FakeProvider(script) as provider:
@@ -58,10 +70,7 @@ def test_a_host_starts_a_killed_service_again(desk: Desk) -> None:
         job = ("start", "pitch_orchestrator", "go", "--id", "job", "--approve-all", "--model", "openai-chat:m")
         desk.type(*job, "--detach")
         script.gate.wait_until_reached()
-        (service,) = [
-            child for child in psutil.Process(desk.host.pid).children() if "worker_service" in child.cmdline()
-        ]
-        os.kill(service.pid, signal.SIGKILL)
+        os.kill(service_of(desk.host.pid), signal.SIGKILL)
         script.gate.open()
         desk.type("watch", "job")
         assert sorted(desk.evaluations()) == desk.decks
