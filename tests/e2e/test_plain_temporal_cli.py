@@ -14,7 +14,8 @@ def _free_port_flags() -> tuple[str, ...]:
 
 
 def _approve_until_done(desk: Desk, run: str) -> None:
-    """Answer by signal whatever is pending, one by one, until the run is finished."""
+    """Answer by signal whatever is pending, each once, until the run is finished."""
+    answered: set[str] = set()
 
     def finished() -> bool:
         described = json.loads(desk.temporal("workflow", "describe", "-w", run, "-o", "json"))
@@ -23,7 +24,11 @@ def _approve_until_done(desk: Desk, run: str) -> None:
         listed = desk.temporal("workflow", "list", "--query", "LlmDoPendingApprovals > 0", "-o", "json")
         for found in json.loads(listed):  # a list may be a moment behind: then nothing waits there any more
             memo = desk.temporal("workflow", "describe", "-w", found["execution"]["workflowId"], "-o", "json")
-            for approval in json.loads(memo)["workflowExecutionInfo"]["memo"]["fields"].get("llm_do_pending", []):
+            waiting = json.loads(memo)["workflowExecutionInfo"]["memo"]["fields"].get("llm_do_pending", [])
+            for approval in waiting:
+                if approval["id"] in answered:  # the memo, too, is a moment behind
+                    continue
+                answered.add(approval["id"])
                 desk.temporal(
                     "workflow",
                     "signal",
