@@ -20,10 +20,14 @@ from temporalio.client import WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.activities import conversations
+from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import MODEL_ACTIVITY, RunResult
 from llm_do_temporal.testing import ScriptedModel, SeenRequest, call, scripted
 from tests.integration.conftest import Place, development_server, served
 from tests.integration.test_big_values import blobs_of, garbage, gc
+from tests.integration.test_limits import PRICED, TURN_COST
+from tests.support.answers import Call, ToolCalls, Usage
+from tests.support.provider import FakeProvider, by_function
 
 READS: dict[str, Any] = {"filesystem": {}}
 CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
@@ -239,6 +243,31 @@ async def test_a_tool_that_was_made_on_the_way_is_offered_from_then_on(hasty: Pl
     assert any(one.events[-1].event_type == CONTINUED for one in await hasty.histories())
     assert ["helper" in request.tools for request in model.requests] == [False] + [True] * 12
     assert [one.text for one in model.requests[-1].results("helper")] == ["Helped.", "Helped."]
+
+
+async def test_what_was_spent_counts_after_an_invocation_went_on_as_new(
+    hasty: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on cost, reached and raised by a person in one run of the workflow, holds in a later one."""
+
+    def answer(_request: Any) -> ToolCalls:
+        return ToolCalls((Call("list_files", {"path": "."}),), usage=Usage(900, 100))
+
+    hasty.worker("main", PRICED, toolsets=READS)
+    hasty.workshop(limits={"cost": float(TURN_COST * 10)})
+    with FakeProvider(by_function(answer)) as served:
+        monkeypatch.setenv("OPENAI_BASE_URL", served.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        run = await hasty.start("main")
+        (question,) = await hasty.pending(run)
+        assert question.request.summary.startswith("the run has spent $0.0325, its limit is $0.0325")
+        await hasty.decide(run, id=question.id)
+        await hasty.pending_is(run, "a2")
+        assert len(served.requests) == 20
+        await hasty.decide(run, "reject", id="a2")
+        with pytest.raises(BudgetExceeded, match=r"spent \$0.065, its limit is \$0.065"):
+            await hasty.client.result(run)
+    assert any(one.events[-1].event_type == CONTINUED for one in await hasty.histories())
 
 
 async def test_what_a_continued_conversation_needs_is_kept_until_its_histories_are_gone(hasty: Place) -> None:
