@@ -25,6 +25,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.blobs import BlobStore
+from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import EffectFailed
 
 KEPT_FROM_BYTES = 256 * 1024
@@ -45,10 +46,14 @@ _DIGEST = "sha256"
 
 
 class BlobDriver(StorageDriver):
-    """Keeps payloads in a blob store. The same payload is the same blob, however often it is stored."""
+    """Keeps payloads in a blob store. The same payload is the same blob, however often it is stored.
 
-    def __init__(self, blobs: BlobStore) -> None:
+    Encrypted ones are opened first: no two of them are the same. The blob store seals them again.
+    """
+
+    def __init__(self, blobs: BlobStore, codec: EncryptionCodec | None = None) -> None:
         self._blobs = blobs
+        self._codec = codec
 
     def name(self) -> str:
         """See StorageDriver. References carry it, so it never changes."""
@@ -56,7 +61,8 @@ class BlobDriver(StorageDriver):
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """See StorageDriver. Raises ApplicationError for a payload that is too large to be worked on."""
-        return [await asyncio.to_thread(self._put, payload) for payload in payloads]
+        opened = payloads if self._codec is None else await self._codec.decode(payloads)
+        return [await asyncio.to_thread(self._put, payload) for payload in opened]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
@@ -82,7 +88,8 @@ def keeping_big_payloads(converter: DataConverter, blobs: BlobStore) -> DataConv
     """The converter, with a place for big payloads; one that has such a place already stays as it is."""
     if converter.external_storage is not None:
         return converter
-    storage = ExternalStorage(drivers=[BlobDriver(blobs)], payload_size_threshold=KEPT_FROM_BYTES)
+    codec = converter.payload_codec if isinstance(converter.payload_codec, EncryptionCodec) else None
+    storage = ExternalStorage(drivers=[BlobDriver(blobs, codec)], payload_size_threshold=KEPT_FROM_BYTES)
     return replace(converter, external_storage=storage)
 
 

@@ -1,4 +1,4 @@
-"""Bytes kept outside Temporal, named by their SHA-256.
+"""Bytes kept outside Temporal, named by their SHA-256, or sealed and named by a keyed one: see `encryption.sealing`.
 
 Owns how blobs are stored and checked. Called by the activities and by the client when a run starts
 with files. A blob never changes, so writing one again is harmless, whoever else does it meanwhile.
@@ -8,7 +8,6 @@ Must not know what the bytes mean, and must not be called from workflow code.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import re
 import secrets
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from llm_do_temporal.encryption.sealing import HEAD_BYTES, Seal, Sealer
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
@@ -71,20 +71,40 @@ class StoredBlob:
     """When it was put last, in seconds since 1970."""
 
 
+class ManagedBlobStore(BlobStore, Protocol):
+    """A store that can also tell what is in it, and let go of it."""
+
+    def stored(self) -> list[StoredBlob]:
+        """Every blob that is there."""
+        ...
+
+    def discard(self, sha256: str, *, put_before: float) -> bool:
+        """Remove the blob, unless somebody has put it since that moment; says whether it is gone by this."""
+        ...
+
+    def discard_unfinished(self, *, begun_before: float) -> None:
+        """Remove what processes that died were writing."""
+        ...
+
+
 class LocalBlobStore:
     """Blobs as files `sha256/ab/<digest>` below a folder, which is made when the first one is kept.
 
     Files are readable by their owner alone: a blob may be a copy of a file that others cannot read.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seal: Seal | None = None) -> None:
         self._folder = folder / "sha256"
+        self._seal = seal or Seal()
 
     def put_bytes(self, data: bytes) -> str:
         """Keep the bytes and return their digest."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        if not self._touch(sha256, len(data)):
-            self._store([data])
+        sealer = self._seal.sealer()
+        hasher = sealer.hasher()
+        hasher.update(data)
+        sha256 = hasher.hexdigest()
+        if not self._touch(sha256, len(data) + sealer.added_bytes):
+            self._store([data], sealer)
         return sha256
 
     def put_stream(self, reader: Readable, max_bytes: int) -> tuple[str, int]:
@@ -92,35 +112,34 @@ class LocalBlobStore:
 
         Raises BlobTooLarge past `max_bytes`; nothing is kept then.
         """
-        return self._store(_chunks(reader, max_bytes))
+        return self._store(chunks_of(reader, max_bytes), self._seal.sealer())
 
     def read(self, sha256: str) -> bytes:
-        """The bytes with this digest. Raises EffectFailed when they are missing or damaged."""
+        """The bytes with this digest. Raises EffectFailed when they are missing or damaged, and KeyMismatch."""
         path = self._path(sha256)
         try:
-            data = path.read_bytes()
+            stored = path.read_bytes()
         except FileNotFoundError:
-            raise _missing(sha256) from None
-        if hashlib.sha256(data).hexdigest() != sha256:
-            raise EffectFailed(
-                f"blob '{sha256}' is damaged: its bytes do not have that digest",
-                next_step="Start the run again with the original file, which stores it anew.",
-            )
+            raise missing(sha256) from None
+        data = self._seal.opened(sha256, stored)
+        if data is None:
+            raise damaged(sha256)
         return data
 
     def size(self, sha256: str) -> int:
         """How many bytes there are under this digest. Raises EffectFailed when there are none."""
         try:
-            return self._path(sha256).stat().st_size
+            with self._path(sha256).open("rb") as file:
+                return self._seal.size(file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size)
         except FileNotFoundError:
-            raise _missing(sha256) from None
+            raise missing(sha256) from None
 
     def stored(self) -> list[StoredBlob]:
         """Every blob that is there."""
         found: list[StoredBlob] = []
         for path in self._folder.glob("??/*"):
             with suppress(FileNotFoundError):
-                if not _SHA256.fullmatch(path.name):
+                if not is_digest(path.name):
                     continue
                 facts = path.stat()
                 found.append(StoredBlob(path.name, facts.st_size, facts.st_mtime))
@@ -146,9 +165,7 @@ class LocalBlobStore:
                     path.unlink()
 
     def _path(self, sha256: str) -> Path:
-        if not _SHA256.fullmatch(sha256):
-            raise EffectFailed(f"'{sha256[:80]}' is not a digest; a blob is named by 64 hexadecimal digits")
-        return self._folder / sha256[:2] / sha256
+        return self._folder / blob_path(sha256)
 
     def _touch(self, sha256: str, size: int) -> bool:
         """Whether the blob is there already; if so it counts as put now."""
@@ -173,11 +190,11 @@ class LocalBlobStore:
         finally:
             os.close(descriptor)
 
-    def _store(self, chunks: Iterable[bytes]) -> tuple[str, int]:
+    def _store(self, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         temporary = self._folder / f"{_INCOMING}{secrets.token_hex(8)}"
         try:
-            sha256, size = _write_synced(temporary, chunks)
+            sha256, size = _write_synced(temporary, chunks, sealer)
             path = self._path(sha256)
             path.parent.mkdir(exist_ok=True, mode=0o700)
             with self._locked(fcntl.LOCK_SH):
@@ -189,14 +206,36 @@ class LocalBlobStore:
         return sha256, size
 
 
-def _missing(sha256: str) -> EffectFailed:
+def is_digest(name: str) -> bool:
+    """Whether a blob may have this name."""
+    return _SHA256.fullmatch(name) is not None
+
+
+def blob_path(sha256: str) -> str:
+    """Where a blob is, below the folder `sha256` of a store. Raises EffectFailed for what is no digest."""
+    if not is_digest(sha256):
+        raise EffectFailed(f"'{sha256[:80]}' is not a digest; a blob is named by 64 hexadecimal digits")
+    return f"{sha256[:2]}/{sha256}"
+
+
+def damaged(sha256: str) -> EffectFailed:
+    """The error of a blob that is not what its name says."""
+    return EffectFailed(
+        f"blob '{sha256}' is damaged: its bytes do not have that digest",
+        next_step="Start the run again with the original file, which stores it anew.",
+    )
+
+
+def missing(sha256: str) -> EffectFailed:
+    """The error of a blob that is not there."""
     return EffectFailed(
         f"blob '{sha256}' is not in the blob store",
         next_step="Every process of a workshop needs the same blob store; check where this one keeps it.",
     )
 
 
-def _chunks(reader: Readable, max_bytes: int) -> Iterator[bytes]:
+def chunks_of(reader: Readable, max_bytes: int) -> Iterator[bytes]:
+    """All that `reader` gives, piece by piece. Raises BlobTooLarge past `max_bytes`."""
     total = 0
     while chunk := reader.read(CHUNK_BYTES):
         total += len(chunk)
@@ -205,15 +244,21 @@ def _chunks(reader: Readable, max_bytes: int) -> Iterator[bytes]:
         yield chunk
 
 
-def _write_synced(path: Path, chunks: Iterable[bytes]) -> tuple[str, int]:
-    digest = hashlib.sha256()
+def _write_synced(path: Path, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
+    digest = sealer.hasher()
     size = 0
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+
+    def passing() -> Iterator[bytes]:
+        nonlocal size
         for chunk in chunks:
             digest.update(chunk)
             size += len(chunk)
-            file.write(chunk)
+            yield chunk
+
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        for piece in sealer.sealed(passing()):
+            file.write(piece)
         file.flush()
         os.fsync(file.fileno())
     return digest.hexdigest(), size

@@ -6,6 +6,8 @@
     │   ├── WorkerNotFound
     │   └── WorkshopNotFound
     ├── ConnectionFailed       the operator: no Temporal server answers
+    │   └── BlobsUnreachable   … or not the store that keeps a workshop's blobs
+    ├── KeyMismatch            the operator: an encryption key is missing or wrong
     ├── Refusal                nobody: policy said no, and the model is told why
     │   ├── SandboxRefusal
     │   │   └── SandboxEscalation
@@ -81,6 +83,16 @@ class ConnectionFailed(LlmDoError):
     """No Temporal server answers at the address."""
 
     exit_code = 4
+
+
+class BlobsUnreachable(ConnectionFailed):
+    """The store of a workshop's blobs does not answer, or refuses access. Nothing is lost: later it goes on."""
+
+
+class KeyMismatch(LlmDoError):
+    """Something is encrypted with a key that this process does not have. Nothing is lost: with the key it goes on."""
+
+    exit_code = 2
 
 
 class Refusal(LlmDoError):

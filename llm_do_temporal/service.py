@@ -17,7 +17,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, Worker
+from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
@@ -31,9 +31,12 @@ from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.serving import install_blobs
 from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.big_payloads import keeping_big_payloads, with_big_payloads
-from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.blob_places import SERVICE_PATIENCE, workshop_blobs
 from llm_do_temporal.client.callers import Service, install_service
+from llm_do_temporal.encryption.codec import encrypting, ring_of
+from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
+from llm_do_temporal.object_blobs import ObjectBlobStore
 from llm_do_temporal.workflows.run import LlmDoRun
 from llm_do_temporal.workflows.worker import LlmDoWorker
 
@@ -58,6 +61,9 @@ class ServiceSettings:
     """Parked runs leave the cache and come back in milliseconds; a large cache is mostly memory."""
     max_concurrent_activities: int = 200
     graceful_shutdown: timedelta = timedelta(seconds=30)
+    """How long activities that are under way may take after the service was told to stop."""
+    deployment: WorkerDeploymentConfig | None = None
+    """Which version of a worker deployment this process is; None: it is none, and takes every run."""
 
 
 async def register_search_attributes(client: Client) -> bool:
@@ -84,8 +90,9 @@ def build_worker(
     Big values go to the workshop's blob store, unless the client has another place for them.
     """
     chosen = settings or ServiceSettings()
-    blobs = LocalBlobStore(blob_folder(workshop))
-    client = _with_quick_converter(with_big_payloads(client, blobs))
+    client = _with_quick_converter(client)
+    blobs = workshop_blobs(workshop, ring_of(client.data_converter), patience=SERVICE_PATIENCE)
+    client = with_big_payloads(client, blobs)
     conversations = ConversationActivities(install_blobs(blobs))
     install_service(Service(workshop, client, chosen.task_queue))
     files = FileActivities(workshop)
@@ -122,12 +129,13 @@ def build_worker(
             external.call_external_tool,
         ],
         plugins=[PydanticAIPlugin()],
-        interceptors=[HeartbeatInterceptor()],
+        interceptors=[HeartbeatInterceptor(blobs.check if isinstance(blobs, ObjectBlobStore) else None)],
         workflow_runner=_runner(),
         activity_executor=ThreadPoolExecutor(chosen.max_concurrent_activities, thread_name_prefix="activity"),
         max_cached_workflows=chosen.max_cached_workflows,
         max_concurrent_activities=chosen.max_concurrent_activities,
         graceful_shutdown_timeout=chosen.graceful_shutdown,
+        deployment_config=chosen.deployment,
         # A crashed service's cached workflows wait this long before another one takes them over.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=timedelta(seconds=1),
@@ -136,21 +144,25 @@ def build_worker(
 
 
 def _with_quick_converter(client: Client) -> Client:
+    """The same connection; values are encrypted where the environment names keys, unless they are anyway."""
     config = client.config()
-    config["data_converter"] = replace(
-        config["data_converter"], payload_converter_class=_QUICK_CONVERTER.payload_converter_class
-    )
+    converter = encrypting(config["data_converter"], ring_of(config["data_converter"]))
+    config["data_converter"] = replace(converter, payload_converter_class=_QUICK_CONVERTER.payload_converter_class)
+    key = ring_of(converter).first
+    _log.info("values are not encrypted" if key is None else f"values are encrypted with the key '{key.id}'")
     return Client(**config)
 
 
-def build_replayer(workshop: Path | None = None) -> Replayer:
+def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None) -> Replayer:
     """Replays histories against the installed code; raises for one that would diverge.
 
-    Histories with big values need the workshop, whose blob store keeps them.
+    Histories with big values need the workshop, whose blob store keeps them, and encrypted ones their keys; None:
+    those that the environment names.
     """
-    converter = _QUICK_CONVERTER
+    ring = key_ring() if ring is None else ring
+    converter = encrypting(_QUICK_CONVERTER, ring)
     if workshop is not None:
-        converter = keeping_big_payloads(converter, LocalBlobStore(blob_folder(workshop)))
+        converter = keeping_big_payloads(converter, workshop_blobs(workshop, ring))
     return Replayer(
         workflows=[LlmDoRun, LlmDoWorker],
         plugins=[PydanticAIPlugin()],

@@ -42,12 +42,14 @@ upwards from where you are. `--workshop FILE` with a worker file is the place wh
 
 The server is found like the `temporal` CLI finds it: flag, then `TEMPORAL_ADDRESS` and the other `TEMPORAL_*`
 variables, then a profile of `temporal.toml`. When none of these names an address, it is the workshop's own embedded
-server, which is joined where it runs and started where it does not. `check` and `import` need no server.
+server, which is joined where it runs and started where it does not. `check`, `codec-server` and `import` need none.
 
 | variable | meaning |
 |---|---|
 | `LLM_DO_WORKSHOP` | the workshop's folder |
 | `LLM_DO_MODEL` | the last resort for a model; read where `start` runs, else where the worker service runs |
+| `LLM_DO_ENCRYPTION_KEYS`, `LLM_DO_ENCRYPTION_KEY_FILE` | keys that all is encrypted with, or a file of such |
+| `LLM_DO_BLOBS_URL` | where blobs are kept, like `s3://BUCKET/PREFIX`; comes before `blobs:` of `workshop.yaml` |
 | `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |
 | `XDG_CACHE_HOME` | where the servers of single worker files keep their state; `~/.cache` by default |
 | `LLM_DO_DEBUG` | `1` prints the traceback of an error |
@@ -157,6 +159,9 @@ null while it waits).
 
 `gc --json` is one object: `dry_run`, `workflows` (histories that were read), and `removed` and `left`, each with
 `blobs` and `bytes`.
+
+`migrate-check --json` is one object: `workflows` (open ones that were replayed) and `troubles` of `{"workflow",
+"diverges", "reason"}`; `diverges` is false where a history could not be replayed at all.
 """
 
 

@@ -1,13 +1,21 @@
-"""Heartbeats for every activity, in one place, so that a killed worker service is noticed within seconds."""
+"""Heartbeats for every activity, in one place, so that a killed worker service is noticed within seconds.
+
+Also while a large result waits for the store that it has to go to: what was done is not done again for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from llm_do_temporal.big_payloads import KEPT_FROM_BYTES
+from llm_do_temporal.errors import BlobsUnreachable
 
 BEAT_SECONDS = 1.0
 
@@ -15,9 +23,14 @@ BEAT_SECONDS = 1.0
 class HeartbeatInterceptor(Interceptor):
     """Beats once a second while an activity with a heartbeat timeout runs, sync or async."""
 
+    def __init__(self, check_blobs: Callable[[], None] | None = None) -> None:
+        """`check_blobs` raises BlobsUnreachable where blobs are kept elsewhere and that does not answer."""
+        self._check_blobs = check_blobs
+
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """See Interceptor."""
-        return _Beating(next)
+        beating = _Beating(next)
+        return beating if self._check_blobs is None else _Storing(beating, self._check_blobs)
 
 
 class _Beating(ActivityInboundInterceptor):
@@ -26,11 +39,42 @@ class _Beating(ActivityInboundInterceptor):
         # The agent's own activities beat by themselves, with details that must not be overwritten.
         if info.heartbeat_timeout is None or info.activity_type.startswith("agent__"):
             return await self.next.execute_activity(input)
-        beating = asyncio.create_task(_beat(sync=not inspect.iscoroutinefunction(input.fn)))
-        try:
+        with _beating(input):
             return await self.next.execute_activity(input)
-        finally:
-            beating.cancel()
+
+
+class _Storing(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, check_blobs: Callable[[], None]) -> None:  # noqa: A002
+        super().__init__(next)
+        self._check_blobs = check_blobs
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+        result = await self.next.execute_activity(input)
+        if activity.info().heartbeat_timeout is not None and _is_large(result):
+            with _beating(input):
+                while not await asyncio.to_thread(self._blobs_answer):
+                    pass
+        return result
+
+    def _blobs_answer(self) -> bool:
+        try:
+            self._check_blobs()
+        except BlobsUnreachable:
+            return False
+        return True
+
+
+def _is_large(result: Any) -> bool:
+    return activity.payload_converter().to_payloads([result])[0].ByteSize() >= KEPT_FROM_BYTES
+
+
+@contextmanager
+def _beating(call: ExecuteActivityInput) -> Generator[None]:
+    beats = asyncio.create_task(_beat(sync=not inspect.iscoroutinefunction(call.fn)))
+    try:
+        yield
+    finally:
+        beats.cancel()
 
 
 async def _beat(*, sync: bool) -> None:

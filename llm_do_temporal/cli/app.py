@@ -13,10 +13,12 @@ from llm_do_temporal.cli.certifying import certify
 from llm_do_temporal.cli.checking import check
 from llm_do_temporal.cli.collecting import gc
 from llm_do_temporal.cli.deciding import approvals, approve, modify, reject
+from llm_do_temporal.cli.decoding import codec_server
+from llm_do_temporal.cli.deleting import delete
 from llm_do_temporal.cli.importing import import_command
 from llm_do_temporal.cli.listing import cancel, list_runs, show
 from llm_do_temporal.cli.plain_text import PROGRAM
-from llm_do_temporal.cli.serving import dev, worker
+from llm_do_temporal.cli.serving import dev, migrate_check, worker
 from llm_do_temporal.cli.starting import start
 from llm_do_temporal.cli.staying import result, watch
 
@@ -34,6 +36,7 @@ _COMMANDS = {
     "show": show,
     "list": list_runs,
     "cancel": cancel,
+    "delete": delete,
     "approvals": approvals,
     "approve": approve,
     "reject": reject,
@@ -41,6 +44,8 @@ _COMMANDS = {
     "dev": dev,
     "worker": worker,
     "gc": gc,
+    "migrate-check": migrate_check,
+    "codec-server": codec_server,
     "check": check,
     "certify": certify,
     "import": import_command,

@@ -39,7 +39,7 @@ async def gc(
     as_json
         Print a JSON object.
     """
-    from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+    from llm_do_temporal.blob_places import workshop_blobs
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.collecting import collect
@@ -48,9 +48,9 @@ async def gc(
     age = _duration(older_than)
     workshop = location.find_workshop()
     if names_server(location.connection()):
-        _check_one_server(workshop)
+        check_one_server(workshop, "gc")
     async with opened(location) as session:
-        blobs = LocalBlobStore(blob_folder(workshop))
+        blobs = workshop_blobs(workshop)
         collected = await collect(session.client.temporal, blobs, older_than=age, dry_run=dry_run)
     if as_json:
         print_json(_as_json(collected, dry_run=dry_run), pretty=True)
@@ -69,7 +69,7 @@ def _duration(text: str) -> timedelta:
         raise UsageError(f"the value of --older-than cannot be used: {error}") from error
 
 
-def _check_one_server(workshop: Path) -> None:
+def check_one_server(workshop: Path, command: str) -> None:
     """Raise UsageError where the workshop's own server has runs, too: they are not seen through another one."""
     from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
@@ -77,7 +77,7 @@ def _check_one_server(workshop: Path) -> None:
     if database.exists():
         raise UsageError(
             "a server is named, but the workshop has runs on its own embedded server too, and they share its blobs",
-            next_step=f"Delete '{database}' if those runs are no longer wanted, then run `{PROGRAM} gc` again.",
+            next_step=f"Delete '{database}' if those runs are no longer wanted, then run `{PROGRAM} {command}` again.",
         )
 
 

@@ -34,7 +34,8 @@ _FRAME_LINES = 4
 
 def render_run(view: RunView, now: datetime, *, height: int | None = None) -> RenderableType:
     """The whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it."""
-    parts: list[RenderableType] = [_tree(view, now, height)]
+    trouble = visible_line(view.trouble, 300) if view.status == "running" else ""
+    parts: list[RenderableType] = [_tree(view, now, height - 1 if height and trouble else height)]
     items = list(view.items.values())
     for (ended, total), what in (
         ((sum(not item.is_open for item in items), len(items)), "items"),
@@ -45,6 +46,8 @@ def render_run(view: RunView, now: datetime, *, height: int | None = None) -> Re
             row = Table.grid(padding=(0, 1))
             row.add_row(bar, Text(f"{ended}/{total} {what}"))
             parts.append(row)
+    if trouble:
+        parts.append(Text(trouble, style="red", no_wrap=True, overflow="ellipsis"))
     parts.append(Text(totals_line(view, now), style="dim"))
     return Group(*parts)
 

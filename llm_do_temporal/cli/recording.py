@@ -75,11 +75,11 @@ class Recorder:
         folder = self._recording.trace_dir
         if folder is None or self._file is not None:
             return
-        from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+        from llm_do_temporal.blob_places import workshop_blobs
         from llm_do_temporal.client.trace_file import TraceFile
         from llm_do_temporal.client.tracing import Tracer
 
-        blobs = None if session.workshop is None else LocalBlobStore(blob_folder(session.workshop))
+        blobs = None if session.workshop is None else workshop_blobs(session.workshop)
         self._file = TraceFile(folder, self._run, datetime.now(UTC))
         self._tracer = Tracer(self._run, blobs=blobs, binary=self._recording.trace_binary)
 

@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Parameter
 
@@ -70,14 +70,43 @@ def worker(
     command = [sys.executable, "-m", "worker_service", "--workshop", str(workshop)]
     if max_cached_workflows is not None:
         command += ["--max-cached-workflows", str(max_cached_workflows)]
-    environment = {**os.environ, **service_environment(location, workshop)}
+    _become(command, service_environment(location, workshop))
+
+
+async def migrate_check(
+    *,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Replay every open run of the namespace against the installed code, and list what would not go on with it.
+
+    Changes nothing. Exit 0 where everything would go on, else 1. Run it with the new version, before it serves.
+
+    Parameters
+    ----------
+    as_json
+        Print a JSON object.
+    """
+    from llm_do_temporal.cli.session import opened
+
+    async with opened(location) as session:
+        workshop = session.workshop
+        command = [sys.executable, "-m", "worker_service.migrate_check", *(["--json"] if as_json else [])]
+        if workshop is not None:
+            command += ["--workshop", str(workshop)]
+        variables = service_environment(location, workshop) | {"TEMPORAL_ADDRESS": session.address}
+        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **variables})
+        return await process.wait()
+
+
+def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
+    """Let another program take the place of this process, so that its signals and its exit code are its own."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # The service takes the place of this process, so that its signals and its exit code are its own.
-    os.execve(sys.executable, command, environment)  # noqa: S606 - no shell is wanted
+    os.execve(sys.executable, command, {**os.environ, **variables})  # noqa: S606 - no shell is wanted
 
 
-def service_environment(location: Location, workshop: Path) -> dict[str, str]:
+def service_environment(location: Location, workshop: Path | None) -> dict[str, str]:
     """The connection as variables, which every Temporal client reads; keys stay off the command line that way."""
     from llm_do_temporal.client.connecting import names_server
     from llm_do_temporal.client.embedded import running_host
@@ -93,7 +122,7 @@ def service_environment(location: Location, workshop: Path) -> dict[str, str]:
         "TEMPORAL_TLS_SERVER_NAME": location.tls_server_name,
         "TEMPORAL_PROFILE": location.profile,
     }
-    if not names_server(location.connection()):
+    if workshop is not None and not names_server(location.connection()):
         host = running_host(workshop)
         values["TEMPORAL_ADDRESS"] = host.address if host is not None else None
     return {name: value for name, value in values.items() if value is not None}

@@ -17,14 +17,15 @@ from datetime import timedelta
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.blobs import LocalBlobStore, StoredBlob
+from llm_do_temporal.blobs import ManagedBlobStore, StoredBlob
 from llm_do_temporal.client.histories import put_back
 from llm_do_temporal.errors import ConnectionFailed
 from llm_do_temporal.messages import RUN_WORKFLOW, WORKER_WORKFLOW
 
 SAFETY_AGE = timedelta(hours=1)
 """A blob is there before the history that refers to it: files are copied before their run is started."""
-_QUERY = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}')"
+QUERY = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}')"
+"""Finds what is ours."""
 _DIGEST_CHARS = 64
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{64,}")
 
@@ -42,7 +43,7 @@ class Collected:
 
 
 async def collect(
-    client: Client, blobs: LocalBlobStore, *, older_than: timedelta = SAFETY_AGE, dry_run: bool = False
+    client: Client, blobs: ManagedBlobStore, *, older_than: timedelta = SAFETY_AGE, dry_run: bool = False
 ) -> Collected:
     """Remove every blob that no run needs which this server still has, and that was put longer ago than that.
 
@@ -52,7 +53,7 @@ async def collect(
     # What is put from here on is not looked at, so the histories are the newer of the two.
     stored = blobs.stored()
     digests = {one.sha256 for one in stored}
-    workflows, roots = await _mentioned_by_runs(client, digests)
+    workflows, roots = await mentioned_by_runs(client, digests)
     roots |= {one.sha256 for one in stored if one.put_at >= before}
     kept = await asyncio.to_thread(needed, roots, digests, blobs.read)
     removed: list[StoredBlob] = []
@@ -86,12 +87,20 @@ def mentioned(data: bytes, stored: Collection[str]) -> set[str]:
     return found
 
 
-async def _mentioned_by_runs(client: Client, digests: Collection[str]) -> tuple[int, set[str]]:
-    """How many histories the server has of workflows of ours, and the digests that stand in them."""
+async def mentioned_by_runs(
+    client: Client, digests: Collection[str], of: Callable[[str], bool] = lambda _: True
+) -> tuple[int, set[str]]:
+    """How many histories the server has of workflows of ours, and the digests that stand in them.
+
+    `of` is asked for each whether it counts, by its id.
+    Raises ConnectionFailed where any of them cannot be read.
+    """
     found: set[str] = set()
     workflows = 0
     try:
-        async for execution in client.list_workflows(_QUERY):
+        async for execution in client.list_workflows(QUERY):
+            if not of(execution.id):
+                continue
             workflows += 1
             async for data in _events(client, execution.id, execution.run_id):
                 found |= mentioned(data, digests)

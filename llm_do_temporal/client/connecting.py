@@ -14,7 +14,9 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
 
 from llm_do_temporal.big_payloads import with_big_payloads
-from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.blob_places import workshop_blobs
+from llm_do_temporal.encryption.codec import encrypting
+from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 
 DEFAULT_NAMESPACE = "default"
@@ -76,18 +78,19 @@ async def connect_embedded(address: str, workshop: Path | None = None) -> Client
 
 
 async def _connect(config: dict[str, Any], workshop: Path | None) -> Client:
+    ring = key_ring()
     address = config.get("target_host") or "127.0.0.1:7233"
     config["target_host"] = address
     try:
         client = await asyncio.wait_for(
-            Client.connect(data_converter=pydantic_data_converter, **config), timeout=CONNECT_SECONDS
+            Client.connect(data_converter=encrypting(pydantic_data_converter, ring), **config), timeout=CONNECT_SECONDS
         )
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ConnectionFailed(
             f"no Temporal server answers at '{address}' ({_reason(error)})",
             next_step="Start one with `llm-do-temporal dev`, or name another with --address or TEMPORAL_ADDRESS.",
         ) from error
-    return client if workshop is None else with_big_payloads(client, LocalBlobStore(blob_folder(workshop)))
+    return client if workshop is None else with_big_payloads(client, workshop_blobs(workshop, ring))
 
 
 def out_of_reach() -> UsageError:

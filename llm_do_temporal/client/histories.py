@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import RawValue
@@ -16,7 +17,11 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.big_payloads import REFERENCE_TYPE, is_kept_outside
-from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.client.payloads import first_object
+from llm_do_temporal.encryption.codec import ENCODING, is_encrypted
+from llm_do_temporal.errors import EffectFailed, KeyMismatch
+
+M = TypeVar("M", bound=Message)
 
 
 async def read_events(
@@ -24,7 +29,8 @@ async def read_events(
 ) -> AsyncIterator[HistoryEvent]:
     """Every event once, the first one first; waiting, until the workflow has closed. Raises RPCError.
 
-    Big values that are kept outside are in their places where the converter knows where they are kept.
+    Big values that are kept outside are in their places where the converter knows where they are kept, and what is
+    encrypted is opened. Raises KeyMismatch.
 
     The server tells of a workflow task that is tried again before that is written down. When something else takes
     its place, as it does after a worker service was killed, the server breaks off; reading then begins anew.
@@ -45,27 +51,41 @@ async def read_events(
             return
 
 
-async def put_back(event: HistoryEvent, converter: DataConverter) -> None:
-    """Replace references to big values by the values; those that are not at hand stay references."""
-    if REFERENCE_TYPE not in event.SerializeToString():
+async def put_back(message: Message, converter: DataConverter) -> None:
+    """Replace what is encrypted, and references to big values, by the values; those not at hand stay references.
+
+    The message is an event, or whatever else the server tells. Raises KeyMismatch.
+    """
+    data = message.SerializeToString()
+    if REFERENCE_TYPE not in data and ENCODING not in data:
         return
-    for payload in filter(is_kept_outside, _payloads(event)):
-        # Without a place for big values the SDK raises RuntimeError, with another place ValueError.
-        with suppress(EffectFailed, RuntimeError, ValueError):
-            (found,) = await converter.decode([payload], [RawValue])
-            payload.CopyFrom(found.payload)
+    # Without a place for big values the SDK raises RuntimeError, with another place ValueError.
+    passed_over = (EffectFailed, RuntimeError, ValueError)
+    if isinstance(message, HistoryEvent) and message.HasField("workflow_task_failed_event_attributes"):
+        # All that who has a wrong key can write into a history, and nothing of the run.
+        passed_over += (KeyMismatch,)
+    for payload in _all(message, Payload):
+        if is_encrypted(payload) or is_kept_outside(payload):
+            with suppress(*passed_over):
+                (found,) = await converter.decode([payload], [RawValue])
+                payload.CopyFrom(found.payload)
+    for failure in _all(message, Failure):
+        if failure.HasField("encoded_attributes"):
+            failure.message = str(first_object([failure.encoded_attributes]).get("message", failure.message))
 
 
-def _payloads(message: Message) -> Iterator[Payload]:
-    if isinstance(message, Payload):
+def _all(message: Message, kind: type[M]) -> Iterator[M]:
+    """The messages of a kind that are in a message, the outer ones first."""
+    if isinstance(message, kind):
         yield message
+    if isinstance(message, Payload):
         return
     for field, value in message.ListFields():
         is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
         several = value.values() if is_map else value if field.is_repeated else [value]
         for one in several:
             if isinstance(one, Message):
-                yield from _payloads(one)
+                yield from _all(one, kind)
 
 
 async def read_chain(

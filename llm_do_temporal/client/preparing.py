@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.big_payloads import MAX_INLINE_BYTES, MAX_VALUE_BYTES
-from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.definitions.inputs import check_input
 from llm_do_temporal.definitions.registry import Registry
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, run_settings
@@ -47,7 +47,7 @@ class Prepared:
         policy, whose = self.worker.attachment_policy, f"worker '{self.worker.name}'"
         try:
             check_attachment_names(policy, [*(one.path for one in beside), *(one.name for one in files)], whose=whose)
-            blobs = LocalBlobStore(blob_folder(self.workshop))
+            blobs = workshop_blobs(self.workshop)
             attachments = snapshot_host_files(files, blobs, policy.max_total_bytes)
             check_attachments(policy, [*beside, *attachments], whose=whose)
         except AttachmentRefusal as refusal:

@@ -175,6 +175,8 @@ class LlmDoClient:
     async def decide(self, run: str, decision: Decision) -> Approval | None:
         """Take a decision. None: it was sent, but no worker service answered yet. Raises DecisionRefused."""
         handle = self._handle(run)
+        # Who cannot read the run has not its keys: what is sent would be in the open, or unreadable for the run.
+        await self.status(run)
         try:
             async with _asked(run):
                 return await handle.execute_update(

@@ -1,6 +1,6 @@
-"""What a run waits for although nobody is asked: activities that have failed and are tried again.
+"""What a run waits for although nobody is asked: activities, or its own tasks, that have failed and are tried again.
 
-A history tells of an attempt only when it is the last one, so the server is asked.
+A history tells of an attempt of an activity only when it is the last one, so the server is asked.
 """
 
 from __future__ import annotations
@@ -10,19 +10,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from llm_do_temporal.client.histories import put_back
 from llm_do_temporal.client.view import Node, RunView
 
+_TELLING_ATTEMPT = 2
+"""Which attempt at a task shows that there is something to tell."""
+_NEWEST_EVENTS = 20
 MOST_ASKED = 40
 """Invocations asked about at once; those of a larger run wait for the same."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """An activity that failed and is tried again."""
+    """Something that failed and is tried again."""
 
     attempt: int
     """The one that runs, or that comes next."""
@@ -47,7 +53,32 @@ async def note_troubles(client: Client, view: RunView) -> list[tuple[str, Troubl
         node.trouble = trouble.shown() if trouble is not None and node.doing else ""
         if trouble is not None:
             troubles.append((node.path, trouble))
-    return troubles
+    own = await _task_trouble(client, view.run) if view.status == "running" else None
+    view.trouble = "" if own is None else own.shown()
+    return troubles if own is None else [("run", own), *troubles]
+
+
+async def _task_trouble(client: Client, workflow_id: str) -> Trouble | None:
+    """What keeps a worker service from going on with a workflow: a missing key, or code that does not fit."""
+    with suppress(RPCError):
+        description = await client.get_workflow_handle(workflow_id).describe()
+        attempt = description.raw_description.pending_workflow_task.attempt
+        if attempt < _TELLING_ATTEMPT:
+            return None
+        newest = await client.workflow_service.get_workflow_execution_history_reverse(
+            GetWorkflowExecutionHistoryReverseRequest(
+                namespace=client.namespace,
+                execution=WorkflowExecution(workflow_id=workflow_id, run_id=description.run_id),
+                maximum_page_size=_NEWEST_EVENTS,
+            )
+        )
+        for event in newest.history.events:
+            if event.HasField("workflow_task_completed_event_attributes"):
+                break
+            if event.HasField("workflow_task_failed_event_attributes"):
+                await put_back(event, client.data_converter)
+                return Trouble(attempt, event.workflow_task_failed_event_attributes.failure.message, None)
+    return None
 
 
 async def _trouble(client: Client, node: Node) -> Trouble | None:
@@ -56,6 +87,7 @@ async def _trouble(client: Client, node: Node) -> Trouble | None:
         description = await client.get_workflow_handle(node.workflow_id).describe()
         for pending in description.raw_description.pending_activities:
             if pending.HasField("last_failure"):
+                await put_back(pending.last_failure, client.data_converter)
                 return _read(pending)
     return None
 

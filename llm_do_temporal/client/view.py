@@ -254,6 +254,8 @@ class RunView:
     """What waits for a person; empty once the run has ended."""
     items: dict[str, Item] = field(default_factory=dict[str, Item])
     """Of a batch, by the ids of their workflows, in their order."""
+    trouble: str = ""
+    """Why no worker service goes on with it, where the server was asked: see `client.troubles`."""
 
     @property
     def usage(self) -> Usage:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
+from llm_do_temporal.blob_places import BlobSettings
 from llm_do_temporal.definitions.external_keys import ClassOptions, McpKeys
 from llm_do_temporal.definitions.model_keys import ServerSideToolKeys
 from llm_do_temporal.messages import Strict
@@ -236,6 +237,7 @@ class WorkshopConfig(Strict):
     toolset_aliases: dict[str, Text] = Field(default_factory=dict)
     """Short names of toolset classes."""
     sandbox: WorkshopSandbox | None = None
+    blobs: BlobSettings | None = None
     shell: ShellSettings = ShellSettings()
     creation_defaults: CreationDefaults = CreationDefaults()
     approvals: ApprovalRules = ApprovalRules()

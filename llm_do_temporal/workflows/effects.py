@@ -7,7 +7,7 @@ cancellation: without the shield below a cancelled tool can wedge its workflow f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -19,6 +19,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from llm_do_temporal.big_payloads import TOO_LARGE
+from llm_do_temporal.encryption.codec import could_not_read, lacks_key
+from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages import WITHDRAW_APPROVALS_SIGNAL, WithdrawApprovalsInput
 
 T = TypeVar("T")
@@ -30,6 +32,9 @@ EFFECT_TIMEOUT = timedelta(minutes=5)
 """Longest single attempt of a file effect or a load; a slow network disk stays well below it."""
 QUICK = timedelta(seconds=2)
 """How long an effect may keep its workflow's task waiting."""
+_KEY_WAIT = timedelta(seconds=2)
+_LONGEST_KEY_WAIT = timedelta(minutes=10)
+"""Each try is a few events: a week without the key must not fill a history."""
 _QUICK_EFFECTS = "quick-effects"
 """Runs that started before there were any replay without them."""
 _IDEMPOTENT = RetryPolicy(
@@ -90,16 +95,43 @@ async def run_effect(
     activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
 ) -> M:
     """Run an idempotent activity by name and return its result; `timeout` is for one attempt."""
-    handle = workflow.start_activity(
-        activity,
-        argument,
-        result_type=result,
-        start_to_close_timeout=timeout,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=_IDEMPOTENT,
-        summary=summary[:200],
+    return await until_keys_fit(
+        lambda: workflow.start_activity(
+            activity,
+            argument,
+            result_type=result,
+            start_to_close_timeout=timeout,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=_IDEMPOTENT,
+            summary=summary[:200],
+        ),
+        or_passes=lambda error: lacks_key(error) or lacks_blobs(error),
     )
-    return await await_op(handle)
+
+
+async def until_keys_fit(
+    start: Callable[[], workflow.ActivityHandle[T]], or_passes: Callable[[ActivityError], bool] = lambda _: False
+) -> T:
+    """Run an activity, and again for as long as it comes to worker services that lack an encryption key.
+
+    They could not read what they were to do, so it has not begun. Where an activity may run twice, `or_passes` says
+    what else is worth waiting for.
+    """
+    wait = _KEY_WAIT
+    while True:
+        try:
+            return await await_op(start())
+        except ActivityError as error:
+            if not (could_not_read(error) or or_passes(error)):
+                raise
+            missing = "an encryption key" if lacks_key(error) else "the blob store"
+        await workflow.sleep(wait, summary=f"wait for {missing}")
+        wait = min(wait * 2, _LONGEST_KEY_WAIT)
+
+
+def lacks_blobs(error: ActivityError) -> bool:
+    """Whether an activity failed because the blob store did not answer, before its effect or after it."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == BlobsUnreachable.__name__
 
 
 async def send_signal(workflow_id: str, signal: str, argument: BaseModel) -> None:

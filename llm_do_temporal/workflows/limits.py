@@ -34,6 +34,7 @@ from llm_do_temporal.policy.limits import (
     Limits,
 )
 from llm_do_temporal.workflows.effects import send_signal
+from llm_do_temporal.workflows.metrics import count_turn
 from llm_do_temporal.workflows.model_chain import running_chain
 
 _TURN = Amounts(turns=1)
@@ -63,6 +64,7 @@ class Purse:
     ) -> None:
         """`tell` takes reports to the desk; by default a signal does."""
         self.state = spending
+        self.worker = invocation.worker.name
         self._invocation = invocation
         self._limited = invocation.limited
         self._waiting = Amounts()
@@ -239,5 +241,7 @@ class SpendsTurns(AbstractCapability[Any]):
     ) -> ModelResponse:
         """See AbstractCapability."""
         if workflow.in_workflow():
-            await cast("HasPurse", workflow.instance()).purse.end_turn(response, running_chain().shown)
+            purse, model = cast("HasPurse", workflow.instance()).purse, running_chain().shown
+            count_turn(response, worker=purse.worker, model=model)
+            await purse.end_turn(response, model)
         return response

@@ -33,7 +33,7 @@ from temporalio.workflow import ActivityCancellationType
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import DecisionKind, Verdict
 from llm_do_temporal.policy.approvals import REPEAT, Mode
-from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, await_op
+from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, lacks_blobs, until_keys_fit
 from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Question
 
 M = TypeVar("M", bound=BaseModel)
@@ -54,8 +54,9 @@ async def run_once(
     `timeout` is for one attempt, from its start. Raises EffectFailed when the outcome stays unknown, and
     Temporal's failure when the activity itself failed. A cancellation waits until the activity has stopped.
     """
-    while True:
-        handle = workflow.start_activity(
+
+    def start() -> workflow.ActivityHandle[M]:
+        return workflow.start_activity(
             activity,
             argument,
             result_type=result,
@@ -65,8 +66,10 @@ async def run_once(
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=summary[:200],
         )
+
+    while True:
         try:
-            return await await_op(handle)
+            return await until_keys_fit(start)
         except ActivityError as error:
             if not is_unknown(error):
                 raise
@@ -92,10 +95,13 @@ def ask_again(desk: AsksDesk, mode: Mode, tool: GatedTool, question: Question, *
 
 
 def is_unknown(error: ActivityError) -> bool:
-    """Whether nobody can tell if the effect of a failed activity happened: its worker service was lost."""
+    """Whether nobody can tell if the effect of a failed activity happened.
+
+    Its worker service was lost, or could not keep, or find, what was too large for the history.
+    """
     cause = error.cause
     if isinstance(cause, ApplicationError):
-        return cause.type == _SHUT_DOWN
+        return cause.type == _SHUT_DOWN or lacks_blobs(error)
     return isinstance(cause, TemporalTimeoutError)
 
 

@@ -56,6 +56,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.failures import as_failure, explain
     from llm_do_temporal.workflows.invoking import run_invocation
     from llm_do_temporal.workflows.limits import limited_by
+    from llm_do_temporal.workflows.metrics import count_answer
     from llm_do_temporal.workflows.signals import read_signal
     from llm_do_temporal.workflows.treasury import Treasury
 
@@ -274,6 +275,7 @@ class LlmDoRun:
     async def _deliver(self, approval: Approval) -> None:
         if approval.verdict is None:
             return
+        count_answer(approval)
         self._treasury.decide(approval)
         delivery = DeliverDecisionInput(key=approval.request.key, id=approval.id, verdict=approval.verdict)
         try:

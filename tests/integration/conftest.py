@@ -19,7 +19,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.big_payloads import with_big_payloads
-from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.client import LlmDoClient, PendingApproval
 from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import DECIDE_SIGNAL, RUN_WORKFLOW, Approval, Decision, RunResult, StartRunInput
@@ -180,7 +180,7 @@ async def served(server: WorkflowEnvironment, tmp_path: Path) -> AsyncGenerator[
     (folder / "workshop.yaml").write_text("name: test\nsandbox: {root: .}\n", encoding="utf-8")
     settings = ServiceSettings(task_queue=f"test-{uuid4().hex}", max_cached_workflows=0 if NO_CACHE else 100)
     async with build_worker(server.client, folder, settings):
-        client = with_big_payloads(server.client, LocalBlobStore(blob_folder(folder)))
+        client = with_big_payloads(server.client, workshop_blobs(folder))
         place = Place(folder, LlmDoClient(client, task_queue=settings.task_queue), settings.task_queue)
         yield place
         await place.replay()

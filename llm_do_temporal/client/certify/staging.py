@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from temporalio.client import Client
 
 from llm_do_temporal.big_payloads import with_big_payloads
-from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.client.children import await_server, server_command, service_command, spawn
 from llm_do_temporal.client.embedded import any_free_port
 from llm_do_temporal.client.runs import LlmDoClient
@@ -65,7 +65,7 @@ class Lane:
     def __init__(self, original: Path, folder: Path, server: Server, client: Client, kind: Kind) -> None:
         """`folder` is where the copy goes; its name is the task queue, so it is unlike all others."""
         self.workshop = folder / original.name
-        big = with_big_payloads(client, LocalBlobStore(blob_folder(self.workshop)))
+        big = with_big_payloads(client, workshop_blobs(self.workshop))
         self.client = LlmDoClient(big, task_queue=folder.name)
         self.kind: Kind = kind
         self._original, self._folder, self._server = original, folder, server

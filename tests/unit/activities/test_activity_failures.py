@@ -8,7 +8,14 @@ import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from llm_do_temporal.activities.failures import naming, user_errors
-from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError, SandboxRefusal, error_classes
+from llm_do_temporal.errors import (
+    BlobsUnreachable,
+    DefinitionError,
+    EffectFailed,
+    LlmDoError,
+    SandboxRefusal,
+    error_classes,
+)
 
 HOST = "/home/somebody/workshop/secret.txt"
 
@@ -19,12 +26,20 @@ def failed(error: BaseException) -> ApplicationError:
     return caught.value
 
 
-@pytest.mark.parametrize("cls", error_classes().values(), ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [cls for cls in error_classes().values() if cls is not BlobsUnreachable], ids=lambda cls: cls.__name__
+)
 def test_an_error_of_ours_is_final_and_carries_all_it_knows(cls: type[LlmDoError]) -> None:
     failure = failed(cls("what happened", next_step="what to do"))
     assert (failure.type, failure.message, failure.non_retryable) == (cls.__name__, "what happened", True)
     assert failure.details == ({"code": cls.__name__, "message": "what happened", "next_step": "what to do"},)
     assert failure.category is ApplicationErrorCategory.BENIGN
+
+
+def test_a_blob_store_that_does_not_answer_is_tried_again_and_not_named() -> None:
+    failure = failed(BlobsUnreachable("the blob store 's3://bucket' does not answer", next_step="Look at s3://bucket"))
+    assert (failure.type, failure.non_retryable, failure.details) == ("BlobsUnreachable", False, ())
+    assert "bucket" not in failure.message
 
 
 def test_the_message_is_whole_and_the_cause_stays_behind() -> None:

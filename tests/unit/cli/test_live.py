@@ -76,3 +76,12 @@ def test_a_narrow_terminal_cuts_lines_and_wraps_none(view: RunView) -> None:
     assert len([line for line in lines if "scout" in line]) == 3
     assert all(len(line) <= 60 for line in lines)
     assert lines[3].endswith("…  turn 0      0 tok           1:15")
+
+
+def test_a_run_that_no_service_goes_on_with_says_why(view: RunView) -> None:
+    view.trouble = "attempt 3: this is encrypted with the key 'k'\x1b[2J, which this process does not have"
+    lines = drawn(render_run(view, after(75), height=10))
+    assert "attempt 3: this is encrypted with the key 'k'\\x1b" in lines[-2]
+    assert len(lines) <= 10
+    view.status = "completed"
+    assert "attempt 3" not in "\n".join(drawn(render_run(view, after(75))))

@@ -1,0 +1,221 @@
+"""The codec server: shows encrypted values to the Temporal UI and CLI of somebody who may see them.
+
+Speaks Temporal's remote codec protocol: `POST /decode` and `POST /encode` take and return `{"payloads": […]}`. The CLI
+says who it is by `Authorization: Bearer TOKEN`; for the UI, which is a page in a browser, `/sign-in` changes the token
+for a cookie. Connects to no Temporal server, and logs neither tokens nor values.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import uvicorn
+from google.protobuf.json_format import MessageToJson, Parse, ParseError
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter
+
+from llm_do_temporal.errors import EffectFailed, KeyMismatch, UsageError
+
+DEFAULT_PORT = 8235
+DEFAULT_ORIGINS = ("http://localhost:8233", "http://127.0.0.1:8233")
+"""Where the UI of a development server is."""
+MAX_BODY_BYTES = 32 << 20
+MIN_TOKEN_CHARS = 16
+_COOKIE = "llm-do-codec"
+_SIGN_IN = "/sign-in"
+_STOP_SECONDS = 2
+_PAGE = """<!doctype html><meta charset="utf-8"><title>Codec server</title>
+<style>body{{font:16px system-ui;max-width:32rem;margin:4rem auto;padding:0 1rem}}</style>
+<h1>Codec server</h1><p role="status">{said}</p>
+<form method="post" action="/sign-in">
+<label>Token <input name="token" type="password" autocomplete="off" required></label>
+<button>Sign in</button></form>
+"""
+_PAGE_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+}
+_Answer = Callable[[Request], Awaitable[Response]]
+
+
+class CodecServer:
+    """What answers requests, for whoever has one of the tokens."""
+
+    def __init__(self, converter: DataConverter, tokens: Mapping[str, str]) -> None:
+        """`converter` encrypts, and knows big values where the workshop is at hand; `tokens` are by user."""
+        self._converter = converter
+        self._tokens = dict(tokens)
+
+    async def decode(self, request: Request) -> Response:
+        """Open payloads; a big value that is not at hand stays a reference."""
+        return await self._answer(request, self._opened)
+
+    async def encode(self, request: Request) -> Response:
+        """Encrypt payloads."""
+        return await self._answer(request, self._encrypted)
+
+    async def show_form(self, request: Request) -> Response:
+        """The page on which a person gives a token."""
+        return _page("This browser is signed in." if self._knows(request) else "Sign in to see values in the UI.")
+
+    async def sign_in(self, request: Request) -> Response:
+        """Change a token for a cookie."""
+        given = parse_qs((await _body(request) or b"").decode(errors="replace")).get("token", [""])[0]
+        user = self._user_of(given.strip())
+        if user is None:
+            return _page("This token is not known here.", status=401)
+        response = RedirectResponse(_SIGN_IN, status_code=303)
+        secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+        response.set_cookie(_COOKIE, self._cookie(user), httponly=True, samesite="strict", secure=secure, path="/")
+        return response
+
+    async def _answer(self, request: Request, change: Callable[[Payload], Awaitable[Payload]]) -> Response:
+        if not self._knows(request):
+            return _refused(401, "give a token: Authorization: Bearer TOKEN, or sign in at /sign-in of this server")
+        body = await _body(request)
+        if body is None:
+            return _refused(413, f"more than {MAX_BODY_BYTES >> 20} MiB were sent")
+        try:
+            given = Parse(body, Payloads(), ignore_unknown_fields=True)
+        except (ParseError, UnicodeDecodeError, RecursionError):
+            return _refused(400, 'this is not {"payloads": [{"metadata": {…}, "data": "…"}]}')
+        try:
+            changed = Payloads(payloads=[await change(payload) for payload in given.payloads])
+        except KeyMismatch as error:
+            return _refused(422, error.message)
+        return Response(MessageToJson(changed, indent=None), media_type="application/json", headers=_no_store())
+
+    async def _opened(self, payload: Payload) -> Payload:
+        with suppress(EffectFailed, RuntimeError, ValueError):
+            (found,) = await self._converter.decode([payload], [RawValue])
+            return found.payload
+        return payload
+
+    async def _encrypted(self, payload: Payload) -> Payload:
+        codec = self._converter.payload_codec
+        return payload if codec is None else (await codec.encode([payload]))[0]
+
+    def _knows(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._user_of(token.strip()) is not None:
+            return True
+        cookie = request.cookies.get(_COOKIE, "")
+        return any(_equal(cookie, self._cookie(user)) for user in self._tokens)
+
+    def _user_of(self, token: str) -> str | None:
+        found = [user for user, known in self._tokens.items() if _equal(known, token)]
+        return found[0] if found else None
+
+    def _cookie(self, user: str) -> str:
+        signature = hmac.new(self._tokens[user].encode(), f"codec session:{user}".encode(), hashlib.sha256)
+        return f"{base64.urlsafe_b64encode(user.encode()).decode().rstrip('=')}.{signature.hexdigest()}"
+
+
+def build_codec_app(converter: DataConverter, tokens: Mapping[str, str], origins: Sequence[str]) -> Starlette:
+    """The codec server as an ASGI application; pages of these origins may ask it from a browser."""
+    server = CodecServer(converter, tokens)
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=list(origins),
+        allow_methods=["POST"],
+        allow_headers=["authorization", "authorization-extras", "content-type", "x-namespace"],
+        allow_credentials=True,
+    )
+    return Starlette(
+        routes=[
+            Route("/decode", server.decode, methods=["POST"]),
+            Route("/encode", server.encode, methods=["POST"]),
+            Route("/", server.show_form, methods=["GET"]),
+            Route(_SIGN_IN, server.show_form, methods=["GET"]),
+            Route(_SIGN_IN, server.sign_in, methods=["POST"]),
+        ],
+        middleware=[cors],
+    )
+
+
+class StoppableServer(uvicorn.Server):
+    """Leaves signals to the command that runs it."""
+
+    def __init__(self, app: Starlette) -> None:
+        config = uvicorn.Config(
+            app,
+            log_level="error",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_STOP_SECONDS,
+        )
+        super().__init__(config)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+
+def read_tokens(path: Path) -> dict[str, str]:
+    """The tokens of a file with lines `name: token`, by user. Raises UsageError naming the line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"the token file '{path}' cannot be read: {reason}") from error
+    tokens: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        user, colon, token = (part.strip() for part in line.partition(":"))
+        if not colon or not user or user in tokens:
+            raise UsageError(f"{path}:{number}: not a line like `name: token`, with a name of its own")
+        if len(token) < MIN_TOKEN_CHARS or not token.isascii():
+            raise UsageError(
+                f"{path}:{number}: the token of '{user}' is not {MIN_TOKEN_CHARS} or more letters, digits and signs",
+                next_step="`openssl rand -base64 32` makes one.",
+            )
+        tokens[user] = token
+    if not tokens:
+        raise UsageError(f"the token file '{path}' names nobody", next_step="Write lines like `ada: TOKEN`.")
+    return tokens
+
+
+async def _body(request: Request) -> bytes | None:
+    """What was sent; None where it is more than is taken."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_BODY_BYTES:
+            return None
+    return bytes(data)
+
+
+def _refused(status: int, message: str) -> Response:
+    return JSONResponse({"message": message}, status_code=status, headers=_no_store())
+
+
+def _page(said: str, *, status: int = 200) -> Response:
+    return HTMLResponse(_PAGE.format(said=said), status_code=status, headers=_PAGE_HEADERS)
+
+
+def _no_store() -> dict[str, str]:
+    return {"Cache-Control": "no-store"}
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))

@@ -1,0 +1,187 @@
+"""Keys: where they come from, and finding one by its id.
+
+The one place that reads `LLM_DO_ENCRYPTION_KEYS` and `LLM_DO_ENCRYPTION_KEY_FILE`. A key never appears in an error,
+a log or a `repr`; its id does.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from llm_do_temporal.errors import KeyMismatch, UsageError
+
+KEYS_VARIABLE = "LLM_DO_ENCRYPTION_KEYS"
+"""Keys as `id:base64`, separated by spaces, commas or new lines. The first encrypts, all decrypt."""
+KEY_FILE_VARIABLE = "LLM_DO_ENCRYPTION_KEY_FILE"
+"""A file with such keys, one a line. It is read again when it has changed."""
+KEY_BYTES = 32
+_ID = re.compile(r"[A-Za-z0-9._-]{1,32}")
+_MAKE_ONE = 'Make a key with: echo "2026-11:$(openssl rand -base64 32)"'
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key. Each purpose has a key of its own that is derived from it."""
+
+    id: str
+    secret: bytes = field(repr=False)
+
+    @cached_property
+    def for_payloads(self) -> bytes:
+        """What payloads are encrypted with."""
+        return self._derived(b"payloads")
+
+    @cached_property
+    def for_blobs(self) -> bytes:
+        """What blobs are encrypted with."""
+        return self._derived(b"blobs")
+
+    @cached_property
+    def for_names(self) -> bytes:
+        """What blobs are named with."""
+        return self._derived(b"blob names")
+
+    def _derived(self, purpose: bytes) -> bytes:
+        return HKDF(SHA256(), KEY_BYTES, salt=None, info=b"llm-do-temporal 1 " + purpose).derive(self.secret)
+
+
+class KeyRing:
+    """Keys by their ids. The first encrypts, all decrypt; without any nothing is encrypted."""
+
+    def __init__(self, read: Callable[[], tuple[Key, ...]]) -> None:
+        """`read` is asked each time for the keys there are now."""
+        self._read = read
+
+    @classmethod
+    def of(cls, *keys: Key) -> KeyRing:
+        """A ring with these keys."""
+        return cls(partial(tuple, keys))
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys there are now."""
+        return self._read()
+
+    @property
+    def first(self) -> Key | None:
+        """The key that encrypts; None: nothing is encrypted."""
+        return next(iter(self.keys), None)
+
+    def find(self, key_id: str) -> Key:
+        """The key with this id. Raises KeyMismatch."""
+        for key in self.keys:
+            if key.id == key_id:
+                return key
+        known = ", ".join(f"'{key.id}'" for key in self.keys) or "none"
+        raise KeyMismatch(
+            f"this is encrypted with the key '{shown_id(key_id)}', which this process does not have (it has: {known})",
+            next_step=f"Add the key to {KEYS_VARIABLE}, or to the file that {KEY_FILE_VARIABLE} names.",
+        )
+
+
+NO_KEYS = KeyRing.of()
+"""Encrypts nothing."""
+
+
+def wrong_key(key_id: str) -> KeyMismatch:
+    """The error of who has a key under the right name that does not open what it should."""
+    return KeyMismatch(
+        f"this is encrypted with a key '{shown_id(key_id)}' that is not the key this process has under that name, "
+        "or it was changed since",
+        next_step=f"Give this process the same key '{shown_id(key_id)}' as the others have.",
+    )
+
+
+def shown_id(key_id: str) -> str:
+    """An id as it may stand in a message: it may come from anybody who can write to the server."""
+    return key_id if _ID.fullmatch(key_id) else f"{key_id[:32]!a}"
+
+
+def key_ring(environment: Mapping[str, str] = os.environ) -> KeyRing:
+    """The keys that the environment names; none where it names none. Raises UsageError, without repeating a key."""
+    given, file = environment.get(KEYS_VARIABLE, ""), environment.get(KEY_FILE_VARIABLE, "")
+    if given.strip() and file:
+        raise UsageError(f"{KEYS_VARIABLE} and {KEY_FILE_VARIABLE} are both set; keep one of them")
+    if file:
+        return KeyRing(_KeyFile(Path(file)))
+    return KeyRing.of(*read_keys(given, KEYS_VARIABLE)) if given.strip() else NO_KEYS
+
+
+def read_keys(text: str, source: str) -> tuple[Key, ...]:
+    """The keys in a text, at least one; `#` begins a comment. Raises UsageError, which names `source`."""
+    lines = (line.partition("#")[0] for line in text.splitlines())
+    entries = [entry for line in lines for entry in re.split(r"[\s,]+", line) if entry]
+    keys = tuple(_read_key(entry, number, source) for number, entry in enumerate(entries, 1))
+    if not keys:
+        raise UsageError(f"{source} holds no key", next_step=_MAKE_ONE)
+    twice = {key.id for key in keys if [one.id for one in keys].count(key.id) > 1}
+    if twice:
+        raise UsageError(f"{source}: there are several keys with the id '{min(twice)}'")
+    return keys
+
+
+def _read_key(entry: str, number: int, source: str) -> Key:
+    key_id, colon, encoded = entry.partition(":")
+    if not colon or not _ID.fullmatch(key_id):
+        raise UsageError(
+            f"{source}: entry {number} is not `id:key`; an id has 1 to 32 letters, digits and signs of `._-`",
+            next_step=_MAKE_ONE,
+        )
+    try:
+        secret = base64.b64decode(encoded.translate(str.maketrans("-_", "+/")), validate=True)
+    except (binascii.Error, ValueError):
+        secret = b""
+    if len(secret) != KEY_BYTES:
+        raise UsageError(f"{source}: the key '{key_id}' is not {KEY_BYTES} bytes in base64", next_step=_MAKE_ONE)
+    return Key(key_id, secret)
+
+
+class _KeyFile:
+    """The keys of a file as it is now; while what stands there cannot be read, the keys that stood there before."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._version()
+        self._keys = self._load()
+
+    def __call__(self) -> tuple[Key, ...]:
+        try:
+            version = self._version()
+            if version != self._seen:
+                self._keys = self._load()
+                self._seen = version
+                _log.info("encryption keys read again: %s", ", ".join(key.id for key in self._keys))
+        except UsageError as error:
+            _log.warning("the encryption keys stay as they were: %s", error)
+        return self._keys
+
+    def _version(self) -> tuple[int, int, int]:
+        try:
+            facts = self._path.stat()
+        except OSError as error:
+            raise self._unreadable(os.strerror(error.errno or 0)) from error
+        return facts.st_ino, facts.st_mtime_ns, facts.st_size
+
+    def _load(self) -> tuple[Key, ...]:
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise self._unreadable(os.strerror(error.errno or 0)) from error
+        except UnicodeDecodeError as error:
+            raise self._unreadable("it is not text") from error
+        return read_keys(text, str(self._path))
+
+    def _unreadable(self, reason: str) -> UsageError:
+        return UsageError(f"the key file '{self._path}' cannot be read: {reason}")

@@ -1,0 +1,118 @@
+"""Blobs, sealed: what is stored is encrypted, and its name is a digest that only who has the key can compute.
+
+A name that were the plain SHA-256 would tell whoever can guess a file that it is there. The same bytes have the same
+name under the same key, so they are still kept once; under another key they are another blob.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import GCM
+
+from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing, wrong_key
+
+MAGIC = b"llm-do blob 1\n"
+HEAD_BYTES = len(MAGIC) + 1 + 32
+"""So much of what is stored, at least, tells how large the blob itself is."""
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+
+
+class Hasher(Protocol):
+    """What gives a blob its name."""
+
+    def update(self, data: bytes, /) -> None:
+        """Take in the next bytes."""
+        ...
+
+    def hexdigest(self) -> str:
+        """64 hexadecimal digits."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sealer:
+    """How a blob is named and stored now; without a key by its SHA-256, and as it is."""
+
+    key: Key | None = None
+
+    def hasher(self) -> Hasher:
+        """A new one for the name of one blob."""
+        return hashlib.sha256() if self.key is None else hmac.new(self.key.for_names, digestmod="sha256")
+
+    @property
+    def added_bytes(self) -> int:
+        """By how much what is stored is larger than what is in it."""
+        return 0 if self.key is None else _added_bytes(self.key.id)
+
+    def sealed(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """What is to be stored for the bytes in these pieces."""
+        if self.key is None:
+            yield from chunks
+            return
+        nonce = os.urandom(_NONCE_BYTES)
+        encryptor = Cipher(AES256(self.key.for_blobs), GCM(nonce)).encryptor()
+        yield MAGIC + bytes([len(self.key.id)]) + self.key.id.encode() + nonce
+        for chunk in chunks:
+            yield encryptor.update(chunk)
+        yield encryptor.finalize() + encryptor.tag
+
+
+class Seal:
+    """What a store of blobs needs to know of keys."""
+
+    def __init__(self, ring: KeyRing = NO_KEYS) -> None:
+        self._ring = ring
+
+    def sealer(self) -> Sealer:
+        """What names and seals one blob; ask for a new one for each, as keys change."""
+        return Sealer(self._ring.first)
+
+    def opened(self, name: str, stored: bytes) -> bytes | None:
+        """The bytes of the blob with this name; None where they are damaged. Raises KeyMismatch.
+
+        A blob that was stored before there were keys is read as it is.
+        """
+        if hmac.compare_digest(hashlib.sha256(stored).hexdigest(), name):
+            return stored
+        key_id = _key_id(stored)
+        if key_id is None:
+            return None
+        key = self._ring.find(key_id)
+        start = len(MAGIC) + 1 + len(key_id)
+        try:
+            data = AESGCM(key.for_blobs).decrypt(
+                stored[start : start + _NONCE_BYTES], stored[start + _NONCE_BYTES :], None
+            )
+        except (InvalidTag, ValueError) as error:
+            raise wrong_key(key_id) from error
+        found = hmac.new(key.for_names, data, "sha256").hexdigest()
+        return data if hmac.compare_digest(found, name) else None
+
+    @staticmethod
+    def size(head: bytes, stored_bytes: int) -> int:
+        """How many bytes are in a blob that begins with `head`: its first HEAD_BYTES, or all where there are fewer."""
+        key_id = _key_id(head)
+        return stored_bytes if key_id is None else stored_bytes - _added_bytes(key_id)
+
+
+def _added_bytes(key_id: str) -> int:
+    return len(MAGIC) + 1 + len(key_id) + _NONCE_BYTES + _TAG_BYTES
+
+
+def _key_id(stored: bytes) -> str | None:
+    """The id of the key that a blob is sealed with; None where it is not sealed."""
+    if not stored.startswith(MAGIC) or len(stored) <= len(MAGIC):
+        return None
+    start = len(MAGIC) + 1
+    return stored[start : start + stored[len(MAGIC)]].decode("ascii", "replace")

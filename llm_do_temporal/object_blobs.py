@@ -1,0 +1,163 @@
+"""Blobs in object storage: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage.
+
+Owns how the store's answers become ours. Opened by `blob_places`. Must not be called from workflow code.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import obstore
+from obstore.exceptions import BaseError, UnauthenticatedError
+
+from llm_do_temporal.blobs import CHUNK_BYTES, Readable, StoredBlob, blob_path, chunks_of, damaged, is_digest, missing
+from llm_do_temporal.encryption.sealing import HEAD_BYTES, Seal, Sealer
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_log = logging.getLogger(__name__)
+_IN_MEMORY_BYTES = 8 * CHUNK_BYTES
+"""A stream that is longer waits in a temporary file until its digest is known."""
+_CONNECT_TIMEOUT = timedelta(seconds=5)
+_MAX_BACKOFF = timedelta(seconds=2)
+_MAX_RETRIES = 1000
+"""What ends retrying is the time."""
+
+
+class ObjectBlobStore:
+    """Blobs as objects `sha256/ab/<digest>` below a prefix; the methods raise BlobsUnreachable where it is down.
+
+    An object appears whole or not at all. Putting a blob again writes it again: that makes it new for those who
+    remove old ones, and heals a damaged one.
+    """
+
+    def __init__(self, url: str, config: dict[str, Any], seal: Seal, *, patience: timedelta) -> None:
+        """`config` is obstore's; `patience` is how long each call keeps trying. Raises BlobsUnreachable.
+
+        Credentials are found by the provider's own variables.
+        """
+        self._url = url
+        self._seal = seal
+        allow_http = config.pop("allow_http", False)
+        with self._asked():
+            self._objects: ObjectStore = obstore.store.from_url(
+                url,
+                config=cast("Any", config),
+                client_options={"allow_http": allow_http, "connect_timeout": _CONNECT_TIMEOUT},
+                retry_config={
+                    "max_retries": _MAX_RETRIES,
+                    "retry_timeout": patience,
+                    "backoff": {"max_backoff": _MAX_BACKOFF},
+                },
+            )
+
+    def put_bytes(self, data: bytes) -> str:
+        """Keep the bytes and return their digest."""
+        return self._put([data], self._seal.sealer())[0]
+
+    def put_stream(self, reader: Readable, max_bytes: int) -> tuple[str, int]:
+        """See BlobStore."""
+        return self._put(chunks_of(reader, max_bytes), self._seal.sealer())
+
+    def read(self, sha256: str) -> bytes:
+        """See BlobStore. Raises KeyMismatch, too."""
+        path = _path(sha256)
+        with self._asked(sha256):
+            stored = bytes(obstore.get(self._objects, path).bytes())
+        data = self._seal.opened(sha256, stored)
+        if data is None:
+            raise damaged(sha256)
+        return data
+
+    def size(self, sha256: str) -> int:
+        """See BlobStore."""
+        path = _path(sha256)
+        with self._asked(sha256):
+            stored = obstore.head(self._objects, path)["size"]
+            # Of nothing there is no range.
+            head = obstore.get_range(self._objects, path, start=0, length=HEAD_BYTES) if stored else b""
+        return self._seal.size(bytes(head), stored)
+
+    def stored(self) -> list[StoredBlob]:
+        """Every blob that is there; when it was put is told by the store's clock."""
+        with self._asked():
+            return [
+                StoredBlob(name, one["size"], one["last_modified"].timestamp())
+                for chunk in obstore.list(self._objects, "sha256", chunk_size=1000)
+                for one in chunk
+                if is_digest(name := one["path"].rpartition("/")[2])
+            ]
+
+    def discard(self, sha256: str, *, put_before: float) -> bool:
+        """Remove the blob, unless somebody has put it since that moment; says whether it is gone by this.
+
+        Object storage cannot do both at once: a blob is lost if it is put in the milliseconds between. Those who
+        remove blobs therefore leave alone what was put lately, or is needed by anybody.
+        """
+        path = _path(sha256)
+        try:
+            with self._asked(sha256):
+                if obstore.head(self._objects, path)["last_modified"].timestamp() >= put_before:
+                    return False
+                obstore.delete(self._objects, path)
+        except EffectFailed:
+            return False
+        return True
+
+    def discard_unfinished(self, *, begun_before: float) -> None:
+        """Nothing: an object that was not written to its end is none."""
+
+    def check(self) -> None:
+        """Raise BlobsUnreachable where the store still does not answer after all patience."""
+        with self._asked():
+            next(iter(obstore.list(self._objects, "sha256", chunk_size=1)), None)
+
+    def _put(self, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
+        hasher, size = sealer.hasher(), 0
+
+        def passing() -> Iterator[bytes]:
+            nonlocal size
+            for chunk in chunks:
+                hasher.update(chunk)
+                size += len(chunk)
+                yield chunk
+
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as waiting:
+            for piece in sealer.sealed(passing()):
+                waiting.write(piece)
+            waiting.seek(0)
+            sha256 = hasher.hexdigest()
+            with self._asked():
+                # In one request, as parts of one that breaks off would stay behind and cost money.
+                obstore.put(self._objects, _path(sha256), waiting.read(), use_multipart=False)
+        return sha256, size
+
+    @contextmanager
+    def _asked(self, sha256: str | None = None) -> Generator[None]:
+        """Turn what the store says into our errors; `sha256` is the blob that something is asked of."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            if sha256 is not None:
+                raise missing(sha256) from None
+            raise self._unreachable("does not exist", error, "Make the bucket, or name another one.") from error
+        except (PermissionError, UnauthenticatedError) as error:
+            raise self._unreachable("refuses access", error, "Check the credentials in this environment.") from error
+        except BaseError as error:
+            raise self._unreachable("does not answer", error, "Check its address, or try again later.") from error
+
+    def _unreachable(self, what: str, error: Exception, next_step: str) -> BlobsUnreachable:
+        reason = (str(error).splitlines() or [""])[0]
+        _log.warning("the blob store '%s' %s: %s", self._url, what, reason)
+        return BlobsUnreachable(f"the blob store '{self._url}' {what}", next_step=next_step)
+
+
+def _path(sha256: str) -> str:
+    return f"sha256/{blob_path(sha256)}"

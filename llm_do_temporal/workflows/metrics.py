@@ -1,0 +1,38 @@
+"""What runs tell the metrics endpoint of their worker service. Nothing is told again on a replay.
+
+Owns the names. No label says anything of what a run is about: they are names of workers and of models.
+"""
+
+from __future__ import annotations
+
+from pydantic_ai.messages import ModelResponse
+from temporalio import workflow
+
+from llm_do_temporal.messages import Approval
+
+TOKENS = "llm_do_tokens"
+COST = "llm_do_turn_cost_usd"
+WAITED = "llm_do_approval_wait_seconds"
+
+
+def count_turn(response: ModelResponse, *, worker: str, model: str) -> None:
+    """Count what a turn took: tokens, and dollars where the price is known."""
+    meter = workflow.metric_meter().with_additional_attributes({"worker": worker, "model": model})
+    tokens = meter.create_counter(TOKENS, "Tokens of model turns", "token")
+    tokens.add(response.usage.input_tokens, {"direction": "input"})
+    tokens.add(response.usage.output_tokens, {"direction": "output"})
+    if response.usage.cost is not None:
+        meter.create_histogram_float(COST, "Cost of model turns whose price is known", "usd").record(
+            float(response.usage.cost)
+        )
+
+
+def count_answer(approval: Approval) -> None:
+    """Count how long a question waited for a person; one that a remembered decision answers did not."""
+    if approval.verdict is None or approval.verdict.door == "grant":
+        return
+    meter = workflow.metric_meter().with_additional_attributes(
+        {"worker": approval.request.worker, "decision": approval.verdict.decision.value}
+    )
+    waited = (approval.verdict.at - approval.asked_at).total_seconds()
+    meter.create_histogram_float(WAITED, "Time from a question to its answer", "s").record(max(waited, 0.0))

@@ -1,0 +1,91 @@
+"""Deleting a run: what it left behind is gone, and what others need is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest_asyncio
+from temporalio.testing import WorkflowEnvironment
+
+from llm_do_temporal.blob_places import workshop_blobs
+from llm_do_temporal.client.collecting import collect
+from llm_do_temporal.client.deleting import delete_run, open_parts
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.testing import call, scripted
+from tests.integration.conftest import Place, development_server
+
+LARGE = "x" * 900_000
+
+
+AT_ONCE = "history.transferProcessorEnsureCloseBeforeDelete=false"
+"""Without it the server first puts all that it knows of a run away, which takes it half a minute."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def server() -> AsyncIterator[WorkflowEnvironment]:
+    """A server that deletes at once."""
+    flag = "--dynamic-config-value"
+    async with development_server(flag, AT_ONCE, flag, AT_ONCE.replace("transfer", "visibility")) as environment:
+        yield environment
+
+
+async def gone(place: Place, run: str) -> bool:
+    """Whether the server has forgotten the run; it takes its time."""
+    while True:
+        try:
+            await place.client.status(run)
+        except UsageError as error:
+            return "there is no run" in str(error)
+        await asyncio.sleep(0.1)
+
+
+async def test_histories_of_the_whole_tree_and_blobs_go_and_those_of_other_runs_stay(place: Place) -> None:
+    place.worker("child", scripted("Done."))
+    delegate = call("worker_call", worker_name="child", input_data="go")
+    place.worker("main", scripted(delegate, "Done."), toolsets={"delegation": {"allow_workers": ["child"]}})
+    place.workshop(approvals={"mode": "approve_all"})
+    temporal, blobs = place.client.temporal, workshop_blobs(place.folder)
+    run = f"job-{uuid4().hex}"
+    # An id that begins like the run's, and a value that both have.
+    other = await place.start("main", LARGE, run=f"{run}-2")
+    await place.client.result(other)
+    shared = {one.sha256 for one in blobs.stored()}
+    both = await place.start("main", LARGE, run=run)
+    await place.client.result(both)
+    await place.client.result(await place.start("main", run=f"{run}-3"))
+    view = await place.client.view(run)
+    deleted = await delete_run(temporal, run, blobs)
+
+    place.started.remove(run)
+    assert deleted.histories == len(view.nodes) + 1 == 3
+    assert await gone(place, run)
+    assert shared <= {one.sha256 for one in blobs.stored()}
+    assert (await place.client.result(other)).output == "Done."
+
+
+async def test_blobs_that_nobody_else_needs_go_too(place: Place) -> None:
+    # No other test has had these values on this server.
+    ours, answer = uuid4().hex * 20_000, uuid4().hex * 20_000
+    place.worker("main", scripted(answer))
+    await place.client.result(run := await place.start("main", ours))
+    blobs = workshop_blobs(place.folder)
+    deleted = await delete_run(place.client.temporal, run, blobs)
+    place.started.remove(run)
+    assert len(deleted.blobs) >= 2
+    # A workflow's task that is tried again may leave a value behind that no history needs.
+    rest = await collect(place.client.temporal, blobs, older_than=timedelta(0), dry_run=True)
+    assert rest.left == ()
+
+
+async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, server: WorkflowEnvironment) -> None:
+    place.worker("main", scripted(call("write_file", path="/a.txt", content="a")), toolsets={"filesystem": {}})
+    run = await place.start("main")
+    await place.pending(run)
+    assert await open_parts(server.client, run) == [run, f"{run}/main"]
+    await place.client.cancel(run)
+    deleted = await delete_run(server.client, run, None)
+    place.started.remove(run)
+    assert deleted.histories == 2

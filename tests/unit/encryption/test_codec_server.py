@@ -1,0 +1,161 @@
+"""The codec server: who may ask it, and what it answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from starlette.testclient import TestClient
+from temporalio.api.common.v1 import Payloads
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from llm_do_temporal import codec_server
+from llm_do_temporal.big_payloads import keeping_big_payloads
+from llm_do_temporal.blobs import LocalBlobStore
+from llm_do_temporal.codec_server import build_codec_app, read_tokens
+from llm_do_temporal.encryption.codec import encrypting
+from llm_do_temporal.encryption.keys import Key, KeyRing
+from llm_do_temporal.encryption.sealing import Seal
+from llm_do_temporal.errors import UsageError
+
+RING = KeyRing.of(Key("k", b"k" * 32))
+CONVERTER = encrypting(pydantic_data_converter, RING)
+TOKEN = "a-token-of-adas-own"
+ADA = {"Authorization": f"Bearer {TOKEN}"}
+UI = "https://temporal.example.com"
+
+
+@pytest.fixture
+def client() -> TestClient:
+    return TestClient(build_codec_app(CONVERTER, {"ada": TOKEN, "bob": "another-token-of-bobs"}, (UI,)))
+
+
+async def given(*values: Any) -> Any:
+    return MessageToDict(Payloads(payloads=await CONVERTER.encode(values)))
+
+
+def told(answer: Any) -> list[Any]:
+    return [json.loads(base64.b64decode(payload["data"])) for payload in answer.json()["payloads"]]
+
+
+async def test_values_are_decoded_in_their_order(client: TestClient) -> None:
+    answer = client.post("/decode", json=await given("one", {"two": 2}), headers=ADA)
+    assert (answer.status_code, told(answer)) == (200, ["one", {"two": 2}])
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_what_is_encoded_is_decoded(client: TestClient) -> None:
+    plain = MessageToDict(Payloads(payloads=await pydantic_data_converter.encode(["said"])))
+    encoded = client.post("/encode", json=plain, headers=ADA)
+    assert "said" not in base64.b64decode(encoded.json()["payloads"][0]["data"]).decode(errors="replace")
+    assert told(client.post("/decode", json=encoded.json(), headers=ADA)) == ["said"]
+    assert told(client.post("/decode", json=plain, headers=ADA)) == ["said"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer a-token-of-adas-ow"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": TOKEN},
+        {"Authorization": "Bearer tökén-nobody-has"},
+        {"Cookie": "llm-do-codec="},
+        {"Cookie": f"llm-do-codec=YWRh.{'0' * 64}"},
+        {"Cookie": f"llm-do-codec={TOKEN}"},
+        {"Origin": UI},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("path", ["/decode", "/encode"])
+async def test_nobody_else_is_told_anything(client: TestClient, path: str, headers: dict[str, str]) -> None:
+    raw = {name.encode(): value.encode() for name, value in headers.items()}
+    answer = client.post(path, json=await given("one"), headers=raw)
+    assert answer.status_code == 401
+    assert "payloads" not in answer.text
+
+
+async def test_a_browser_signs_in_once(client: TestClient) -> None:
+    assert client.get("/").status_code == 200
+    wrong = client.post("/sign-in", data={"token": "something-else"})
+    assert (wrong.status_code, wrong.cookies.get("llm-do-codec")) == (401, None)
+    signed_in = client.post("/sign-in", data={"token": f" {TOKEN} "}, follow_redirects=False)
+    assert signed_in.status_code == 303
+    cookie = signed_in.headers["set-cookie"]
+    assert ("HttpOnly" in cookie, "SameSite=strict" in cookie, TOKEN in cookie) == (True, True, False)
+    answer = client.post("/decode", json=await given("one"), headers={"Origin": UI})
+    assert told(answer) == ["one"]
+    assert answer.headers["access-control-allow-origin"] == UI
+    assert answer.headers["access-control-allow-credentials"] == "true"
+    assert "signed in" in client.get("/sign-in").text
+    # Another token for ada ends her sessions.
+    later = TestClient(build_codec_app(CONVERTER, {"ada": "a-newer-token-of-adas"}, ()), cookies=client.cookies)
+    assert later.post("/decode", json=await given("one")).status_code == 401
+
+
+@pytest.mark.parametrize(("origin", "allowed"), [(UI, True), ("https://evil.example.com", False), ("null", False)])
+def test_only_pages_of_the_ui_may_ask(client: TestClient, origin: str, allowed: bool) -> None:
+    asked = {
+        "Origin": origin,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type,x-namespace",
+    }
+    answer = client.options("/decode", headers=asked)
+    assert (answer.status_code == 200, "access-control-allow-origin" in answer.headers) == (allowed, allowed)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"7", b'{"payloads": 7}', b"\xff\xfe", b"[" * 100_000],
+    ids=["empty", "half", "number", "no list", "no text", "deep"],
+)
+def test_what_is_no_request_is_refused(client: TestClient, body: bytes) -> None:
+    answer = client.post("/decode", content=body, headers=ADA)
+    assert answer.status_code == 400
+    assert '"payloads"' in answer.json()["message"]
+
+
+async def test_a_missing_key_is_named(client: TestClient) -> None:
+    other = encrypting(pydantic_data_converter, KeyRing.of(Key("other", b"o" * 32)))
+    payloads = MessageToDict(Payloads(payloads=await other.encode(["said"])))
+    answer = client.post("/decode", json=payloads, headers=ADA)
+    assert (answer.status_code, "the key 'other'" in answer.json()["message"]) == (422, True)
+
+
+def test_too_much_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec_server, "MAX_BODY_BYTES", 1000)
+    assert client.post("/decode", content=b"x" * 1001, headers=ADA).status_code == 413
+
+
+async def test_big_values_are_shown_where_their_store_is_at_hand(tmp_path: Path, client: TestClient) -> None:
+    converter = keeping_big_payloads(CONVERTER, LocalBlobStore(tmp_path, Seal(RING)))
+    payloads = MessageToDict(Payloads(payloads=await converter.encode(["said " * 100_000])))
+    assert "claimData" in told(client.post("/decode", json=payloads, headers=ADA))[0]
+    near = TestClient(build_codec_app(converter, {"ada": TOKEN}, ()))
+    assert told(near.post("/decode", json=payloads, headers=ADA)) == ["said " * 100_000]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "names nobody"),
+        ("# only a remark\n", "names nobody"),
+        (f"ada {TOKEN}", "tokens:1: not a line like"),
+        (f"\nada: {TOKEN}\nada: {TOKEN}", "tokens:3: not a line like"),
+        ("ada: short", "tokens:1: the token of 'ada' is not 16 or more"),
+    ],
+)
+def test_a_token_file_that_cannot_be_used_is_an_error(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "tokens").write_text(text)
+    with pytest.raises(UsageError, match=says):
+        read_tokens(tmp_path / "tokens")
+
+
+def test_a_token_file_has_a_line_for_each_user(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text(f"# who may see\nada: {TOKEN}\nbob:another-token-of-bobs\n")
+    assert read_tokens(tmp_path / "tokens") == {"ada": TOKEN, "bob": "another-token-of-bobs"}

@@ -1,0 +1,91 @@
+"""Settings of the worker service: where they come from, which of them counts, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.common import VersioningBehavior
+
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.service import ServiceSettings
+from worker_service.settings import read_settings
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(("LLM_DO_", "TEMPORAL_")):
+            monkeypatch.delenv(name)
+
+
+def test_without_a_word_the_defaults_hold() -> None:
+    settings = read_settings()
+    assert settings.service == ServiceSettings()
+    assert (settings.health_port, settings.metrics_port, settings.log_format) == (None, None, "text")
+
+
+def test_flags_come_before_variables_and_those_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file := tmp_path / "service.yaml").write_text(
+        "task_queue: of-file\nmax_cached_workflows: 1\nmax_concurrent_activities: 2\ngraceful_shutdown_seconds: 3\n"
+        "deployment_name: shop\nbuild_id: '1'\nversioning: pinned\n"
+    )
+    monkeypatch.setenv("LLM_DO_SETTINGS", str(file))
+    monkeypatch.setenv("LLM_DO_TASK_QUEUE", "of-variable")
+    monkeypatch.setenv("LLM_DO_MAX_CACHED_WORKFLOWS", "10")
+    monkeypatch.setenv("TEMPORAL_WORKER_BUILD_ID", "2")
+    service = read_settings(max_cached_workflows=100, workshop=None).service
+    assert (service.task_queue, service.max_cached_workflows, service.max_concurrent_activities) == (
+        "of-variable",
+        100,
+        2,
+    )
+    assert service.graceful_shutdown == timedelta(seconds=3)
+    assert service.deployment is not None
+    assert (service.deployment.version.deployment_name, service.deployment.version.build_id) == ("shop", "2")
+    assert service.deployment.default_versioning_behavior is VersioningBehavior.PINNED
+
+
+def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LLM_DO_TASK_QUEUE", "LLM_DO_HEALTH_PORT", "TEMPORAL_DEPLOYMENT_NAME", "LLM_DO_SETTINGS"):
+        monkeypatch.setenv(name, "")
+    assert read_settings().service == ServiceSettings()
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"TEMPORAL_DEPLOYMENT_NAME": "a"}, "TEMPORAL_DEPLOYMENT_NAME is set and TEMPORAL_WORKER_BUILD_ID is not"),
+        ({"TEMPORAL_WORKER_BUILD_ID": "a"}, "TEMPORAL_WORKER_BUILD_ID is set and TEMPORAL_DEPLOYMENT_NAME is not"),
+        ({"LLM_DO_HEALTH_PORT": "70000"}, "'health_port' (LLM_DO_HEALTH_PORT) cannot be used"),
+        ({"LLM_DO_METRICS_PORT": "none"}, "'metrics_port' (LLM_DO_METRICS_PORT) cannot be used"),
+        ({"LLM_DO_LOG_FORMAT": "xml"}, "Input should be 'text' or 'json'"),
+        ({"LLM_DO_MAX_CONCURRENT_ACTIVITIES": "0"}, "'max_concurrent_activities'"),
+        ({"LLM_DO_VERSIONING": "sometimes"}, "'versioning' (LLM_DO_VERSIONING)"),
+        ({"LLM_DO_SETTINGS": "/nowhere.yaml"}, "LLM_DO_SETTINGS names '/nowhere.yaml', which is no file"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error_that_names_the_variable(
+    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError) as told:
+        assert read_settings().service
+    assert said in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("health_prot: 8080\n", "'health_prot'"), ("health_port: [\n", "cannot be used"), ("- a\n", "cannot be used")],
+)
+def test_a_file_that_cannot_be_used_is_an_error(
+    tmp_path: Path, text: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "service.yaml").write_text(text)
+    monkeypatch.setenv("LLM_DO_SETTINGS", str(file))
+    with pytest.raises(UsageError) as told:
+        read_settings()
+    assert said in str(told.value)

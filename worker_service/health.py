@@ -1,0 +1,87 @@
+"""`/healthz` and `/readyz`: whether the process lives, and whether it takes work.
+
+Served in a thread of its own, so that a busy event loop is seen rather than waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from llm_do_temporal.errors import UsageError
+
+ANSWER_SECONDS = 3
+"""How long the server, and this process, may take to show that they are there."""
+_KINDS = (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
+Check = Callable[[], Awaitable[str | None]]
+"""What is wrong, or None."""
+
+
+async def polls(client: Client, task_queue: str) -> str | None:
+    """None where the server answers and knows this process as a poller of the queue; else what is wrong."""
+    for kind in _KINDS:
+        request = DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
+        )
+        try:
+            found = await client.workflow_service.describe_task_queue(
+                request, timeout=timedelta(seconds=ANSWER_SECONDS)
+            )
+        except RPCError as error:
+            return f"the Temporal server does not answer: {error.status.name}"
+        if all(poller.identity != client.identity for poller in found.pollers):
+            return f"task queue '{task_queue}' is not polled yet"
+    return None
+
+
+@contextmanager
+def health_server(address: str, port: int, *, alive: Check, ready: Check) -> Generator[None]:
+    """Serve while the block runs. Call it on the event loop that the checks need. Raises UsageError for the port."""
+    loop = asyncio.get_running_loop()
+    checks = {"/healthz": alive, "/readyz": ready}
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            check = checks.get(self.path.partition("?")[0])
+            wrong = "there is /healthz and /readyz" if check is None else _asked(check, loop)
+            self.send_response(404 if check is None else 200 if wrong is None else 503)
+            body = f"{wrong or 'ok'}\n".encode()
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing: these requests come every few seconds."""
+
+    try:
+        server = ThreadingHTTPServer((address, port), Answers)
+    except OSError as error:
+        raise UsageError(f"health cannot be served at {address}:{port}: {error.strerror}") from error
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _asked(check: Check, loop: asyncio.AbstractEventLoop) -> str | None:
+    async def ask() -> str | None:
+        return await check()
+
+    try:
+        return asyncio.run_coroutine_threadsafe(ask(), loop).result(2 * ANSWER_SECONDS)
+    except TimeoutError:
+        return "this process does not answer itself"

@@ -1,0 +1,38 @@
+"""Log lines: for people, or one JSON object each."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+_TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_CONTEXT = ("temporal_workflow", "temporal_activity")
+"""Where the SDK puts what a line is about."""
+
+
+def begin_logging(log_format: Literal["text", "json"], level: str) -> None:
+    """Log to stderr from here on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if log_format == "json" else logging.Formatter(_TEXT))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: `ts`, `level`, `logger`, `message`, what Temporal knows of the place, and `error`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See Formatter."""
+        line: dict[str, Any] = {
+            "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in _CONTEXT:
+            line |= getattr(record, name, None) or {}
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)

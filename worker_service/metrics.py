@@ -1,0 +1,90 @@
+"""Metrics for Prometheus: the SDK's own, what runs count, and what waits for people.
+
+Owns the endpoint. The names of what runs count are in `workflows.metrics`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+from temporalio.client import Client
+from temporalio.common import SearchAttributeKey
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    PrometheusConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
+from temporalio.service import RPCError
+
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages import PENDING_ATTRIBUTE, RUN_WORKFLOW, WORKER_ATTRIBUTE
+from llm_do_temporal.workflows.metrics import COST, WAITED
+
+PENDING = "llm_do_approvals_pending"
+POLL_SECONDS = 15.0
+_DOLLARS = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]
+_SECONDS = [1.0, 10.0, 60.0, 600.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0]
+_OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running' AND {PENDING_ATTRIBUTE} > 0"
+_log = logging.getLogger("worker_service")
+
+
+def install_runtime(address: str, port: int | None) -> Runtime:
+    """Make the SDK log where Python does, and with a port serve metrics there. Call it before anything connects.
+
+    Raises UsageError for a port that cannot be had.
+    """
+    bind = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    buckets = {COST: _DOLLARS, WAITED: _SECONDS}
+    try:
+        runtime = Runtime(
+            telemetry=TelemetryConfig(
+                logging=LoggingConfig(
+                    TelemetryFilter(core_level="WARN", other_level="ERROR"),
+                    forwarding=LogForwardingConfig(logging.getLogger("temporalio.core")),
+                ),
+                metrics=None
+                if port is None
+                else PrometheusConfig(
+                    bind,
+                    counters_total_suffix=True,
+                    unit_suffix=False,
+                    durations_as_seconds=True,
+                    histogram_bucket_overrides=buckets,
+                ),
+            )
+        )
+    except (RuntimeError, ValueError) as error:
+        raise UsageError(f"metrics cannot be served at {bind}: {(str(error).splitlines() or [''])[0]}") from error
+    Runtime.set_default(runtime)
+    return runtime
+
+
+async def watch_pending(client: Client, runtime: Runtime) -> None:
+    """Tell how many approvals are pending in the namespace, by the worker that the run began with, for ever."""
+    gauge = runtime.metric_meter.create_gauge(PENDING, "Approvals that wait for a person in this namespace")
+    told: set[str] = set()
+    while True:
+        try:
+            found = await count_pending(client)
+        except RPCError as error:
+            _log.warning("pending approvals are not counted: %s", error.message)
+        else:
+            for worker in told | set(found):
+                gauge.set(found[worker], {"worker": worker})
+            told |= set(found)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def count_pending(client: Client) -> Counter[str]:
+    """How many approvals are pending, by worker. Raises RPCError."""
+    pending, worker = SearchAttributeKey.for_int(PENDING_ATTRIBUTE), SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
+    found: Counter[str] = Counter()
+    async for execution in client.list_workflows(_OPEN):
+        attributes = execution.typed_search_attributes
+        found[attributes.get(worker) or "unknown"] += attributes.get(pending) or 0
+    return found

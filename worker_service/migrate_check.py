@@ -1,0 +1,117 @@
+"""`python -m worker_service.migrate_check`: would the installed code go on with the runs that are open?
+
+Replays their histories, here, changing nothing. `llm-do-temporal migrate-check` is this, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from temporalio.client import Client, WorkflowHistory
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import Replayer
+from temporalio.workflow import NondeterminismError
+
+from llm_do_temporal.client.connecting import Connection, connect
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError
+from llm_do_temporal.messages import RUN_WORKFLOW, WORKER_WORKFLOW
+from llm_do_temporal.service import build_replayer
+
+_OPEN = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}') AND ExecutionStatus = 'Running'"
+_SHOWN = 400
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """An open workflow that the installed code would not go on with."""
+
+    workflow: str
+    diverges: bool
+    """False: its history could not be replayed at all, for lack of a key, say, or of the blobs of its workshop."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of replaying all that is open."""
+
+    workflows: int
+    troubles: tuple[Trouble, ...]
+
+
+async def check_open_runs(client: Client, replayer: Replayer) -> Checked:
+    """Replay the history of every open run and invocation of the namespace. Raises ConnectionFailed."""
+    workflows, troubles = 0, list[Trouble]()
+    try:
+        async with replayer.workflow_replay_iterator(_histories(client)) as results:
+            async for result in results:
+                workflows += 1
+                if (failure := result.replay_failure) is not None:
+                    reason = " ".join(str(failure).split())[:_SHOWN]
+                    diverges = isinstance(failure, NondeterminismError)
+                    troubles.append(Trouble(result.history.workflow_id, diverges, reason))
+    except RPCError as error:
+        raise ConnectionFailed(
+            f"the open runs cannot be read: {error.message}", next_step="Try again when the server answers."
+        ) from error
+    return Checked(workflows, tuple(sorted(troubles, key=lambda one: one.workflow)))
+
+
+async def _histories(client: Client) -> AsyncIterator[WorkflowHistory]:
+    """Those of the open workflows, one after the other, as the server keeps them. Raises RPCError."""
+    async for execution in client.list_workflows(_OPEN):
+        try:
+            yield await client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()
+        except RPCError as error:
+            # It has ended, and was deleted, since it was listed.
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+
+def main() -> None:
+    """Check, say what was found, and exit 0 where everything would go on, else 1."""
+    logging.basicConfig(level=logging.CRITICAL)  # what a replay logs is in the result
+    parser = argparse.ArgumentParser(prog="migrate-check")
+    parser.add_argument("--workshop", type=Path, default=None)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    try:
+        checked = asyncio.run(_check(arguments.workshop))
+        code = 1 if checked.troubles else 0
+        _print(checked, as_json=arguments.json)
+    except LlmDoError as error:
+        print(f"llm-do-temporal: {error}", file=sys.stderr)
+        if error.next_step:
+            print(error.next_step, file=sys.stderr)
+        code = error.exit_code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A process that has used the Temporal client can abort while Python exits; leave before it can.
+    os._exit(code)
+
+
+async def _check(workshop: Path | None) -> Checked:
+    client = await connect(Connection(), workshop)
+    return await check_open_runs(client, build_replayer(workshop))
+
+
+def _print(checked: Checked, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"workflows": checked.workflows, "troubles": [asdict(one) for one in checked.troubles]}))
+        return
+    for one in checked.troubles:
+        print(f"{one.workflow}: {'would diverge' if one.diverges else 'cannot be replayed'}: {one.reason}")
+    bad = len(checked.troubles)
+    print(f"replayed {checked.workflows} open workflows: {f'{bad} would not go on' if bad else 'all would go on'}")
+
+
+if __name__ == "__main__":
+    main()
