@@ -27,6 +27,7 @@ from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
+from llm_do_temporal.activities.notifying import notify
 from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.serving import install_blobs
 from llm_do_temporal.activities.shell import ShellActivities
@@ -112,6 +113,7 @@ def build_worker(
             attachments.snapshot_attachments,
             attachments.find_files,
             conversations.keep_conversation,
+            notify,
             delegation.draft_worker,
             delegation.save_worker,
             delegation.load_template,
@@ -130,8 +132,9 @@ def build_worker(
         graceful_shutdown_timeout=chosen.graceful_shutdown,
         # A crashed service's cached workflows wait this long before another one takes them over.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        max_heartbeat_throttle_interval=timedelta(seconds=1),
-        default_heartbeat_throttle_interval=timedelta(seconds=1),
+        # Whoever beats does so at its own pace; a text that is watched should not wait here.
+        max_heartbeat_throttle_interval=timedelta(milliseconds=100),
+        default_heartbeat_throttle_interval=timedelta(milliseconds=100),
     )
 
 

@@ -18,6 +18,17 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.big_payloads import REFERENCE_TYPE, is_kept_outside
 from llm_do_temporal.errors import EffectFailed
 
+ENDS = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    }
+)
+"""The events with which a workflow closes for good."""
+
 
 async def read_events(
     handle: WorkflowHandle[Any, Any], *, wait: bool, converter: DataConverter

@@ -134,5 +134,7 @@ class RunSettings(Message):
     """In which form models get attachments, where their worker does not say."""
     limits: Limits = Limits()
     """For the whole run."""
+    live_text: bool = True
+    """Whether answers can be watched while they are written."""
     search_attributes: bool = True
     """Whether the namespace knows our search attributes; setting an unknown one would wedge the workflow."""

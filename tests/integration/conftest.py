@@ -20,7 +20,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.big_payloads import with_big_payloads
 from llm_do_temporal.blobs import LocalBlobStore, blob_folder
-from llm_do_temporal.client import LlmDoClient, PendingApproval
+from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import DECIDE_SIGNAL, RUN_WORKFLOW, Approval, Decision, RunResult, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
@@ -101,7 +101,7 @@ class Place:
         """Start a run and wait for its result."""
         return await self.client.result(await self.start(worker, prompt, **more))
 
-    async def pending(self, run: str, count: int = 1) -> list[PendingApproval]:
+    async def pending(self, run: str, count: int = 1) -> list[Question]:
         """Wait until `count` approvals are pending, and return them."""
         return await self._pending(run, lambda found: len(found) >= count)
 
@@ -109,7 +109,7 @@ class Place:
         """Wait until exactly these approvals are pending."""
         await self._pending(run, lambda found: {one.id for one in found} == set(ids))
 
-    async def _pending(self, run: str, wanted: Callable[[list[PendingApproval]], bool]) -> list[PendingApproval]:
+    async def _pending(self, run: str, wanted: Callable[[list[Question]], bool]) -> list[Question]:
         follower = self.client.follow(run)
         async for event in follower.events():
             # The follower tells when to look; it may still be reading how it was, so it is not asked how it is.
