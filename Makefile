@@ -4,7 +4,7 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 
-.PHONY: help setup demo test check histories bench certify clean
+.PHONY: help setup demo browser test check histories bench certify clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -14,6 +14,11 @@ setup: .venv/.ready  ## Install the project and its tools into .venv
 demo: .venv/.ready  ## Evaluate the sample pitch decks on this machine: no key, no server needed
 	$(BIN)/llm-do-temporal start pitch_orchestrator "evaluate every deck" --workshop workers --approve-all
 	@echo && echo "The evaluations are here:" && ls -1 workers/evaluations/*.md
+
+browser: .venv/.ready  ## Install a Chromium for the tests of the page, where there is none
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+	    command -v $$name >/dev/null && exit 0; \
+	done; $(BIN)/playwright install chromium
 
 # What goes on while a workflow is replayed: the tests of these subjects run a second time, with no workflow in memory,
 # so that every task replays its history. (All histories of all tests are replayed once they are done.)

@@ -1,0 +1,34 @@
+"""The bytes of a file that a call hands over: only of files that the approval in the address names."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.ui.asked import question_of
+from llm_do_temporal.ui.attached import headers_of
+
+
+async def send_attachment(request: Request) -> Response:
+    """The file, to be looked at where a browser can show it safely, else to be kept."""
+    question = await question_of(request)
+    digest = request.path_params["sha256"]
+    found = next((one for one in question.request.attachments if one.sha256 == digest), None)
+    workshop = request.app.state.settings.workshop
+    if found is None or workshop is None:
+        raise HTTPException(404)
+    store = LocalBlobStore(blob_folder(workshop))
+    try:
+        data = await asyncio.to_thread(store.read, found.sha256)
+    except EffectFailed as error:
+        raise HTTPException(404) from error
+    return Response(data, headers=headers_of(found, download="download" in request.query_params))
+
+
+routes = [Route("/runs/{run}/approvals/{approval}/attachments/{sha256}", send_attachment)]
