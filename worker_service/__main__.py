@@ -26,7 +26,8 @@ _log = logging.getLogger("worker_service")
 def main() -> None:
     """Run until SIGTERM or SIGINT, then finish what is under way."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for library in ("httpx", "httpx2"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     arguments = _parser().parse_args()
     code = 0
     try:
