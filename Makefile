@@ -22,12 +22,12 @@ browser: .venv/.ready  ## Install a Chromium for the tests of the page, where th
 
 # What goes on while a workflow is replayed: the tests of these subjects run a second time, with no workflow in memory,
 # so that every task replays its history. (All histories of all tests are replayed once they are done.)
-REPLAYED := approvals approval_doors cancellation delegation delegation_limits long_conversations python_tools shell \
-    structured_output templates tool_context typed_input worker_creation
+REPLAYED := approvals approval_doors cancellation delegated_approvals delegation delegation_limits long_conversations \
+    python_tools shell tool_context worker_creation
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
 test: .venv/.ready  ## Run all tests, the quick ones first
-	$(call PYTEST,unit) tests/unit
+	$(call PYTEST,unit) -n 2 tests/unit
 	$(BIN)/python -m coverage run -m pytest tests/unit/policy -q && $(BIN)/python -m coverage report
 	$(call PYTEST,integration) -n 2 tests/integration
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) -n 2 $(REPLAYED:%=tests/integration/test_%.py)

@@ -153,7 +153,13 @@ class Asker:
         note: str = "",
         remember: Remember = Remember.NONE,
     ) -> None:
-        decision = Decision(id=question.id, decision=kind, args=args, note=note, remember=remember, by=login_name())
+        sent, agreed_args = kind, args
+        if kind is DecisionKind.APPROVE and question.args != question.request.args:
+            # Others have changed the call: agreeing names what was shown here.
+            sent, agreed_args = DecisionKind.MODIFY, question.args
+        decision = Decision(
+            id=question.id, decision=sent, args=agreed_args, note=note, remember=remember, by=login_name()
+        )
         try:
             taken = await self._client.decide(question.run, decision)
         except DecisionRefused as refused:

@@ -8,18 +8,20 @@ from typing import Any, cast
 
 from llm_do_temporal.cli.prompting import Prompter
 from llm_do_temporal.client.questions import Question
+from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.schemas import schema_problems
+from llm_do_temporal.ui.fields import editable_json
 
 _MISSING = object()
 _SHOWN_PROBLEMS = 5
 
 
-async def ask_for_change(question: Question, prompter: Prompter, draft: str | None = None) -> dict[str, Any] | None:
+async def ask_for_change(question: Question, prompter: Prompter) -> dict[str, Any] | None:
     """New arguments that fit the tool, and that the person has seen and wants sent; None: none.
 
-    `draft` is JSON text to begin with, by default the arguments that are agreed to now.
+    What is edited first are the arguments that are agreed to now.
     """
-    text = draft or json.dumps(question.args, indent=2, ensure_ascii=False)
+    text = editable_json(question.args)
     while True:
         edited = await prompter.edited(text, "new arguments, JSON")
         if edited is None:
@@ -59,10 +61,13 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     found: list[str] = []
     for name in [*before, *(name for name in after if name not in before)]:
         old, new = before.get(name, _MISSING), after.get(name, _MISSING)
-        if old is new or (old == new and type(old) is type(new)):
+        # To Python 1 and true are equal.
+        if old is not _MISSING and new is not _MISSING and canonical(old) == canonical(new):
             continue
         found.append(f"{name}:")
-        found += [f"  {line}" for line in list(difflib.unified_diff(_lines(old), _lines(new), lineterm="", n=2))[2:]]
+        lines = list(difflib.unified_diff(_lines(old), _lines(new), lineterm="", n=2))[2:]
+        # Only the kind of the value can differ where no line of it does.
+        found += [f"  {line}" for line in lines or (f"-{canonical(old)}", f"+{canonical(new)}")]
     return found
 
 

@@ -87,7 +87,8 @@ def block_of(entry: Entry) -> Block:
         return Block("call", f"calls {entry.name}", as_text(entry.value))
     if entry.kind == "result":
         failed = " (failed)" if entry.failed else ""
-        return Block("result", f"result of {entry.name}{failed}", f"{text or as_text(entry.value)}".strip("\n"))
+        value = "" if entry.value is None else as_text(entry.value)
+        return Block("result", f"result of {entry.name}{failed}", f"{value}\n{text}".strip("\n"))
     if entry.kind == "turn":
         return Block("turn", _turn(entry))
     if entry.kind == "question":
@@ -131,7 +132,12 @@ def _plain(value: Any) -> Any:
     """A value as JSON has it; what is empty is left out of objects of ours."""
     if is_dataclass(value):
         named = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {name: _plain(one) for name, one in named.items() if one not in ("", None, (), {}, False)}
+        # A result may be 0 or false.
+        return {
+            name: _plain(one)
+            for name, one in named.items()
+            if (one is not None if name == "value" else one not in ("", None, (), {}, False))
+        }
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Decimal):

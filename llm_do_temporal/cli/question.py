@@ -15,6 +15,7 @@ from rich.text import Text
 
 from llm_do_temporal.cli.plain_text import visible_block, visible_line
 from llm_do_temporal.client.runs import Question
+from llm_do_temporal.ui.calls import only_adds
 
 _INDENT = 4
 _SHORT_CHARS = 200
@@ -42,7 +43,7 @@ def render_question(pending: Question) -> RenderableType:
         extra = {name: value for name, value in use.payload.items() if json.dumps(value, sort_keys=True) not in shown}
         if extra:
             parts.extend(_argument(use.name, extra))
-    if request.diff and pending.args == request.args and not _only_adds(request.diff):
+    if request.diff and pending.args == request.args and not only_adds(request.diff):
         parts.append(Text("changes:", style="bold"))
         parts.append(_indented(_diff(request.diff)))
     return Group(*parts)
@@ -93,8 +94,3 @@ def _diff(diff: str) -> Text:
         text.append(line, style=_DIFF_STYLES.get(line[:1], ""))
     text.rstrip()
     return text
-
-
-def _only_adds(diff: str) -> bool:
-    """Whether the diff makes a new file, all of which stands in the arguments already."""
-    return all(line.startswith(("+", "---", "@@", "\\")) for line in diff.splitlines())

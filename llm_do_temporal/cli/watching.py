@@ -293,19 +293,20 @@ def _say_questions(pending: list[Question], location: Location, session: Session
         request = one.request
         say(f"  {one.id}  {request.path}  {visible_line(request.summary, 200)}")
         say(f"      {location.command(f'approve {run} {one.id}')}")
-        say(f"      {signal_command(run, one.id, session)}")
+        say(f"      {_signal_command(one, session)}")
     say(f"reject with a reason: {location.command(f'reject {run} {pending[0].id} --reason WHY')}")
     say(f"then go on with: {location.command(f'watch {run}')}")
 
 
-def signal_command(run: str, approval: str, session: Session) -> str:
+def _signal_command(question: Question, session: Session) -> str:
     """The plain `temporal` command that approves."""
     where = "" if session.address == DEFAULT_ADDRESS else f" --address {session.address}"
     namespace = session.client.temporal.namespace
     if namespace != "default":
         where += f" --namespace {namespace}"
-    payload = f'{{"id":"{approval}","decision":"approve"}}'
-    return f"temporal workflow signal -w {run} --name decide --input '{payload}'{where}"
+    by = ',"by":"YOUR NAME"' if question.request.names_people else ""
+    payload = f'{{"id":"{question.id}","decision":"approve"{by}}}'
+    return f"temporal workflow signal -w {question.run} --name decide --input '{payload}'{where}"
 
 
 async def while_served(session: Session, work: Coroutine[Any, Any, T]) -> T:

@@ -212,7 +212,7 @@ def _order(path: str) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     for part in path.split("/"):
         name, _, number = part.rpartition("-")
-        found.append((name, int(number)) if number.isdigit() and name else (part, 0))
+        found.append((name, int(number)) if number.isdecimal() and name else (part, 0))
     return found
 
 

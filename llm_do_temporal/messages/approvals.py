@@ -86,9 +86,17 @@ class RequestApprovalInput(Message):
     remind_at: AwareDatetime | None = None
 
     @property
+    def names_people(self) -> bool:
+        """Whether it matters who agrees."""
+        return bool(self.approvers) or self.quorum > 1 or self.forbid_own
+
+    @property
     def identity(self) -> str:
-        """What identical calls of a tool have in common: the arguments, and what is done with them, to which file."""
-        return canonical([self.args, [_subject_of(use, self.tree) for use in self.capabilities]])
+        """What identical calls of a tool have in common: the arguments, what is done with them, to which file, and who
+        must agree to it."""
+        subjects = [_subject_of(use, self.tree) for use in self.capabilities]
+        whom = [[sorted(self.approvers), self.quorum, self.forbid_own]] if self.names_people else []
+        return canonical([self.args, subjects, *whom])
 
 
 def _subject_of(use: CapabilityUse, tree: Tree) -> list[object]:

@@ -59,6 +59,11 @@ DEFAULT_RULES: dict[str, Ruling] = {
 }
 
 
+def person(name: str) -> str:
+    """Whom a name means, where one must not count as two: who signs in as `Ada` and as `ada` is no second person."""
+    return name.strip().casefold()
+
+
 Person = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _STRICTNESS = (Ruling.PRE_APPROVED, Ruling.NEEDS_APPROVAL, Ruling.BLOCKED)
 
@@ -104,8 +109,8 @@ class Rule(Patience):
 
     @model_validator(mode="after")
     def _can_be_met(self) -> Rule:
-        if self.approvers is not None and self.quorum > len(set(self.approvers)):
-            raise ValueError(f"`quorum: {self.quorum}` can never be met: `approvers` names {len(set(self.approvers))}")
+        if self.approvers is not None and self.quorum > (people := len({person(one) for one in self.approvers})):
+            raise ValueError(f"`quorum: {self.quorum}` can never be met: `approvers` names {people}")
         if self.ruling is Ruling.BLOCKED and self.says_more:
             raise ValueError("what is blocked asks nobody; leave the other keys out")
         return self
@@ -175,7 +180,7 @@ class Terms(Value):
     @property
     def can_be_met(self) -> bool:
         """Whether enough people may decide."""
-        return self.approvers is None or len(self.approvers) >= self.quorum
+        return self.approvers is None or len({person(one) for one in self.approvers}) >= self.quorum
 
 
 class Verdict(Value):

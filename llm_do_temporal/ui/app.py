@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.ui.guarding import Guard
+from llm_do_temporal.ui.guarding import Guard, answer_headers
 from llm_do_temporal.ui.pages import (
     approval,
     attachments,
@@ -75,10 +75,12 @@ async def _known_error(request: Request, error: Exception) -> Response:
 
 
 async def _unknown_error(request: Request, error: Exception) -> Response:
+    # It is answered outside of everything else, the guard included.
     return render(
         request,
         "error.html",
         status=500,
+        headers=answer_headers(request.state.nonce),
         title="Something went wrong here",
         message=f"The page met an error it does not know ({type(error).__name__}). No decision was taken by it.",
         next_step="Load the page again to see what is true now.",

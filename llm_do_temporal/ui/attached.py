@@ -20,6 +20,7 @@ MAX_TEXT_BYTES = 200_000
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Not SVG, which is a document that can hold scripts."""
 _PDF = "application/pdf"
+NO_PDF = "The pages of this PDF cannot be shown here. Download it to see what is in it."
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ def headers_of(attachment: Attachment, *, download: bool) -> dict[str, str]:
         "Content-Disposition": _disposition(attachment.path, inline=how != "download"),
         "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
     }
+
+
+def is_pdf(attachment: Attachment) -> bool:
+    """Whether its pages are shown, and not its bytes."""
+    return _how(attachment) == "pdf"
 
 
 def _how(attachment: Attachment) -> Literal["pdf", "image", "text", "download"]:

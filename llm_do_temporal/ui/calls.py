@@ -46,7 +46,8 @@ def parts_of(question: Question) -> list[Part]:
     """The whole call."""
     request = question.request
     parts = [part for use in request.capabilities for part in _of_use(use.payload)]
-    if request.diff and not _only_adds(request.diff):
+    told = {value for use in request.capabilities for value in use.payload.values() if isinstance(value, str)}
+    if request.diff and request.diff not in told and not only_adds(request.diff):
         parts.append(Part("Changes", "diff", request.diff.rstrip("\n")))
     parts += [_part(name, value) for name, value in request.args.items()]
     shown = {_same(value) for value in (request.args, *request.args.values())}
@@ -110,6 +111,9 @@ def _same(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _only_adds(diff: str) -> bool:
+def only_adds(diff: str) -> bool:
     """Whether the diff makes a new file, all of which stands in the arguments already."""
-    return all(line.startswith(("+", "---", "@@", "\\")) for line in diff.splitlines())
+    # Behind the names, `---` is a line `--` that goes.
+    lines = diff.splitlines()
+    named = [line[:4] for line in lines[:2]] == ["--- ", "+++ "]
+    return named and all(line.startswith(("+", "@@", "\\")) for line in lines[2:])

@@ -47,7 +47,7 @@ def file_now(question: Question, workshop: Path | None) -> FileNow | None:
         change = _preview(question, workshop)
     except (ApplicationError, Refusal) as error:
         return FileNow("changed", problem=error.message)
-    except (OSError, KeyError):
+    except (OSError, KeyError, ValueError):
         return FileNow("unknown")
     return FileNow("same") if change.diff == request.diff else FileNow("changed", diff=change.diff.rstrip("\n"))
 

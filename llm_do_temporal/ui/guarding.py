@@ -6,8 +6,9 @@ A form that arrives at a page has been checked: it is in `request.state.form`, i
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import FormData, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -22,9 +23,12 @@ from llm_do_temporal.ui.settings import UiSettings
 SIGN_IN = "/sign-in"
 CSRF_FIELD = "csrf"
 MAX_BODY_BYTES = 64 << 20
+MAX_SIGN_IN_BYTES = 16 << 10
+"""Of what anybody may send."""
 MAX_FIELD_BYTES = 4 << 20
 """Of one field that is not a file: changed arguments have at most 1 MiB, more where every character is escaped."""
 _STATIC = "/static/"
+_PORT = re.compile(r":([0-9]{1,5})\Z")
 
 
 class Guard:
@@ -41,7 +45,10 @@ class Guard:
             return
         nonce = secrets.token_urlsafe(16)
         scope.setdefault("state", {})["nonce"] = nonce
-        request = Request(scope, _limited(receive))
+        # In a link or a redirect, two slashes in front would be another host's.
+        scope["path"] = "/" + scope["path"].lstrip("/\\")
+        most = MAX_SIGN_IN_BYTES if scope["path"] == SIGN_IN else MAX_BODY_BYTES
+        request = Request(scope, _limited(receive, most))
         send = _with_headers(send, nonce)
         try:
             await self._answer(request, send)
@@ -55,10 +62,12 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        if request.url.path.startswith(_STATIC):
+        # The path as the routes see it: the one of `request.url` is read out of an address that has the Host in it.
+        path, is_form = scope["path"], request.method not in ("GET", "HEAD")
+        if path.startswith(_STATIC):
             await self._app(scope, receive, send)
             return
-        if request.url.path == SIGN_IN or "token" in request.query_params:
+        if path == SIGN_IN or ("token" in request.query_params and not is_form):
             await (await self._sign_in(request))(scope, receive, send)
             return
         visitor = self._visitor(request)
@@ -66,19 +75,19 @@ class Guard:
             await _who_are_you(request)(scope, receive, send)
             return
         request.state.user, request.state.csrf = visitor.user, visitor.csrf
-        if request.method in ("GET", "HEAD"):
-            await self._app(scope, receive, send)
-        else:
+        if is_form:
             await self._take_form(request, visitor, send)
+        else:
+            await self._app(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
         """What is wrong with where the request was sent, or comes from."""
-        host = request.headers.get("host", "")
-        if not {host.lower(), _without_port(host.lower())} & set(self._settings.hosts):
+        host = request.headers.get("host", "").lower()
+        if not {host, _PORT.sub("", host)} & set(self._settings.hosts):
             return _refused(request, 421, "This page does not answer under the name it was called by.")
         if request.method not in ("GET", "HEAD"):
-            origin = urlsplit(request.headers.get("origin", ""))
-            if origin.scheme not in ("http", "https") or origin.netloc.lower() != host.lower():
+            origin = request.headers.get("origin", "").lower()
+            if origin not in (f"http://{host}", f"https://{host}"):
                 return _refused(request, 403, "This was not sent from a page of this address.")
         return None
 
@@ -92,7 +101,7 @@ class Guard:
         if request.method in ("GET", "HEAD"):
             token = request.query_params.get("token", "")
             rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-            target = _own(request.url.path, urlencode(rest))
+            target = quote(request.scope["path"]) + (f"?{urlencode(rest)}" if rest else "")
         else:
             form = await _read_form(request)
             token, target = str(form.get("token", "")), "/"
@@ -123,8 +132,8 @@ class Guard:
 
 def cookie_name(request: Request) -> str:
     """Cookies do not know ports: two pages on one machine would share a name."""
-    port = urlsplit(f"//{request.headers['host']}").port
-    return f"llm-do-{port}" if port else "llm-do"
+    port = _PORT.search(request.headers["host"])
+    return f"llm-do-{port[1]}" if port else "llm-do"
 
 
 def _who_are_you(request: Request, *, wrong: bool = False) -> Response:
@@ -137,11 +146,6 @@ def _refused(request: Request, status: int, message: str) -> Response:
     return render(request, "error.html", status=status, title="Refused", message=message, next_step=None)
 
 
-def _own(path: str, query: str) -> str:
-    """An address of this page: two slashes in front would be another host's."""
-    return "/" + path.lstrip("/\\") + (f"?{query}" if query else "")
-
-
 def _redirect(target: str) -> Response:
     return RedirectResponse("/" if target.partition("?")[0] == SIGN_IN else target, status_code=303)
 
@@ -150,37 +154,33 @@ def _is_https(request: Request) -> bool:
     return request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
 
 
-def _without_port(host: str) -> str:
-    return host if host.endswith("]") else host.rpartition(":")[0] or host
-
-
 async def _read_form(request: Request) -> FormData:
     """The form of a request. Raises HTTPException."""
     return await request.form(max_part_size=MAX_FIELD_BYTES)
 
 
-def _limited(receive: Receive) -> Receive:
-    """The body of a request, up to what is accepted. Raises HTTPException past it."""
+def _limited(receive: Receive, most: int) -> Receive:
+    """The body of a request, up to so many bytes. Raises HTTPException past them."""
     received = 0
 
     async def limited() -> Message:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        if received > MAX_BODY_BYTES:
-            raise HTTPException(413, f"More than {MAX_BODY_BYTES >> 20} MiB were sent; that is too much.")
+        if received > most:
+            raise HTTPException(413, f"More than {most >> 10:,} KiB were sent; that is too much.")
         return message
 
     return limited
 
 
-def _with_headers(send: Send, nonce: str) -> Send:
-    """Answers that no other page can frame, read, cache or run scripts in. A page's own headers stay."""
+def answer_headers(nonce: str) -> dict[str, str]:
+    """What every answer carries, so that no other page can frame, read, cache or run scripts in it."""
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     )
-    headers = {
+    return {
         "Content-Security-Policy": policy,
         "Cache-Control": "no-store",
         "Cross-Origin-Opener-Policy": "same-origin",
@@ -190,10 +190,14 @@ def _with_headers(send: Send, nonce: str) -> Send:
         "X-Content-Type-Options": "nosniff",
     }
 
+
+def _with_headers(send: Send, nonce: str) -> Send:
+    """Answers with these headers. A page's own stay."""
+
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = MutableHeaders(scope=message)
-            for name, value in headers.items():
+            for name, value in answer_headers(nonce).items():
                 given.setdefault(name, value)
         await send(message)
 

@@ -78,7 +78,7 @@ class LlmDoRun:
 
     @workflow.init
     def __init__(self, payload: Any = None) -> None:
-        self._desk = DeskState()
+        self._desk = _desk_before(payload)
         self._search_attributes = False
         self._stale = False
         """Whether what is shown outside (search attributes, memo, details) is behind the desk."""
@@ -168,7 +168,6 @@ class LlmDoRun:
             loaded = await self._load_anew(start)
         else:
             loaded = LoadedRun(worker=before.worker, settings=before.settings, tree=before.tree, notify=before.notify)
-            self._desk, self._treasury.ledger = before.desk, before.desk.ledger
         self._desk = self._desk.model_copy(update={"started_by": start.started_by})
         self._notifier.open(loaded.notify, loaded.worker.name)
         self._search_attributes = loaded.settings.search_attributes
@@ -356,6 +355,15 @@ def _checked(payload: Any) -> StartRunInput:
         return StartRunInput.model_validate(payload)
     except ValidationError as error:
         raise UsageError(_one_line("start", error)) from error
+
+
+def _desk_before(payload: Any) -> DeskState:
+    """The desk as it was when this workflow was continued as new. Signals may come before anything else is known."""
+    try:
+        batch = _checked(payload).batch
+    except UsageError:
+        return DeskState()
+    return DeskState() if batch is None or batch.continued is None else batch.continued.desk
 
 
 def _only(payloads: tuple[Any, ...], what: str) -> Any:

@@ -38,13 +38,14 @@ def pending_details(waiting: tuple[Approval, ...]) -> str:
     """Markdown for the Temporal UI: what is pending and the command that answers it."""
     if not waiting:
         return ""
-    run = workflow.info().workflow_id
+    run, first = workflow.info().workflow_id, waiting[0]
+    by = ',"by":"YOUR NAME"' if first.request.names_people else ""
     lines = ["**Waiting for approval**", ""]
     lines += [f"- `{one.id}` {one.request.path}: {_plain(one.request.summary)}" for one in waiting[:SHOWN_IN_MEMO]]
     lines += [
         "",
         f"`temporal workflow signal -w {run} --name {DECIDE_SIGNAL} "
-        f'--input \'{{"id":"{waiting[0].id}","decision":"approve"}}\'`',
+        f'--input \'{{"id":"{first.id}","decision":"approve"{by}}}\'`',
     ]
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages import Approval, Decision, DecisionKind, Remember, Verdict
-from llm_do_temporal.policy.approvals import canonical
+from llm_do_temporal.policy.approvals import canonical, person
 
 _SHOWN_CHARS = 300
 
@@ -26,7 +26,7 @@ def check_who(approval: Approval, decision: Decision, *, started_by: str) -> Non
         )
     if decision.decision is DecisionKind.REJECT:
         return
-    if request.forbid_own and (not by or by == started_by.strip()):
+    if request.forbid_own and (not by or person(by) == person(started_by)):
         raise DecisionRefused(
             f"approval '{approval.id}' needs somebody other than who started the run; it cannot be approved by {named}"
         )
@@ -44,7 +44,7 @@ def _check_vote(approval: Approval, decision: Decision, by: str) -> None:
             f"args {canonical(agreed_to(approval))[:_SHOWN_CHARS]}"
         )
     wanted = decision.args if decision.args is not None else approval.request.args
-    if any(vote.by == by for vote in approval.votes) and _are_equal(wanted, agreed_to(approval)):
+    if any(person(vote.by) == person(by) for vote in approval.votes) and _are_equal(wanted, agreed_to(approval)):
         missing = approval.request.quorum - len(approval.votes)
         raise DecisionRefused(f"{quorum}, and '{by[:80]}' has agreed already; {missing} more must")
 

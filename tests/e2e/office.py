@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Error, Page, Playwright, Request, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Dialog, Error, Page, Playwright, Request, async_playwright
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.messages import StartRunInput
 from tests.e2e.conftest import PATIENCE_SECONDS, Desk, desk_in, temporal_server, use_provider
-from tests.support.answers import Answer, Call, Text, ToolCalls
+from tests.support.answers import Answer, Call, Gate, Text, ToolCalls
 from tests.support.provider import FakeProvider, by_function
 
 TOKENS = {"ada": "ada-has-this-token", "bob": "bob-has-this-token"}
 MODEL = "openai-chat:scripted"
-CLERK = f"model: {MODEL}\ntoolsets: {{filesystem: {{}}}}\n---\nDo as you are told.\n"
+CLERK = f"model: {MODEL}\ntoolsets: {{filesystem: {{}}, delegation: {{greeter: {{}}}}}}\n---\nDo as you are told.\n"
+Turn = list[dict[str, Any]] | str
 _FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -34,6 +35,8 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+_VIEWER = ("chrome:", "chrome-extension:")
+"""Chromium's own PDF viewer."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -42,13 +45,19 @@ def write(path: str, content: str) -> dict[str, Any]:
     return {"name": "write_file", "args": {"path": path, "content": content}}
 
 
-def as_told(request: dict[str, Any]) -> Answer:
-    """The clerk's model: the prompt is a JSON list of turns, each a list of tool calls."""
+def as_told(request: dict[str, Any], gate: Gate) -> Answer:
+    """The clerk's model: the prompt is a JSON list of turns, each a list of tool calls, or a text."""
     messages: list[dict[str, Any]] = request["messages"]
     prompt = next(message["content"] for message in messages if message["role"] == "user")
-    turns: list[list[dict[str, Any]]] = json.loads(prompt)
+    if not isinstance(prompt, str):
+        # With a file, the prompt is one part of what is said.
+        prompt = next(part["text"] for part in prompt if part["type"] == "text")
+    turns: list[Turn] = json.loads(prompt)
     turn = sum(message["role"] == "assistant" for message in messages)
-    return ToolCalls(tuple(Call(**call) for call in turns[turn])) if turn < len(turns) else Text("Done.")
+    said = turns[turn] if turn < len(turns) else "Done."
+    if isinstance(said, str):
+        return Text(said, pause=gate if turn < len(turns) else None)
+    return ToolCalls(tuple(Call(**call) for call in said))
 
 
 @dataclass
@@ -61,6 +70,8 @@ class Office:
     browser: Browser
     link: str
     """Address of the page, without a slash at its end."""
+    gate: Gate
+    """Where a text that a clerk's model says stops half way."""
     complaints: list[str] = field(default_factory=list[str])
     """What browsers complained about, and requests to anybody but the page."""
 
@@ -72,20 +83,25 @@ class Office:
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", self._request)
+        page.on("dialog", self._dialog)
         await page.goto(f"{self.link}/?token={TOKENS[name]}")
         return page
 
-    async def start(self, run: str, *turns: list[dict[str, Any]]) -> None:
+    async def start(self, run: str, *turns: Turn) -> None:
         """Start a clerk that makes these calls, turn by turn."""
         await self.client.start(StartRunInput(worker="clerk", prompt=json.dumps(turns)), run=run)
 
-    async def asking(self, run: str, *turns: list[dict[str, Any]]) -> str:
+    async def asking(self, run: str, *turns: Turn) -> str:
         """Start a clerk and wait until it asks; the address of its first approval."""
         await self.start(run, *turns)
-        async for event in self.client.follow(run).events():
-            if event.type == "desk.changed" and await self.client.approvals(run):
-                break
+        await self.asks(run, "a1")
         return self.approval(run)
+
+    async def asks(self, run: str, approval: str) -> None:
+        """Wait until a run asks this."""
+        async for event in self.client.follow(run).events():
+            if event.type == "desk.changed" and approval in [one.id for one in await self.client.approvals(run)]:
+                return
 
     def approval(self, run: str, approval: str = "a1") -> str:
         """The address of an approval."""
@@ -102,17 +118,24 @@ class Office:
             self.complaints.append(message.text)
 
     def _request(self, request: Request) -> None:
-        if not request.url.startswith((f"{self.link}/", "data:", "chrome-extension:")):
+        if not request.url.startswith((f"{self.link}/", "data:", *_VIEWER)):
             self.complaints.append(request.url)
+
+    async def _dialog(self, dialog: Dialog) -> None:
+        self.complaints.append(f"a dialog: {dialog.message}")
+        await dialog.dismiss()
 
 
 @asynccontextmanager
 async def office_in(folder: Path) -> AsyncGenerator[Office]:
     """An office in `folder`; nothing that its browsers complained about is let pass."""
-    with temporal_server() as address, desk_in(folder) as desk, FakeProvider(by_function(as_told)) as provider:
+    gate = Gate()
+    with temporal_server() as address, desk_in(folder) as desk, _clerks(gate) as provider:
         use_provider(desk, provider)
         desk.environment["TEMPORAL_ADDRESS"] = address
         (desk.workshop / "clerk.worker").write_text(CLERK)
+        workshop = desk.workshop / "workshop.yaml"
+        workshop.write_text(workshop.read_text().replace("worker.call: pre_approved", "worker.call: needs_approval"))
         tokens = folder / "tokens"
         tokens.write_text("".join(f"{name}: {token}\n" for name, token in TOKENS.items()))
         desk.begin("worker")
@@ -120,10 +143,14 @@ async def office_in(folder: Path) -> AsyncGenerator[Office]:
         client = LlmDoClient(await connect(Connection(address=address)))
         async with async_playwright() as playwright:
             browser = await _launch(playwright)
-            office = Office(desk, provider, client, browser, link.rstrip("/"))
+            office = Office(desk, provider, client, browser, link.rstrip("/"), gate)
             yield office
             await browser.close()
         assert not office.complaints
+
+
+def _clerks(gate: Gate) -> FakeProvider:
+    return FakeProvider(by_function(lambda request: as_told(request, gate)))
 
 
 def link_of(command: subprocess.Popen[str]) -> str:

@@ -15,11 +15,13 @@ from axe_playwright_python.async_playwright import Axe  # pyright: ignore[report
 from playwright.async_api import Page, expect
 
 from llm_do_temporal.client.embedded import any_free_port
-from llm_do_temporal.messages import Decision, DecisionKind
+from llm_do_temporal.messages import Decision, DecisionKind, Remember
 from tests.e2e.conftest import PATIENCE_SECONDS, Desk
 from tests.e2e.office import Office, link_of, office_in, write
+from tests.support.hostile import hostile_pdf
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+HOSTILE_NAME = 'x"><b>\u202efdp.pdf'
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -167,34 +169,114 @@ async def test_a_run_is_stopped_after_one_more_question(office: Office) -> None:
     assert office.read("stopped.txt") is None
 
 
+async def test_all_is_done_without_scripts(office: Office) -> None:
+    ada = await office.person(java_script_enabled=False)
+    await ada.get_by_role("link", name="Start", exact=True).click()
+    await ada.get_by_label("Worker", exact=True).select_option("clerk")
+    same, other = write("/plain.txt", "x"), write("/other.txt", "y")
+    await ada.get_by_label("Prompt").fill(json.dumps([[same], [other], [same]]))
+    await ada.get_by_label("Files").set_input_files(office.desk.workshop / "inbox" / "todo.md")
+    await ada.get_by_role("button", name="Start", exact=True).click()
+    await ada.wait_for_url("**/runs/clerk-*")
+    run = ada.url.rpartition("/")[2]
+    await office.asks(run, "a1")
+    await ada.goto(office.approval(run))
+    await ada.get_by_label("Identical calls need not ask again").check()
+    await ada.get_by_role("button", name="Approve", exact=True).click()
+    await expect(ada.get_by_role("status")).to_contain_text("Remembered for the rest of the run")
+    await office.asks(run, "a2")
+    await ada.goto(f"{office.link}/runs/{run}")
+    await ada.get_by_role("link", name="Remembered").click()
+    await ada.get_by_role("button", name="Take it back").click()
+    await expect(ada.get_by_role("status")).to_contain_text("Taken back")
+    await ada.goto(office.approval(run, "a2"))
+    await ada.get_by_label("Reason").fill("one is enough")
+    await ada.get_by_role("button", name="Reject").click()
+    await office.asks(run, "a3")
+    await ada.goto(office.approval(run, "a3"))
+    await ada.get_by_role("link", name="Stop the run").click()
+    await ada.get_by_role("button", name="Stop the run").click()
+    await ada.wait_for_url(f"**/runs/{run}")
+    async for _ in office.client.follow(run).events():
+        pass
+    assert (await office.client.status(run)).status == "cancelled"
+    assert office.read("plain.txt") == "x"
+    assert office.read("other.txt") is None
+
+
+async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None:
+    words = "one two three four five six seven eight"
+    await office.asking("live", [write("/live.txt", "x")], words)
+    ada, bob = await office.person(), await office.person("bob")
+    await asyncio.gather(ada.goto(f"{office.link}/runs/live/invocations/main"), bob.goto(f"{office.link}/runs/live"))
+    await expect(ada.locator("#live")).to_be_hidden()
+    await office.client.decide("live", Decision(id="a1", decision=DecisionKind.APPROVE))
+    await expect(ada.locator("#live pre")).to_contain_text("one two")
+    assert await ada.locator("#live pre").inner_text() != words
+    await _is_accessible(ada)
+    office.gate.open()
+    await expect(ada.locator("#entries .entry.text pre")).to_have_text(words)
+    await expect(ada.locator("#entries")).to_contain_text("Ended: completed")
+    await expect(ada.locator("#live")).to_be_hidden()
+    await expect(bob.locator("#tree .state").first).to_have_text("completed")
+
+
 async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
     (office.desk.workshop / "axe.txt").write_text("before\n")
     address = await office.asking("axe", [write("/axe.txt", "line\n" * 100 + "\u202e")])
-    bob, ada = (
-        await office.person("bob"),
-        await office.person(color_scheme="dark", viewport={"width": 390, "height": 844}),
-    )
-    pages = ["/sign-in", "/", "/nowhere", f"{address}", f"{address}/edit", f"{address}/edit?raw"]
-    pages += [f"{office.link}/runs/axe/{name}" for name in ("grants", "cancel")]
-    for page in (ada, bob):
-        for where in pages:
-            await page.goto(where if where.startswith("http") else office.link + where)
-            await _is_accessible(page)
-        await page.goto(f"{address}/edit")
-        await page.get_by_label("content").fill("other")
-        await page.get_by_role("button", name="Show the difference").click()
-        await _is_accessible(page)
-    await office.client.decide("axe", Decision(id="a1", decision=DecisionKind.REJECT, note="seen"))
-    await ada.goto(address)
+    ada = await office.person()
+    pages = ["/sign-in", "/", "/nowhere", "/runs", "/start", "/runs/axe", "/runs/axe/invocations/main"]
+    pages += ["/runs/axe/grants", "/runs/axe/cancel"]
+    for where in (*(office.link + page for page in pages), address, f"{address}/edit?raw"):
+        await ada.goto(where)
+        await _is_accessible(ada)
+    await ada.goto(f"{address}/edit")
     await _is_accessible(ada)
+    # Hidden characters are edited as JSON.
+    await ada.get_by_label("content").fill("no JSON")
+    await ada.get_by_role("button", name="Show the difference").click()
+    await expect(ada.get_by_role("alert")).to_contain_text("content: ")
+    await _is_accessible(ada)
+    await ada.get_by_label("content").fill('"other"')
+    await ada.get_by_role("button", name="Show the difference").click()
+    await expect(ada.get_by_role("heading", level=1)).to_contain_text("with these changes?")
+    await _is_accessible(ada)
+    remembered = Decision(id="a1", decision=DecisionKind.REJECT, note="seen", remember=Remember.SESSION)
+    await office.client.decide("axe", remembered)
+    for where in (address, f"{office.link}/runs/axe/grants"):
+        await ada.goto(where)
+        await _is_accessible(ada)
+
+
+async def test_a_pdf_is_shown_and_its_scripts_are_not_run(office: Office) -> None:
+    """Nor is its name taken for anything but text. Dialogs are complaints of every browser here."""
+    (office.desk.workshop / HOSTILE_NAME).write_bytes(hostile_pdf())
+    handing = {"name": "greeter", "args": {"input": "Look.", "attachments": [HOSTILE_NAME]}}
+    address = await office.asking("pdf", [handing])
+    ada = await office.person()
+    async with ada.expect_response("**/attachments/*") as sent:
+        await ada.goto(address)
+        await ada.locator("iframe").scroll_into_view_if_needed()
+    answer = await sent.value
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/pdf")
+    await _is_accessible(ada)
+    await expect(ada.get_by_role("heading", level=3).filter(has_text=".pdf")).to_have_text('/x"><b>\\u202efdp.pdf')
+    async with ada.expect_download(lambda file: file.url.endswith("?download")) as kept:
+        await ada.get_by_role("link", name="Download").click()
+    assert (await (await kept.value).path()).read_bytes() == hostile_pdf()
+    await office.client.cancel("pdf")
 
 
 async def _is_accessible(page: Page) -> None:
-    found = cast("dict[str, Any]", (await Axe().run(page)).response)
-    problems = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
-    assert not problems, f"{page.url}: {problems}"
-    wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
-    assert not wide, f"{page.url} is wider than the window"
+    """In light on a wide screen, and in dark on a phone."""
+    for width in (1280, 390):
+        await page.emulate_media(color_scheme="light" if width > 1000 else "dark")
+        await page.set_viewport_size({"width": width, "height": 844})
+        found = cast("dict[str, Any]", (await Axe().run(page, options={"resultTypes": ["violations"]})).response)
+        problems = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
+        assert not problems, f"{page.url}, {width} wide: {problems}"
+        wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+        assert not wide, f"{page.url} is wider than the window"
 
 
 async def test_without_a_worker_service_decisions_wait_for_one(office: Office) -> None:

@@ -18,6 +18,7 @@ from llm_do_temporal.ui.settings import UiSettings
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import calls, told
 from tests.support.browsing import Browser, Page
+from tests.support.hostile import hostile_pdf
 
 BASE = "http://127.0.0.1:8234"
 TOKENS = {"ada": "a" * 20, "bob": "b" * 20, "carol": "c" * 20}
@@ -283,7 +284,7 @@ async def test_hostile_addresses_are_only_text(place: Place) -> None:
         assert "<script>alert" not in page.html
 
 
-EVIL_PDF = b"%PDF-1.4\n1 0 obj<</OpenAction<</S/JavaScript/JS(app.alert(1))>>>>endobj\n"
+EVIL_PDF = hostile_pdf()
 EVIL_NAME = 'x"; filename=evil.html; \u202e<b>.pdf'
 
 
@@ -306,7 +307,7 @@ async def attachment(place: Place, run: str, number: int = 0, query: str = "") -
 async def test_an_attachment_is_sent_so_that_nothing_in_it_runs(place: Place) -> None:
     run = await handing_over(place, {EVIL_NAME: EVIL_PDF})
     answer = await attachment(place, run)
-    assert answer.content == EVIL_PDF
+    assert b"/JavaScript" not in answer.content
     assert answer.headers["content-type"] == "application/pdf"
     assert answer.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -314,6 +315,7 @@ async def test_an_attachment_is_sent_so_that_nothing_in_it_runs(place: Place) ->
     assert disposition.startswith("inline; filename=\"x___filename_evil.html____b_.pdf\"; filename*=UTF-8''")
     assert unquote(disposition.rpartition("''")[2]) == EVIL_NAME
     kept = await attachment(place, run, query="?download")
+    assert kept.content == EVIL_PDF
     assert kept.headers["content-type"] == "application/octet-stream"
     assert kept.headers["content-disposition"].startswith("attachment; ")
     page = await (await browser(place)).open(f"/runs/{run}/approvals/a1")
@@ -322,8 +324,9 @@ async def test_an_attachment_is_sent_so_that_nothing_in_it_runs(place: Place) ->
 
 
 async def test_a_document_that_can_hold_scripts_is_only_kept(place: Place) -> None:
-    run = await handing_over(place, {"a.html": SCRIPT.encode(), "b.svg": f"<svg>{SCRIPT}</svg>".encode()})
-    for number in (0, 1):
+    files = {"a.html": SCRIPT.encode(), "b.svg": f"<svg>{SCRIPT}</svg>".encode(), "c.pdf": b"%PDF-1.4 no more"}
+    run = await handing_over(place, files)
+    for number in range(3):
         answer = await attachment(place, run, number)
         shown = answer.headers["content-type"], answer.headers["content-disposition"].partition(";")[0]
         assert shown in {("text/plain; charset=utf-8", "inline"), ("application/octet-stream", "attachment")}

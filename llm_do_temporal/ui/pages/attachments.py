@@ -12,7 +12,8 @@ from starlette.routing import Route
 from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.ui.asked import question_of
-from llm_do_temporal.ui.attached import headers_of
+from llm_do_temporal.ui.attached import NO_PDF, headers_of, is_pdf
+from llm_do_temporal.ui.pdfs import pages_alone
 
 
 async def send_attachment(request: Request) -> Response:
@@ -28,7 +29,14 @@ async def send_attachment(request: Request) -> Response:
         data = await asyncio.to_thread(store.read, found.sha256)
     except EffectFailed as error:
         raise HTTPException(404) from error
-    return Response(data, headers=headers_of(found, download="download" in request.query_params))
+    download = "download" in request.query_params
+    if is_pdf(found) and not download:
+        pages = await asyncio.to_thread(pages_alone, data)
+        if pages is None:
+            said = found.model_copy(update={"media_type": "text/plain", "bytes": len(NO_PDF)})
+            return Response(NO_PDF, headers=headers_of(said, download=False))
+        data = pages
+    return Response(data, headers=headers_of(found, download=download))
 
 
 routes = [Route("/runs/{run}/approvals/{approval}/attachments/{sha256}", send_attachment)]

@@ -21,6 +21,7 @@ from llm_do_temporal.ui.pages.run import temporal_link
 from llm_do_temporal.ui.rendering import render
 from llm_do_temporal.ui.streaming import MAX_STREAMS, news
 
+_MOST_DIGITS = 9
 _WHOLE_CHARS = 20_000
 """A longer text is shown in part, unless it is asked for whole."""
 
@@ -47,7 +48,7 @@ async def show_invocation(request: Request) -> Response:
         is_open=is_open,
         tail=tail,
         limit=None if "whole" in request.query_params else _WHOLE_CHARS,
-        whole=str(request.url.include_query_params(whole=1)),
+        whole=invocation_address(run, path) + "?" + urlencode({**request.query_params, "whole": 1}),
         link_of=_links(listed, page, f"{run}/{path}"),
         temporal_link=temporal_link(request.app.state.settings, f"{run}/{path}", page.run_id),
     )
@@ -58,7 +59,7 @@ async def show_entries(request: Request) -> Response:
     client: LlmDoClient = request.app.state.client
     run, path = request.path_params["run"], request.path_params["path"]
     run_id, after = request.query_params.get("part", ""), request.query_params.get("after", "")
-    if not run_id or not after.isdigit():
+    if not run_id or not _is_number(after):
         raise UsageError("this address does not name a place in a conversation")
     listed = await read_run(client.temporal, run)
     async with _invocation(run, path):
@@ -99,12 +100,16 @@ def _invocation(run: str, path: str) -> Any:
 async def _part(client: LlmDoClient, workflow_id: str, request: Request) -> Page:
     query = request.query_params
     if "turn" in query:
-        if not query["turn"].isdigit() or len(query["turn"]) > 9:
+        if not _is_number(query["turn"]):
             raise UsageError("a turn is a number")
         return await read_part_with(client.temporal, workflow_id, int(query["turn"]))
     if "part" in query:
         return await read_page(client.temporal, workflow_id, query["part"])
     return await read_newest(client.temporal, workflow_id)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _links(run: ListedRun, page: Page, workflow_id: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import secrets
@@ -13,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
+from pydantic_core import from_json
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -111,8 +111,9 @@ def _json(text: str) -> Any:
     if not text.strip():
         return None
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        # Half a character or NaN, which Python's own reader takes, could not be sent on.
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
         raise UsageError(f"the input is not JSON: {error}") from error
 
 

@@ -21,7 +21,10 @@ function writeOut(text) {
     mark.textContent = `\\u{${char.codePointAt(0).toString(16)}}`;
     nodes.push(mark);
   }
+  // Whoever has not scrolled back sees the newest.
+  const atEnd = shown.scrollTop + shown.clientHeight >= shown.scrollHeight - 5;
   shown.replaceChildren(...nodes, plain);
+  if (atEnd) shown.scrollTop = shown.scrollHeight;
 }
 
 async function readOn() {
@@ -33,6 +36,7 @@ async function readOn() {
   live.dataset.after = answer.headers.get("X-After");
 }
 
+shown.scrollTop = shown.scrollHeight;
 const source = new EventSource(live.dataset.stream);
 source.addEventListener("tail", (event) => {
   const tail = JSON.parse(event.data);

@@ -88,6 +88,19 @@ def test_all_of_the_run_is_there(exported: Exported, render: object) -> None:
     assert "turn 1, m, 1,200 tokens in, 3 out, unpriced, 1.5 s" in text
 
 
+def test_a_result_has_its_words_beside_its_files_and_may_be_nothing_much(exported: Exported) -> None:
+    at = START.replace(tzinfo=UTC)
+    file = File("chart.png", "image/png", "0" * 64, 7)
+    both = Entry("result", at, 1, 10, name="draw", value=["two bars"], files=(file,))
+    entries = [both, Entry("result", at, 1, 11, name="count", value=0)]
+    exported = replace(exported, transcripts={"r": entries})
+    for text in (render_html(exported), render_markdown(exported)):
+        assert "two bars" in text
+        assert "chart.png" in text
+    told = exported.as_json()["invocations"][0]["transcript"]
+    assert [entry["value"] for entry in told] == [["two bars"], 0]
+
+
 def test_nothing_in_the_markdown_gets_out_of_its_fence(exported: Exported) -> None:
     outside: list[str] = []
     fence = ""

@@ -35,6 +35,11 @@ def test_the_whole_call_is_shown(pending: Question) -> None:
     ]
 
 
+def test_a_diff_of_which_lines_go_that_look_like_its_head_is_shown(pending: Question) -> None:
+    diff = "--- /a.txt\n+++ /a.txt\n@@ -1 +1,2 @@\n--- a comment of SQL\n+one\n+two\n"
+    assert any("a comment of SQL" in line for line in drawn(asking(pending, diff=diff)))
+
+
 def test_a_change_is_shown_as_a_diff_too(pending: Question) -> None:
     diff = "--- /a.txt\n+++ /a.txt\n@@ -1 +1,2 @@\n-old\n+one\n+two\n"
     lines = drawn(asking(pending, diff=diff))

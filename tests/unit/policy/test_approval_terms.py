@@ -147,6 +147,7 @@ def test_terms_are_those_of_the_capabilities_that_ask() -> None:
         ({"timeout": "0s"}, "greater than or equal to 1"),
         ({"on_timeout": "approve"}, "should be 'reject' or 'fail'"),
         ({"timeout": "1h", "remind_after": "1h"}, "`remind_after` is not before `timeout`"),
+        ({"approvers": ["ann", "Ann"], "quorum": 2}, "`quorum: 2` can never be met: `approvers` names 1"),
         ({"ruling": "blocked", "approvers": ["ann"]}, "what is blocked asks nobody"),
     ],
 )

@@ -43,6 +43,8 @@ def test_a_command_is_shown_word_by_word_with_its_folder() -> None:
 def test_a_change_is_shown_before_the_new_text_and_a_new_file_only_once() -> None:
     changing = question({"content": "b\n"}, diff="--- /a\n+++ /a\n@@ -1 +1 @@\n-a\n+b\n")
     assert [kind for _, kind, _ in shown(changing)] == ["diff", "text"]
+    removing = question({"content": "b\n"}, diff="--- /a\n+++ /a\n@@ -1 +1 @@\n--- a comment of SQL\n+b\n")
+    assert [kind for _, kind, _ in shown(removing)] == ["diff", "text"]
     creating = question({"content": "b\n"}, diff="--- /dev/null\n+++ /a\n@@ -0,0 +1 @@\n+b\n")
     assert [kind for _, kind, _ in shown(creating)] == ["text"]
 
@@ -51,6 +53,12 @@ def test_what_a_capability_tells_besides_the_arguments_is_shown_once() -> None:
     use = CapabilityUse(name="worker.call", payload={"worker": "w", "input": "go", "attachments": ["/a.pdf"]})
     labels = [label for label, _, _ in shown(question({"input": "go"}, use))]
     assert labels == ["input", "worker.call: worker", "worker.call: attachments"]
+
+
+def test_what_is_no_change_of_a_file_is_shown_once_and_as_text() -> None:
+    use = CapabilityUse(name="worker.create", payload={"definition": "name: w\n- x\n"})
+    asked = question({"name": "w"}, use, diff="name: w\n- x\n")
+    assert shown(asked) == [("name", "text", "w"), ("worker.create: definition", "text", "name: w\n- x\n")]
 
 
 def test_nothing_is_cut_and_what_is_long_can_be_folded() -> None:

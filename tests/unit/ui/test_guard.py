@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.ui.access import Caller, ProxyAccess, TokenAccess
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.guarding import MAX_BODY_BYTES
+from llm_do_temporal.ui.guarding import MAX_BODY_BYTES, MAX_SIGN_IN_BYTES
 from llm_do_temporal.ui.settings import UiSettings
 
 TOKEN = "t" * 24
@@ -67,6 +67,11 @@ def test_a_link_with_a_token_leaves_a_clean_address_and_a_cookie_that_no_script_
     assert TOKEN not in cookie
 
 
+def test_an_address_is_the_same_without_its_token(stranger: TestClient) -> None:
+    answer = stranger.get(f"/runs/a%3Fb%23c?token={TOKEN}")
+    assert answer.headers["location"] == "/runs/a%3Fb%23c"
+
+
 def test_over_https_the_cookie_stays_there(stranger: TestClient) -> None:
     answer = stranger.get(f"/?token={TOKEN}", headers={"x-forwarded-proto": "https"})
     assert "Secure" in answer.headers["set-cookie"]
@@ -80,13 +85,31 @@ def test_a_link_never_leads_to_another_host(stranger: TestClient) -> None:
         assert not location.startswith(("//", "/\\"))
 
 
+def test_the_page_that_asks_who_you_are_leads_to_no_other_host(stranger: TestClient) -> None:
+    answer = stranger.get(f"http://{HOST}//evil.example/inbox")
+    assert answer.status_code == 401
+    assert 'href="/evil.example/inbox"' in answer.text
+
+
+def test_a_token_in_an_address_is_none_of_a_forms(ada: TestClient) -> None:
+    answer = ada.post(f"{PAGE}?token=x", data={"csrf": ""}, headers=ORIGIN)
+    assert answer.status_code == 403
+    assert "not of this session" in answer.text
+
+
 def test_signing_in_by_a_form_needs_an_origin_of_ours(stranger: TestClient) -> None:
     assert stranger.post("/sign-in", data={"token": TOKEN}).status_code == 403
     answer = stranger.post("/sign-in", data={"token": TOKEN}, headers=ORIGIN)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:8235", "localhost", "", "a b", "[::1", "@"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "127.0.0.1", "127.0.0.1:8235", "localhost", "", "a b", "[::1", "@"),
+        *("approvals.example.com:/static/x?", "approvals.example.com:x", "approvals.example.com:", f"{HOST}/static/"),
+    ],
+)
 def test_another_host_is_refused_even_with_a_session(ada: TestClient, host: str) -> None:
     answer = ada.get("/sign-in", headers={"host": host})
     assert answer.status_code == 421
@@ -99,7 +122,11 @@ def test_a_name_that_was_allowed_answers_at_any_port(stranger: TestClient) -> No
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:8235", "file://127.0.0.1:8234"]
+    "origin",
+    [
+        *("http://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:8235", "file://127.0.0.1:8234"),
+        *("http://[", f"http://{HOST}@evil.example", f"http://{HOST}.evil.example"),
+    ],
 )
 def test_a_form_of_another_origin_is_refused(ada: TestClient, origin: str) -> None:
     answer = ada.post(PAGE, data={"decision": "approve", "csrf": _csrf(ada)}, headers={"origin": origin})
@@ -174,6 +201,12 @@ def test_too_much_is_refused(ada: TestClient) -> None:
     assert answer.status_code == 413
 
 
+def test_somebody_unknown_cannot_send_much(stranger: TestClient) -> None:
+    headers = {**ORIGIN, "content-type": _URLENCODED}
+    answer = stranger.post("/sign-in", content=b"x" * (MAX_SIGN_IN_BYTES + 1), headers=headers)
+    assert answer.status_code == 413
+
+
 def test_a_broken_form_is_refused(ada: TestClient) -> None:
     headers = {**ORIGIN, "content-type": "multipart/form-data"}
     assert ada.post(PAGE, content=b"x", headers=headers).status_code == 400
@@ -184,6 +217,7 @@ def test_an_error_is_a_page_without_a_traceback(ada: TestClient) -> None:
     answer = ada.get(PAGE)
     assert answer.status_code == 500
     assert "Something went wrong here" in answer.text
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     assert "Traceback" not in answer.text
     assert "site-packages" not in answer.text
 

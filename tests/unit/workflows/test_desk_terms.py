@@ -8,10 +8,27 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages import Approval, DecisionKind, DeskState, Remember, RevokeGrantInput
+from llm_do_temporal.messages import (
+    Approval,
+    Batch,
+    BatchItem,
+    ContinuedBatch,
+    DecisionKind,
+    DeskState,
+    PinnedWorker,
+    Remember,
+    RevokeGrantInput,
+    RunSettings,
+    StartRunInput,
+    Usage,
+)
+from llm_do_temporal.messages.limits import Spending
+from llm_do_temporal.policy.approvals import ApprovalRules, Mode
+from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.workflows import desk
+from llm_do_temporal.workflows.run import LlmDoRun
 from llm_do_temporal.workflows.voting import agreed_to
-from tests.unit.workflows.questions import LATER, NOON, asked, decided, withdrawn, write
+from tests.unit.workflows.questions import LATER, NOON, WHOLE, asked, decided, withdrawn, write
 
 BETTER = {"path": "/a.txt", "content": "better"}
 OTHER = {"path": "/a.txt", "content": "other"}
@@ -53,6 +70,7 @@ ANN, BOB = by("ann"), by("bob")
         ({"forbid_own": True}, BOB, None),
         ({"forbid_own": True}, by("starter", decision="reject"), None),
         ({"forbid_own": True}, by("starter"), "needs somebody other than who started the run"),
+        ({"forbid_own": True}, by(" Starter"), "needs somebody other than who started the run"),
         ({"forbid_own": True}, by("starter", decision="modify", args=BETTER), "somebody other than who started"),
         ({"forbid_own": True}, by(" "), "it cannot be approved by somebody without a name"),
         ({"quorum": 2}, by(""), "approval 'a1' needs 2 people, so each says who it is in `by`"),
@@ -122,6 +140,7 @@ def test_different_people_must_agree_to_the_same_call(
     [
         ([ANN], ANN, "approval 'a1' needs 2 people, and 'ann' has agreed already; 1 more must"),
         ([ANN], by("ann "), "'ann' has agreed already"),
+        ([ANN], by("Ann"), "'Ann' has agreed already"),
         (
             [by("ann", decision="modify", args=BETTER)],
             by("ann", decision="modify", args=BETTER),
@@ -260,6 +279,34 @@ def test_a_revoked_grant_covers_nothing_any_more() -> None:
     assert [(grant.approval, grant.summary) for grant in state.grants] == [("a2", "call evaluator")]
     _, again = desk.with_request(state, write(key="3"), now=LATER)
     assert again.verdict is None
+
+
+@pytest.mark.parametrize("terms", [{"approvers": ("ann",)}, {"quorum": 2}, {"forbid_own": True}])
+def test_what_anybody_has_decided_is_no_answer_where_it_matters_who_does(terms: dict[str, Any]) -> None:
+    state, answered = decided(asked(write(), write(key="2", **terms)), id="a1", by="eve", remember="session")
+    assert [one.id for one in answered] == ["a1"]
+    _, again = desk.with_request(state, write(key="3", **terms), now=LATER)
+    assert again.verdict is None
+
+
+def test_a_run_that_was_continued_as_new_can_be_told_at_once_that_a_grant_is_revoked() -> None:
+    state, _ = decided(asked(write()), id="a1", remember="session")
+    continued = ContinuedBatch(
+        done={},
+        usage=Usage(),
+        worker=PinnedWorker(name="main", instructions="Go.", source="main.worker", sha256="0" * 64),
+        settings=RunSettings(mode=Mode.INTERACTIVE, rules=ApprovalRules(), models=ModelSources()),
+        tree=WHOLE,
+        desk=desk.put_away(state),
+        spending=Spending(),
+        started_at=NOON,
+    )
+    batch = Batch(items=(BatchItem(name="one"),), continued=continued)
+    # Signals are seen to before the workflow itself has done anything.
+    run = LlmDoRun(StartRunInput(worker="main", batch=batch).model_dump(mode="json"))
+    run.revoke_grant({"id": "a1", "by": "ann"})
+    assert run.desk_state().grants == ()
+    assert run.desk_state().earlier == 1
 
 
 def test_only_what_is_remembered_can_be_revoked() -> None:
