@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.client.transcript_pages import read_transcript
+from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.ui.streaming import news
 from llm_do_temporal.workflows import growing
@@ -94,6 +95,21 @@ async def test_a_conversation_shows_all_that_was_said_as_text(place: Place) -> N
     assert '<span class="hidden-char">\\u202e</span>txt' in page.html
     assert SCRIPT not in page.html
     assert "<b>scripts" not in page.html
+
+
+async def test_a_script_for_a_workers_name_is_text(place: Place) -> None:
+    run = await place.start(SCRIPT, SCRIPT, run=f"named-{place.queue}", started_by=SCRIPT)
+    with pytest.raises(LlmDoError):
+        await place.client.result(run)
+    ada = await browser(place)
+    pages = [
+        await listed(ada, f"/runs?begins={run}", run, SCRIPT),
+        await listed(ada, f"/runs/{run}", "failed", SCRIPT),
+        await ada.open(f"/runs/{run}/grants"),
+    ]
+    for page in pages:
+        assert page.status == 200
+        assert SCRIPT not in page.html
 
 
 async def test_an_open_page_reads_on_where_it_stopped(place: Place) -> None:
