@@ -26,7 +26,12 @@ def log_lines(event: ViewEvent) -> list[str]:
 
 def concerns(event: ViewEvent, path: str | None) -> bool:
     """Whether the event belongs to the invocation at `path` or to one below it; to the run, without a path."""
-    return path is None or event.path == path or event.path.startswith(f"{path}/")
+    return path is None or is_within(event.path, path)
+
+
+def is_within(place: str, path: str) -> bool:
+    """Whether a place in the tree is `path` or below it."""
+    return place == path or place.startswith(f"{path}/")
 
 
 def _words(event: ViewEvent) -> str:

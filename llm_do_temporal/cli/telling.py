@@ -113,13 +113,13 @@ def _write(file: Path, text: str) -> None:
 
 
 async def _print_log(session: Session, run: str, path: str | None, *, follow: bool) -> None:
-    from llm_do_temporal.cli.log_lines import concerns, log_lines
+    from llm_do_temporal.cli.log_lines import concerns, is_within, log_lines
 
     known: set[str] = set()
     async for event in session.client.events(run, follow=follow):
         known.add(event.path)
         if concerns(event, path):
             print("\n".join(log_lines(event)), flush=True)
-    if path is not None and not any(one == path or one.startswith(f"{path}/") for one in known):
+    if path is not None and not any(is_within(one, path) for one in known):
         places = ", ".join(sorted(known - {""})[:20])
         raise UsageError(f"run '{run}' has no invocation '{path}'", next_step=f"It has: {places}.")

@@ -12,21 +12,11 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.histories import read_chain
+from llm_do_temporal.client.histories import ENDS, read_chain
 from llm_do_temporal.client.items import items_of, results_of
 from llm_do_temporal.client.payloads import decode_json
 from llm_do_temporal.client.view import EventOrder, Node, RunView, ViewEvent, item_event, pending_from_memo
 from llm_do_temporal.messages import PENDING_MEMO
-
-_ENDED = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-    }
-)
 
 Tap = Callable[[str, HistoryEvent], None]
 """Is given the id of a workflow and the next event of its history."""
@@ -149,7 +139,7 @@ class Follower:
             return [ViewEvent("run.started", at, "", {"run": self.view.run})]
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
             return self._desk_changed(event, at)
-        if event.event_type in _ENDED:
+        if event.event_type in ENDS:
             ending = Node(self.view.run)
             ending.apply(event)
             self.view.status, self.view.error, self.view.ended_at = ending.status, ending.error, at

@@ -228,14 +228,7 @@ class _Reader:
     def _remember(self, decided: Question, verdict: Verdict) -> None:
         # What a grant answered makes no grant of its own.
         if verdict.remember is Remember.SESSION and verdict.door != "grant":
-            request = decided.request
-            self._grants[decided.id] = Grant(
-                tool=request.tool,
-                canonical_args=request.identity,
-                approval=decided.id,
-                verdict=verdict,
-                summary=request.summary[:200],
-            )
+            self._grants[decided.id] = Grant.of(decided.id, decided.request, verdict)
 
 
 async def _decode(client: Client, payloads: Payloads, kind: type[M]) -> M | None:

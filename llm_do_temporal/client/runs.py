@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from temporalio.client import (
     Client,
+    WorkflowExecution,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -31,6 +32,7 @@ from llm_do_temporal.client.histories import read_chain, read_events
 from llm_do_temporal.client.inbox import InboxEntry, read_inbox
 from llm_do_temporal.client.questions import DeskRecord, Question, read_desk
 from llm_do_temporal.client.sequence import ordered_events
+from llm_do_temporal.client.trees import state_of
 from llm_do_temporal.client.view import RunView, ViewEvent, pending_from_memo, run_from_memo
 from llm_do_temporal.errors import (
     DecisionRefused,
@@ -132,38 +134,14 @@ class LlmDoClient:
 
     async def runs(self, *, limit: int = 50) -> list[RunSummary]:
         """The newest runs first."""
-        found: list[RunSummary] = []
+        listed = self.temporal.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}'", limit=limit)
         async with asked():
-            async for execution in self.temporal.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}'", limit=limit):
-                memo = await execution.memo()
-                pending = _pending(memo) if execution.status is WorkflowExecutionStatus.RUNNING else []
-                found.append(
-                    RunSummary(
-                        run=execution.id,
-                        worker=run_from_memo(memo).worker,
-                        status="waiting" if pending else _status(execution.status),
-                        pending=len(pending),
-                        started_at=execution.start_time,
-                        ended_at=execution.close_time,
-                    )
-                )
-        return found
+            return [await _summary(execution) async for execution in listed]
 
     async def status(self, run: str) -> RunSummary:
         """Where one run stands."""
         async with asked(run):
-            description = await self._handle(run).describe()
-            memo = await description.memo()
-        running = description.status is WorkflowExecutionStatus.RUNNING
-        pending = _pending(memo) if running else []
-        return RunSummary(
-            run=run,
-            worker=run_from_memo(memo).worker,
-            status="waiting" if pending else _status(description.status),
-            pending=len(pending),
-            started_at=description.start_time,
-            ended_at=description.close_time,
-        )
+            return await _summary(await self._handle(run).describe())
 
     async def approvals(self, run: str | None = None) -> list[Question]:
         """What waits for a person, oldest first; of one run, or of all. Needs no worker service."""
@@ -291,14 +269,14 @@ def _pending(memo: Any) -> list[PendingApprovalMemo]:
     return pending_from_memo(memo.get(PENDING_MEMO))
 
 
-def _status(status: WorkflowExecutionStatus | None) -> str:
-    names = {
-        WorkflowExecutionStatus.RUNNING: "running",
-        WorkflowExecutionStatus.COMPLETED: "completed",
-        WorkflowExecutionStatus.FAILED: "failed",
-        WorkflowExecutionStatus.CANCELED: "cancelled",
-        WorkflowExecutionStatus.TERMINATED: "terminated",
-        WorkflowExecutionStatus.TIMED_OUT: "timed out",
-        WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
-    }
-    return names.get(status, "unknown") if status is not None else "unknown"
+async def _summary(execution: WorkflowExecution) -> RunSummary:
+    memo = await execution.memo()
+    pending = _pending(memo) if execution.status is WorkflowExecutionStatus.RUNNING else []
+    return RunSummary(
+        run=execution.id,
+        worker=run_from_memo(memo).worker,
+        status="waiting" if pending else state_of(execution),
+        pending=len(pending),
+        started_at=execution.start_time,
+        ended_at=execution.close_time,
+    )

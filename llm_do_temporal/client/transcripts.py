@@ -18,6 +18,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.big_payloads import KEPT_OUTSIDE, is_kept_outside
+from llm_do_temporal.client.histories import ENDS
 from llm_do_temporal.client.payloads import first_object
 from llm_do_temporal.client.trace_content import arguments_of, content_items, new_messages, parts_of, scrubbed
 from llm_do_temporal.messages import (
@@ -31,13 +32,6 @@ Kind = Literal[
     "instructions", "prompt", "text", "thinking", "call", "result", "turn", "question", "decision", "error", "end"
 ]
 _KEEPING = "keep_conversation"
-_ENDS = {
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
-}
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ class Transcriber:
             return self._question(event)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             return self._decision(event)
-        return self._ended(event) if kind in _ENDS else []
+        return self._ended(event) if kind in ENDS else []
 
     def _entry(self, kind: Kind, event: HistoryEvent, text: str = "", **more: Any) -> Entry:
         return Entry(kind, event.event_time.ToDatetime(UTC), self.turn, event.event_id, text, **more)
@@ -227,7 +221,7 @@ class Transcriber:
             entries = [self._entry("error", event, failure.message, details={"next_step": told.get("next_step")})]
         result = event.workflow_execution_completed_event_attributes.result.payloads
         output = KEPT_OUTSIDE if _is_outside(result) else first_object(result).get("output")
-        return [*entries, self._entry("end", event, _ENDS[event.event_type], value=output)]
+        return [*entries, self._entry("end", event, ENDS[event.event_type], value=output)]
 
 
 def _turns_before(continued: Mapping[str, Any]) -> int:

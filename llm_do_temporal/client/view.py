@@ -18,6 +18,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.big_payloads import KEPT_OUTSIDE, is_kept_outside
+from llm_do_temporal.client.histories import ENDS
 from llm_do_temporal.client.items import Item
 from llm_do_temporal.client.local_effects import local_effect
 from llm_do_temporal.client.payloads import decode_json, first_object
@@ -35,14 +36,6 @@ from llm_do_temporal.messages import (
 from llm_do_temporal.policy.model_ids import models_of, read_serving_id
 
 _PENDING = TypeAdapter(list[PendingApprovalMemo])
-
-_ENDINGS = {
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
-}
 
 
 class EventOrder(NamedTuple):
@@ -139,7 +132,7 @@ class Node:
             return self._asked(event, at)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             return self._signaled(event, at)
-        if kind in _ENDINGS:
+        if kind in ENDS:
             return self._ended(event, at)
         return []
 
@@ -238,7 +231,7 @@ class Node:
         return [self._say("approval.voted", at, id=delivery.get("id"), summary=summary, votes=names)]
 
     def _ended(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        self.status = _ENDINGS[event.event_type]
+        self.status = ENDS[event.event_type]
         self.ended_at = at
         self.doing.clear()
         self.waiting.clear()

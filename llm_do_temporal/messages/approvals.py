@@ -193,6 +193,17 @@ class Grant(Message):
     summary: str = ""
     """One line of what the call was about."""
 
+    @classmethod
+    def of(cls, approval: str, request: RequestApprovalInput, verdict: Verdict) -> Grant:
+        """What is remembered of the approval with this id."""
+        return cls(
+            tool=request.tool,
+            canonical_args=request.identity,
+            approval=approval,
+            verdict=verdict,
+            summary=request.summary[:200],
+        )
+
 
 class IgnoredDecision(Message):
     """A signal `decide` that could not be carried out; kept, so that nobody wonders where it went."""

@@ -118,7 +118,7 @@ def with_decision(
     taken = with_vote(asked, vote)
     answered, grants, verdict = {asked.id: taken}, state.grants, taken.verdict
     if verdict is not None and verdict.remember is Remember.SESSION:
-        grants = (*grants, _grant(asked, verdict))
+        grants = (*grants, Grant.of(asked.id, asked.request, verdict))
         for other in pending(state):
             if other.id != asked.id and _same_call(other.request, asked.request):
                 echoed = verdict.model_copy(update={"door": "grant"})
@@ -203,17 +203,6 @@ def _check_change(approval: Approval, decision: Decision) -> None:
             judge_path(approval.request.tool, approval.request.tree, decision.args)
         except Refusal as refusal:
             raise DecisionRefused(f"policy refuses the new arguments: {refusal}") from refusal
-
-
-def _grant(approval: Approval, verdict: Verdict) -> Grant:
-    request = approval.request
-    return Grant(
-        tool=request.tool,
-        canonical_args=request.identity,
-        approval=approval.id,
-        verdict=verdict,
-        summary=request.summary[:200],
-    )
 
 
 def _grant_for(state: DeskState, request: RequestApprovalInput) -> Grant | None:

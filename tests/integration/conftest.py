@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 import pytest_asyncio
 import yaml
 from pydantic_ai.models import Model
@@ -25,7 +26,9 @@ from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import DECIDE_SIGNAL, RUN_WORKFLOW, Approval, Decision, RunResult, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
 from llm_do_temporal.testing import register_model
+from tests.support.answers import Script
 from tests.support.histories import record_histories
+from tests.support.provider import FakeProvider
 
 NO_CACHE = os.environ.get("LLM_DO_TEST_NO_CACHE") == "1"
 """Whether every workflow task replays its history from the start."""
@@ -193,3 +196,21 @@ async def _replay(history: WorkflowHistory, workshop: Path) -> None:
         events = [f"{event.event_id} {EventType.Name(event.event_type)}" for event in history.events]
         error.add_note(f"the history of {history.workflow_id}: {', '.join(events)}")
         raise
+
+
+@pytest.fixture
+def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeProvider]]:
+    """Points the OpenAI client at a provider that lives as long as the test."""
+    started: list[FakeProvider] = []
+
+    def point(script: Script, port: int = 0) -> FakeProvider:
+        provider = FakeProvider(script, port=port)
+        started.append(provider)
+        provider.__enter__()
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        return provider
+
+    yield point
+    for provider in started:
+        provider.close()

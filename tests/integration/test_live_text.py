@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,28 +10,11 @@ from temporalio.api.enums.v1 import EventType
 
 from llm_do_temporal.client.tails import Tail, tails
 from tests.integration.conftest import Place
-from tests.support.answers import Drop, Failure, Garbage, Gate, Script
+from tests.support.answers import Drop, Failure, Garbage, Gate
 from tests.support.provider import FakeProvider, Text, Usage, by_function, fixed
 
 MODEL = "openai-chat:gpt-test"
 WORDS = "one two three four five six seven eight"
-
-
-@pytest.fixture
-def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Points the OpenAI client at a provider that lives as long as the test."""
-    started: list[FakeProvider] = []
-
-    def point(script: Script) -> FakeProvider:
-        provider = FakeProvider(script).__enter__()
-        started.append(provider)
-        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        return provider
-
-    yield point
-    for provider in started:
-        provider.close()
 
 
 async def seen(place: Place, run: str, attempt: int = 1) -> Tail:

@@ -16,13 +16,11 @@ from llm_do_temporal.ui.streaming import news
 from llm_do_temporal.workflows import growing
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls
-from tests.integration.test_live_text import MODEL, WORDS, point_at, seen
+from tests.integration.test_live_text import MODEL, WORDS, seen
 from tests.integration.test_page import FILES, SCRIPT, browser, parked, writes
 from tests.support.answers import Gate
 from tests.support.browsing import Browser, Page
 from tests.support.provider import Text, by_function
-
-__all__ = ["point_at"]
 
 
 async def listed(browser: Browser, address: str, *wanted: str) -> Page:

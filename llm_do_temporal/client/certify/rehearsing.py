@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.certify.evidence import DESK, Evidence, Histories, Point, gather
 from llm_do_temporal.client.certify.staging import Lane
 from llm_do_temporal.client.following import Follower
+from llm_do_temporal.client.histories import ENDS
 from llm_do_temporal.client.questions import Question
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages import DECIDE_SIGNAL, Decision, DecisionKind, RunResult, StartRunInput
@@ -23,15 +24,6 @@ _BY = "certify"
 _RETRY_SECONDS = 0.1
 _AWAY = (RPCError, ConnectionFailed)
 """What is raised while the server is away."""
-_CLOSED = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-    }
-)
 
 
 @dataclass
@@ -121,7 +113,7 @@ class Rehearsal:
         if point is None or self._struck_at is not None or path != point.path:
             return
         reached = (self._generations[path] - 1, event.event_id) >= (point.generation, point.event_id)
-        if reached or event.event_type in _CLOSED:
+        if reached or event.event_type in ENDS:
             self._gone = self.lane.strike()
             self._struck_at = time.time()
             self.struck_after = Histories([(path, event)]).points()[0].what
