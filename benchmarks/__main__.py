@@ -11,6 +11,7 @@ import asyncio
 import sys
 import time
 import traceback
+from collections.abc import Awaitable
 from importlib import import_module
 from pathlib import Path
 
@@ -30,9 +31,12 @@ MEASUREMENTS = (
     "longest",
     "batch",
     "tree",
+    "page",
     "throughput",
 )
 RESULTS = Path(__file__).with_name("results.md")
+LONGEST_SECONDS = 900
+"""A measurement that takes longer is stuck."""
 
 
 def main() -> int:
@@ -66,7 +70,14 @@ def main() -> int:
 
 def _take(name: str, *, quick: bool) -> list[Row]:
     measure: Measure = import_module(f"benchmarks.{name}").measure
-    return asyncio.run(measure(quick))
+    return asyncio.run(_in_time(measure(quick)))
+
+
+async def _in_time(rows: Awaitable[list[Row]]) -> list[Row]:
+    try:
+        return await asyncio.wait_for(rows, LONGEST_SECONDS)
+    except TimeoutError as error:
+        raise NotMeasured(f"it was stuck for {LONGEST_SECONDS // 60} minutes") from error
 
 
 def _page(rows: list[Row], failed: list[str], about: str, *, quick: bool) -> str:

@@ -32,7 +32,7 @@ class Dbos(Contender):
     def spawn(self) -> Service:
         """Start it; runs that were open go on."""
         command = python("benchmarks.dbos_service", f"sqlite:///{self._database}")
-        service = spawn("dbos", command, self.place.folder, self.place.variables)
+        service = spawn("dbos", command, self.place.folder, self.place.variables, heard=True)
         # A recovered run may be parked again before the service says that it is ready.
         while (said := json.loads(read_line(service)))[0] != "ready":
             self._hear(said)

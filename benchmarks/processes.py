@@ -58,15 +58,25 @@ class Service:
                 stream.close()
 
 
-def spawn(name: str, command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> Service:
-    """Start a process in a session of its own; stdin and stdout are pipes, stderr goes to `NAME.log` in the folder."""
+def spawn(
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str] | None = None,
+    *,
+    heard: bool = False,
+) -> Service:
+    """Start a process in a session of its own; stdin is a pipe, and what it prints goes to `NAME.log` in the folder.
+
+    `heard` makes its stdout a pipe, which somebody must read: a process stops when a pipe is full.
+    """
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_HIDDEN)}
     log = folder / f"{name}.log"
     with log.open("ab") as file:
         popen = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.PIPE if heard else file,
             stderr=file,
             env={**kept, **(variables or {})},
             text=True,

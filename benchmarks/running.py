@@ -49,7 +49,10 @@ def end_politely() -> None:
 async def complete(
     stage: Stage, contender: Contender, kind: str, plan: Plan, stall_seconds: float = STALL_SECONDS
 ) -> int:
-    """Run to the end. Raises NotMeasured, which names the turn, when it fails or asks nothing for a while."""
+    """Run to the end. Raises NotMeasured, which names the turn, when it fails or asks nothing for a while.
+
+    Its process is then another: one that got stuck would take processor time from whatever is measured next.
+    """
     task = asyncio.create_task(contender.run(kind, plan))
     asked, stalled = 0, False
     while not stalled:
@@ -60,6 +63,8 @@ async def complete(
         stalled = bool(done) or asked == before
     task.cancel()
     await contender.drop(plan.job)
+    contender.kill()
+    await contender.serve()
     raise NotMeasured(f"killed at turn {asked}")
 
 

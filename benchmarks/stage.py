@@ -80,7 +80,7 @@ async def stage(kinds: Sequence[type[Contender]] = ALL) -> AsyncGenerator[Stage]
     """Start everything; kill everything at the end. Each contender has run once, so nothing is loaded any more."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
-        model = _kept(stack, spawn("model", python("benchmarks.model_server"), folder))
+        model = _kept(stack, spawn("model", python("benchmarks.model_server"), folder, heard=True))
         url = await asyncio.to_thread(read_line, model)
         temporal, address = await _temporal(stack, folder)
         contenders = [_make(kind, folder, url, address, temporal) for kind in kinds]

@@ -22,6 +22,7 @@
     └── RunFailed              the operator: the run ended without a result
         ├── ModelFailed        the model or its provider
         ├── RunAborted         a refusal, in a workshop that says `on_refusal: abort`
+        ├── ApprovalTimedOut   nobody decided in time, in a workshop that says `on_timeout: fail`
         ├── BudgetExceeded     a limit was reached
         └── RunCancelled       somebody cancelled it
 
@@ -151,6 +152,10 @@ class ModelFailed(RunFailed):
 
 class RunAborted(RunFailed):
     """A call was refused in a workshop whose `on_refusal` is `abort`."""
+
+
+class ApprovalTimedOut(RunFailed):
+    """Nobody decided in time about a call for which the workshop says `on_timeout: fail`."""
 
 
 class BudgetExceeded(RunFailed):

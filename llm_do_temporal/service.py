@@ -6,10 +6,12 @@ Owned by whoever deploys it. `worker_service` runs it as a process; tests run it
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from pydantic_ai.durable_exec.temporal import PydanticAIPayloadConverter, PydanticAIPlugin
 from temporalio.api.enums.v1 import IndexedValueType
@@ -27,11 +29,13 @@ from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
+from llm_do_temporal.activities.notifying import notify
 from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.serving import install_blobs
 from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.big_payloads import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.blob_places import SERVICE_PATIENCE, workshop_blobs
+from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.client.callers import Service, install_service
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
@@ -95,39 +99,12 @@ def build_worker(
     client = with_big_payloads(client, blobs)
     conversations = ConversationActivities(install_blobs(blobs))
     install_service(Service(workshop, client, chosen.task_queue))
-    files = FileActivities(workshop)
-    shell = ShellActivities(workshop, blobs)
-    attachments = AttachmentActivities(workshop, blobs)
-    delegation = DelegationActivities(workshop)
-    external = ExternalActivities(workshop)
     definitions = DefinitionActivities(workshop, blobs, search_attributes=search_attributes)
     return Worker(
         client,
         task_queue=chosen.task_queue,
         workflows=[LlmDoRun, LlmDoWorker],
-        activities=[
-            definitions.load_run,
-            definitions.load_worker,
-            files.read_file,
-            files.write_file,
-            files.edit_file,
-            files.preview_write,
-            files.preview_edit,
-            files.list_files,
-            shell.preview_command,
-            shell.run_command,
-            attachments.snapshot_attachments,
-            attachments.find_files,
-            conversations.keep_conversation,
-            delegation.draft_worker,
-            delegation.save_worker,
-            delegation.load_template,
-            delegation.build_input,
-            PythonToolActivities(workshop).call_python_tool,
-            external.list_external_tools,
-            external.external_capabilities,
-            external.call_external_tool,
-        ],
+        activities=_activities(workshop, blobs, definitions, conversations),
         plugins=[PydanticAIPlugin()],
         interceptors=[HeartbeatInterceptor(blobs.check if isinstance(blobs, ObjectBlobStore) else None)],
         workflow_runner=_runner(),
@@ -138,9 +115,44 @@ def build_worker(
         deployment_config=chosen.deployment,
         # A crashed service's cached workflows wait this long before another one takes them over.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        max_heartbeat_throttle_interval=timedelta(seconds=1),
-        default_heartbeat_throttle_interval=timedelta(seconds=1),
+        # Whoever beats does so at its own pace; a text that is watched should not wait here.
+        max_heartbeat_throttle_interval=timedelta(milliseconds=100),
+        default_heartbeat_throttle_interval=timedelta(milliseconds=100),
     )
+
+
+def _activities(
+    workshop: Path, blobs: BlobStore, definitions: DefinitionActivities, conversations: ConversationActivities
+) -> list[Callable[..., Any]]:
+    files = FileActivities(workshop)
+    shell = ShellActivities(workshop, blobs)
+    attachments = AttachmentActivities(workshop, blobs)
+    delegation = DelegationActivities(workshop)
+    external = ExternalActivities(workshop)
+    return [
+        definitions.load_run,
+        definitions.load_worker,
+        files.read_file,
+        files.write_file,
+        files.edit_file,
+        files.preview_write,
+        files.preview_edit,
+        files.list_files,
+        shell.preview_command,
+        shell.run_command,
+        attachments.snapshot_attachments,
+        attachments.find_files,
+        conversations.keep_conversation,
+        notify,
+        delegation.draft_worker,
+        delegation.save_worker,
+        delegation.load_template,
+        delegation.build_input,
+        PythonToolActivities(workshop).call_python_tool,
+        external.list_external_tools,
+        external.external_capabilities,
+        external.call_external_tool,
+    ]
 
 
 def _with_quick_converter(client: Client) -> Client:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from cyclopts import App
 from cyclopts.argument import Argument
 
 from llm_do_temporal.cli.app import COMMANDS, app
@@ -33,7 +34,7 @@ A run is named by its id, which `start` prints and `list` shows.
 _SHARED_TEXT = """\
 ## Which workshop, which server
 
-Every command but `import` takes these.
+Every command but `import`, `init` and `completion` takes these.
 
 {table}
 
@@ -42,7 +43,8 @@ upwards from where you are. `--workshop FILE` with a worker file is the place wh
 
 The server is found like the `temporal` CLI finds it: flag, then `TEMPORAL_ADDRESS` and the other `TEMPORAL_*`
 variables, then a profile of `temporal.toml`. When none of these names an address, it is the workshop's own embedded
-server, which is joined where it runs and started where it does not. `check`, `codec-server` and `import` need none.
+server, which is joined where it runs and started where it does not. `check`, `codec-server`, `models`, `import` and
+`init` need no server, and `doctor` starts none.
 
 | variable | meaning |
 |---|---|
@@ -50,18 +52,31 @@ server, which is joined where it runs and started where it does not. `check`, `c
 | `LLM_DO_MODEL` | the last resort for a model; read where `start` runs, else where the worker service runs |
 | `LLM_DO_ENCRYPTION_KEYS`, `LLM_DO_ENCRYPTION_KEY_FILE` | keys that all is encrypted with, or a file of such |
 | `LLM_DO_BLOBS_URL` | where blobs are kept, like `s3://BUCKET/PREFIX`; comes before `blobs:` of `workshop.yaml` |
+| `LLM_DO_UI_URL` | in the worker service: where people reach the web page, where the workshop has no `ui_url` |
+| `LLM_DO_NOTIFY` | `off` in the worker service: nobody is notified of what happens |
 | `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |
 | `XDG_CACHE_HOME` | where the servers of single worker files keep their state; `~/.cache` by default |
 | `LLM_DO_DEBUG` | `1` prints the traceback of an error |
 | `VISUAL`, `EDITOR` | the editor for changed arguments, when a question is answered in the terminal |
+| `PAGER` | shows a question that is longer than the terminal is high; without it, page by page |
 """
+
+_NOTES = {
+    "completion": """\
+| shell | in its start file |
+|---|---|
+| bash | `source <(llm-do-temporal completion bash)` in `~/.bashrc` |
+| zsh | `source <(llm-do-temporal completion zsh)` in `~/.zshrc`, after `compinit` |
+| fish | `llm-do-temporal completion fish \\| source` in `~/.config/fish/config.fish` |""",
+}
+"""What else there is to say of a command."""
 
 _EXIT_CODES = """\
 ## Exit codes
 
 | code | meaning |
 |---|---|
-| 0 | done; also: detached from a live screen with Ctrl-C, the run goes on |
+| 0 | done; also: detached from a live screen with Ctrl-C, the run goes on, and left the inbox |
 | 1 | the run failed, or an item of it |
 | 2 | a command line, a value or a decision that cannot be used |
 | 3 | the run waits for approval; stderr has the commands that answer |
@@ -72,7 +87,8 @@ _EXIT_CODES = """\
 | 8 | a worker or workshop file is missing or wrong |
 | 130, 143 | Ctrl-C or SIGTERM without a live screen; a run that was being watched goes on |
 
-On a terminal, `start` and `watch` show the run live and ask in place. Without one, or in the background, they never
+On a terminal, `start` and `watch` show the run live, with the end of every answer that is being written, and ask in
+place; `approvals watch` does that for all runs. Without one, or in the background, they never
 ask: they leave with 3 as soon as somebody is needed. `result` waits through all of it.
 """
 
@@ -102,13 +118,18 @@ happened:
   `run.` and the status.
 - `output` is the worker's text, or its structured value. `run` is null where no run was started.
 - `usage` is that of the whole tree; `tool_calls` counts the calls that models asked for, whatever became of them.
-- `cost_usd` is always null for now: tokens are counted and not priced. `unpriced_models` lists the models used.
+- `cost_usd` is what the turns with a known price have cost, null where there was none; `unpriced_models` lists the
+  models of the others.
 - `pending_approvals` has the objects of `approvals --json`.
 - `error` is null or `{"code", "message", "next"}`, where `code` is the name of the error's class, like
   `WorkerNotFound`, and `next` says what to do, or is null.
 
 `-o jsonl` prints events while they happen, and as its last line the object of `-o json`. Every event has `v` (1),
 `seq`, `ts` (UTC), `type` and `path` (the place in the tree, like `main/deck_reader-1`; empty for the run itself).
+Events are numbered from 1, and have the same numbers and the same order on every reading: live, later, on any number of
+terminals. `watch RUN -o jsonl --from-seq N` goes on where another reading ended. The order is that of the histories'
+times; where several machines of a server cluster write histories, and their clocks differ, a live reader may see events
+of different invocations in another order than a later one does.
 
 | type | further fields |
 |---|---|
@@ -118,6 +139,7 @@ happened:
 | `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity` |
 | `approval.requested` | `tool`, `summary` |
 | `desk.changed` | `pending`: ids that can be answered now |
+| `approval.voted` | `id`, `summary`, `votes`: names of those who have agreed so far, where several must |
 | `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door` |
 | `invocation.completed`, `.failed`, `.cancelled`, `.terminated`, `.timed_out` | `error` |
 | `item.completed`, `item.failed`, `item.cancelled` | the fields of an item, see below |
@@ -157,6 +179,19 @@ were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "
 `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was decided; `decision` is
 null while it waits).
 
+`doctor --json` is one object: `ok`, and `findings`, each with `what`, `status` (`ok`, `warning` or `error`), `message`
+and `next`, what mends it or null. `models --json` is one object: `model`, `aliases` (`name`, `model`, `base_url`,
+`api_key_env`) and, where a part of a name was given, `known`.
+
+`show --cost` prints what each invocation has cost by itself and with all below it, and each model; models whose price
+is not known are named and in no sum. In `show --json` these are `cost_usd` and `total.cost_usd` of an invocation.
+
+`logs` prints one line an event: time (UTC), place in the tree, what happened; what a model says stands below, behind
+`|`. With `--follow` it goes on until the run ends. `export --format json` is the object of `show --json` with `v`,
+`type` (`run.export`), the whole approvals as in `approvals --json`, and in every invocation a `transcript`: a list of
+`{"kind", "at", "turn", "event", "text", "name", "call", "value", "failed", "files", "details"}`, without what is empty.
+`--format html` is one page with no script that loads nothing.
+
 `gc --json` is one object: `dry_run`, `workflows` (histories that were read), and `removed` and `left`, each with
 `blobs` and `bytes`.
 
@@ -167,7 +202,7 @@ null while it waits).
 
 def render() -> str:
     """The whole page."""
-    names = [name for name in app if name in COMMANDS]
+    names = [inner for name in app if name in COMMANDS for inner in (name, *_below(name))]
     sections = [_INTRODUCTION, _overview(names)]
     sections += [_command(name) for name in names]
     shared = [one for one in _arguments("list") if _is_shared(one)]
@@ -175,8 +210,20 @@ def render() -> str:
     return "\n".join(sections)
 
 
+def _below(name: str) -> list[str]:
+    """The commands that are named with another one before them."""
+    return [f"{name} {inner}" for inner in app[name] if not inner.startswith("-")]
+
+
+def _find(name: str) -> App:
+    found = app
+    for word in name.split():
+        found = found[word]
+    return found
+
+
 def _overview(names: Iterable[str]) -> str:
-    return _table("command", ((f"[`{name}`](#{name})", _summary(name)) for name in names)) + "\n"
+    return _table("command", ((f"[`{name}`](#{name.replace(' ', '-')})", _summary(name)) for name in names)) + "\n"
 
 
 def _command(name: str) -> str:
@@ -188,11 +235,13 @@ def _command(name: str) -> str:
         parts.append(_table("argument", ((f"`{one.name}`", _meaning(one)) for one in values)))
     if flags:
         parts.append(_table("flag", map(_flag_row, flags)))
+    if name in _NOTES:
+        parts.append(_NOTES[name])
     return "\n\n".join(parts) + "\n"
 
 
 def _arguments(name: str) -> list[Argument]:
-    return [one for one in app[name].assemble_argument_collection(parse_docstring=True) if one.show]
+    return [one for one in _find(name).assemble_argument_collection(parse_docstring=True) if one.show]
 
 
 def _is_shared(argument: Argument) -> bool:
@@ -200,7 +249,7 @@ def _is_shared(argument: Argument) -> bool:
 
 
 def _summary(name: str) -> str:
-    return inspect.cleandoc(app[name].help).split("\n\n")[0].replace("\n", " ")
+    return inspect.cleandoc(_find(name).help).split("\n\n")[0].replace("\n", " ")
 
 
 def _usage(name: str, values: Sequence[Argument], flags: Sequence[Argument]) -> str:

@@ -17,7 +17,8 @@ def begin_logging(log_format: Literal["text", "json"], level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if log_format == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for library in ("httpx", "httpx2"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 class JsonLines(logging.Formatter):

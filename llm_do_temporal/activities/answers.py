@@ -67,17 +67,17 @@ def _shortened(parts: Sequence[ModelResponsePart], whole: Collection[str]) -> li
 
 
 def _clean(part: ModelResponsePart) -> ModelResponsePart:
-    texts = {name: _whole_characters(getattr(part, name)) for name in ("args", "content") if hasattr(part, name)}
+    texts = {name: whole_characters(getattr(part, name)) for name in ("args", "content") if hasattr(part, name)}
     return replace(part, **texts)
 
 
-def _whole_characters(value: Any) -> Any:
+def whole_characters(value: Any) -> Any:
     """The value with every half character (a lone surrogate, which no UTF-8 can hold) replaced."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, dict):
         items = cast("dict[Any, Any]", value).items()
-        return {_whole_characters(key): _whole_characters(inner) for key, inner in items}
+        return {whole_characters(key): whole_characters(inner) for key, inner in items}
     if isinstance(value, list):
-        return [_whole_characters(inner) for inner in cast("list[Any]", value)]
+        return [whole_characters(inner) for inner in cast("list[Any]", value)]
     return value

@@ -10,7 +10,7 @@ from temporalio import activity
 
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.blobs import BlobStore
-from llm_do_temporal.definitions import Registry, Workshop, load_workshop, run_settings
+from llm_do_temporal.definitions import Registry, Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.definitions.inputs import build_input
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
 from llm_do_temporal.messages import (
@@ -22,9 +22,12 @@ from llm_do_temporal.messages import (
     StartRunInput,
 )
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.notifying import NotifySettings
 from llm_do_temporal.policy.sandbox import root_tree
 
 MODEL_VARIABLE = "LLM_DO_MODEL"
+UI_URL_VARIABLE = "LLM_DO_UI_URL"
+NOTIFY_VARIABLE = "LLM_DO_NOTIFY"
 
 
 def _built(workshop: Workshop, worker: PinnedWorker, start: StartRunInput) -> BuiltInput | None:
@@ -36,6 +39,13 @@ def _built(workshop: Workshop, worker: PinnedWorker, start: StartRunInput) -> Bu
         return build_input(worker.input_ref, given, Registry(workshop).place_of(start.worker))
     except EffectFailed as error:
         raise UsageError(error.message, next_step=error.next_step) from error
+
+
+def _notify(workshop: Workshop) -> NotifySettings:
+    """Whom a run tells; nobody where the worker service is told so."""
+    if os.environ.get(NOTIFY_VARIABLE, "").lower() == "off":
+        return NotifySettings()
+    return notify_settings(workshop.config, os.environ.get(UI_URL_VARIABLE))
 
 
 class DefinitionActivities:
@@ -67,6 +77,7 @@ class DefinitionActivities:
                 built=_built(workshop, worker, start),
                 tree=root_tree(workshop.config.sandbox),
                 settings=settings,
+                notify=_notify(workshop),
             )
 
     def _check_attached(self, attachment: Attachment) -> None:

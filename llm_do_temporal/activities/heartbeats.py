@@ -12,7 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from temporalio import activity
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ActivityOutboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+)
 
 from llm_do_temporal.big_payloads import KEPT_FROM_BYTES
 from llm_do_temporal.errors import BlobsUnreachable
@@ -34,6 +39,10 @@ class HeartbeatInterceptor(Interceptor):
 
 
 class _Beating(ActivityInboundInterceptor):
+    def init(self, outbound: ActivityOutboundInterceptor) -> None:
+        """See ActivityInboundInterceptor."""
+        super().init(_Repeating(outbound))
+
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         info = activity.info()
         # The agent's own activities beat by themselves, with details that must not be overwritten.
@@ -75,6 +84,19 @@ def _beating(call: ExecuteActivityInput) -> Generator[None]:
         yield
     finally:
         beats.cancel()
+
+
+class _Repeating(ActivityOutboundInterceptor):
+    """A heartbeat that carries nothing would make the server forget what the one before it carried."""
+
+    def __init__(self, next: ActivityOutboundInterceptor) -> None:  # noqa: A002
+        super().__init__(next)
+        self._told: tuple[Any, ...] = ()
+
+    def heartbeat(self, *details: Any) -> None:
+        """See ActivityOutboundInterceptor."""
+        self._told = details or self._told
+        super().heartbeat(*self._told)
 
 
 async def _beat(*, sync: bool) -> None:

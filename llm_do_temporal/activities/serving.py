@@ -26,6 +26,7 @@ from llm_do_temporal.activities.answers import storable
 from llm_do_temporal.activities.attached_content import has_blobs, resolve_blobs
 from llm_do_temporal.activities.conversations import Conversations
 from llm_do_temporal.activities.failures import as_failure
+from llm_do_temporal.activities.live_text import ask
 from llm_do_temporal.activities.model_building import shown_name
 from llm_do_temporal.activities.model_failures import model_failure
 from llm_do_temporal.activities.pricing import priced
@@ -70,12 +71,15 @@ class ServedModel(WrapperModel):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Send one turn."""
-        async with _one_turn(shown_name(self.wrapped), _tries(model_settings)):
+        part = _part(model_settings)
+        async with _one_turn(shown_name(self.wrapped), part):
             messages, settings, parameters = await _conversations.whole(
                 messages, model_settings, model_request_parameters
             )
             check_native_tools(self.wrapped, parameters)
-            answer = await super().request(await _with_files(messages), _without_retries(settings), parameters)
+            asked = await _with_files(messages), _without_retries(settings), parameters
+            live = part is None or part.live
+            answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
             return priced(storable(answer, whole={tool.name for tool in parameters.output_tools}))
 
     @asynccontextmanager
@@ -87,7 +91,7 @@ class ServedModel(WrapperModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """Send one turn and stream its answer."""
-        async with _one_turn(shown_name(self.wrapped), _tries(model_settings)):
+        async with _one_turn(shown_name(self.wrapped), _part(model_settings)):
             messages, settings, parameters = await _conversations.whole(
                 messages, model_settings, model_request_parameters
             )
@@ -126,15 +130,16 @@ def _without_retries(settings: ModelSettings | None) -> ModelSettings:
     return {**(settings or {}), "max_retries": 0}
 
 
-def _tries(settings: ModelSettings | None) -> int | None:
-    """How many attempts the request has before its workflow asks another model."""
+def _part(settings: ModelSettings | None) -> ConversationPart | None:
+    """What the request says of itself."""
     part = (settings or {}).get(CONVERSATION_SETTING)
-    return None if part is None else ConversationPart.model_validate(part).tries
+    return None if part is None else ConversationPart.model_validate(part)
 
 
 @asynccontextmanager
-async def _one_turn(model: str, tries: int | None) -> AsyncGenerator[None]:
+async def _one_turn(model: str, part: ConversationPart | None) -> AsyncGenerator[None]:
     info = activity.info()
+    tries = None if part is None else part.tries
     turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model}"
     _log.info("model turn asked: %s", turn)
     try:

@@ -12,15 +12,22 @@ from cyclopts import App, Parameter
 from llm_do_temporal.cli.certifying import certify
 from llm_do_temporal.cli.checking import check
 from llm_do_temporal.cli.collecting import gc
-from llm_do_temporal.cli.deciding import approvals, approve, modify, reject
+from llm_do_temporal.cli.completing import completion
+from llm_do_temporal.cli.deciding import approvals, approve, modify, reject, watch_approvals
 from llm_do_temporal.cli.decoding import codec_server
 from llm_do_temporal.cli.deleting import delete
+from llm_do_temporal.cli.doctoring import doctor
+from llm_do_temporal.cli.granting import grants, revoke
 from llm_do_temporal.cli.importing import import_command
 from llm_do_temporal.cli.listing import cancel, list_runs, show
+from llm_do_temporal.cli.making import init
+from llm_do_temporal.cli.naming import models
+from llm_do_temporal.cli.paging import ui
 from llm_do_temporal.cli.plain_text import PROGRAM
 from llm_do_temporal.cli.serving import dev, migrate_check, worker
 from llm_do_temporal.cli.starting import start
 from llm_do_temporal.cli.staying import result, watch
+from llm_do_temporal.cli.telling import export, logs
 
 app = App(
     name=PROGRAM,
@@ -34,6 +41,8 @@ _COMMANDS = {
     "watch": watch,
     "result": result,
     "show": show,
+    "logs": logs,
+    "export": export,
     "list": list_runs,
     "cancel": cancel,
     "delete": delete,
@@ -41,16 +50,24 @@ _COMMANDS = {
     "approve": approve,
     "reject": reject,
     "modify": modify,
+    "grants": grants,
+    "revoke": revoke,
     "dev": dev,
     "worker": worker,
+    "ui": ui,
     "gc": gc,
     "migrate-check": migrate_check,
     "codec-server": codec_server,
     "check": check,
     "certify": certify,
     "import": import_command,
+    "init": init,
+    "doctor": doctor,
+    "models": models,
+    "completion": completion,
 }
 for _order, (_name, _command) in enumerate(_COMMANDS.items()):
     app.command(_command, name=_name, sort_key=_order)
+app["approvals"].command(watch_approvals, name="watch")
 COMMANDS: frozenset[str] = frozenset(_COMMANDS)
 """Every command of this release."""

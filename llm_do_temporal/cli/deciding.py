@@ -1,4 +1,4 @@
-"""`approvals`, `approve`, `reject` and `modify`: answering runs from anywhere."""
+"""`approvals`, `approvals watch`, `approve`, `reject` and `modify`: answering runs from anywhere."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
+    from llm_do_temporal.client.questions import Question
     from llm_do_temporal.messages import DecisionKind
 
 
@@ -34,7 +35,7 @@ async def approvals(
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.cli.tables import ago, print_table
+    from llm_do_temporal.cli.tables import print_table
 
     async with opened(location) as session:
         pending = await session.client.approvals(run)
@@ -44,13 +45,29 @@ async def approvals(
     if not pending:
         say("nothing waits for approval")
         return 0
-    rows = [
-        (one.id, one.run, one.request.path, one.request.tool, ago(one.asked_at), one.request.summary) for one in pending
-    ]
-    print_table(("ID", "RUN", "PATH", "TOOL", "ASKED", "SUMMARY"), rows)
+    print_table(*questions_table(pending))
     first = pending[0]
     say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
     return 0
+
+
+async def watch_approvals(
+    run: str | None = None,
+    /,
+    *,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Stay with what waits for a person, in all runs, and answer it on the terminal.
+
+    Parameters
+    ----------
+    run
+        Only of this run.
+    """
+    from llm_do_temporal.cli.minding import check_terminal, mind
+
+    check_terminal(run)
+    return await mind(location, run)
 
 
 async def approve(
@@ -140,6 +157,25 @@ async def modify(
     return await _decide(location, run, approval, DecisionKind.MODIFY, args=changed, note=note, remember=remember)
 
 
+def questions_table(questions: list[Question]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows; times that end and votes have a column where there are any."""
+    from llm_do_temporal.cli.tables import ago, ahead
+
+    columns = {
+        "ID": [one.id for one in questions],
+        "RUN": [one.run for one in questions],
+        "PATH": [one.request.path for one in questions],
+        "TOOL": [one.request.tool for one in questions],
+        "ASKED": [ago(one.asked_at) for one in questions],
+    }
+    if any(one.deadline for one in questions):
+        columns["DEADLINE"] = [ahead(one.deadline) if one.deadline else "" for one in questions]
+    if any(one.request.quorum > 1 for one in questions):
+        columns["VOTES"] = [f"{len(one.votes)} of {one.request.quorum}" for one in questions]
+    columns["SUMMARY"] = [one.request.summary for one in questions]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
 async def _decide(
     location: Location,
     run: str,
@@ -164,6 +200,10 @@ async def _decide(
     async with opened(location) as session:
         decided = await session.client.decide(run, decision)
     done = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}[kind]
+    if decided is not None and decided.verdict is None:
+        agreed = f"{len(decided.votes)} of {decided.request.quorum} people have agreed"
+        say(f"noted: {decided.id} of {decided.request.path} still waits; {agreed}")
+        return 0
     if decided is None:
         say(f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up")
         return 0

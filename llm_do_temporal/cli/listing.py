@@ -51,6 +51,7 @@ async def show(
     run: str,
     /,
     *,
+    cost: bool = False,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
@@ -60,9 +61,12 @@ async def show(
     ----------
     run
         Id of the run.
+    cost
+        Show what every invocation and every model has cost instead.
     as_json
         Print a JSON object.
     """
+    from llm_do_temporal.cli.costs import cost_lines
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.record import print_record, read_record, record_json
     from llm_do_temporal.cli.session import opened
@@ -72,6 +76,8 @@ async def show(
         view, decided = await read_record(session.client, run)
     if as_json:
         print_json(record_json(summary, view, decided), pretty=True)
+    elif cost:
+        print("\n".join(cost_lines(view)), flush=True)
     else:
         print_record(summary, view, decided)
     return 0

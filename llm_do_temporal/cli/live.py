@@ -6,15 +6,18 @@ made visible.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from llm_do_temporal.cli.plain_text import visible_line
+from llm_do_temporal.client.tails import Tail
 from llm_do_temporal.client.view import Node, RunView
 from llm_do_temporal.messages import Usage
 
@@ -30,12 +33,23 @@ _SYMBOLS = {
 _BAR_WIDTH = 24
 _FRAME_LINES = 4
 """Lines around the tree: what is left out, the bar, the totals, and the cursor's own."""
+_MOST_TAILS = 4
+"""Answers that are shown while they are written."""
 
 
-def render_run(view: RunView, now: datetime, *, height: int | None = None) -> RenderableType:
-    """The whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it."""
+def render_run(
+    view: RunView, now: datetime, *, height: int | None = None, tails: Mapping[str, Tail] | None = None
+) -> RenderableType:
+    """The whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it.
+
+    `tails` are the ends of the answers that are being written, by the workflow ids of the invocations.
+    """
+    known = tails or {}
+    writing = [(node, known[node.workflow_id]) for node in view.ordered if node.workflow_id in known][:_MOST_TAILS]
     trouble = visible_line(view.trouble, 300) if view.status == "running" else ""
-    parts: list[RenderableType] = [_tree(view, now, height - 1 if height and trouble else height)]
+    room = None if height is None else height - len(writing) - bool(trouble)
+    parts: list[RenderableType] = [_tree(view, now, room)]
+    parts += [TailLine(node.path, tail) for node, tail in writing]
     items = list(view.items.values())
     for (ended, total), what in (
         ((sum(not item.is_open for item in items), len(items)), "items"),
@@ -50,6 +64,22 @@ def render_run(view: RunView, now: datetime, *, height: int | None = None) -> Re
         parts.append(Text(trouble, style="red", no_wrap=True, overflow="ellipsis"))
     parts.append(Text(totals_line(view, now), style="dim"))
     return Group(*parts)
+
+
+class TailLine:
+    """One line with the end of what a model is writing."""
+
+    def __init__(self, path: str, tail: Tail) -> None:
+        words = {"thinking": "thinks", "tool-call": "calls"}.get(tail.part, "writes")
+        self._label = f"{visible_line(path, 40)} {words} ({tail.chars:,}): "
+        self._text = visible_line(" ".join(tail.text.split()), len(tail.text) + 1)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = max(0, options.max_width - cell_len(self._label))
+        end = self._text[max(0, len(self._text) - room) :]
+        while cell_len(end) > room:
+            end = end[1:]
+        yield Text(self._label + end, style="italic dim", no_wrap=True, overflow="ellipsis")
 
 
 def totals_line(view: RunView, now: datetime) -> str:

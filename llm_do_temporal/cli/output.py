@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -134,35 +133,31 @@ def say_error(error: LlmDoError) -> None:
 
 
 class EventLines:
-    """Prints events as lines of JSON; one that was read again after a reconnection is not printed twice."""
+    """Prints events as numbered lines of JSON; one that was read again after a reconnection is not printed twice."""
 
-    def __init__(self, *, enabled: bool, stream: TextIO | None = None) -> None:
-        """`stream` is where they go; None is stdout."""
+    def __init__(self, *, enabled: bool, stream: TextIO | None = None, from_seq: int = 1) -> None:
+        """`stream` is where they go, None is stdout; `from_seq` is the first number that is printed."""
         self.enabled = enabled
         self._stream = stream
         self._seq = 0
-        self._told: Counter[str] = Counter()
-        self._read: Counter[str] = Counter()
+        self._printed = from_seq - 1
 
     def begin_reading(self) -> None:
         """From here on the histories are read from their beginning, again or for the first time."""
-        self._read.clear()
+        self._seq = 0
 
     def tell(self, event: ViewEvent) -> None:
-        """Print the event. The end of the run is left out: the last line tells it, with the result."""
+        """Print the next event of the run. Its end is left out: the last line tells it, with the result."""
         if not self.enabled or event.type in _ENDS:
             return
-        reserved = {"ts": f"{event.at.isoformat(timespec='milliseconds')}Z", "type": event.type, "path": event.path}
-        line = reserved | {name: value for name, value in event.data.items() if name not in (*reserved, "v", "seq")}
-        key = dump_json([event.at.isoformat(), line], pretty=False)
-        # Calls of one turn can look the same to the microsecond, so they are counted.
-        self._read[key] += 1
-        if self._read[key] <= self._told[key]:
-            return
-        self._told[key] += 1
         self._seq += 1
-        numbered = {"v": EVENT_VERSION, "seq": self._seq} | line
-        print(dump_json(numbered, pretty=False), file=self._stream, flush=True)
+        if self._seq <= self._printed:
+            return
+        self._printed = self._seq
+        fixed = {"ts": f"{event.at.isoformat(timespec='milliseconds')}Z", "type": event.type, "path": event.path}
+        line = {"v": EVENT_VERSION, "seq": self._seq} | fixed
+        line |= {name: value for name, value in event.data.items() if name not in line}
+        print(dump_json(line, pretty=False), file=self._stream, flush=True)
 
 
 class ItemLines:

@@ -6,11 +6,10 @@ Called by everything here that prints. Must not change text that goes to a file 
 from __future__ import annotations
 
 import sys
-import unicodedata
+
+from llm_do_temporal.visible import is_hidden, written_out
 
 PROGRAM = "llm-do-temporal"
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that move the cursor, reorder what is read, or show nothing at all."""
 
 
 def visible_block(text: str) -> str:
@@ -30,9 +29,4 @@ def say(text: str) -> None:
 
 
 def _shown(char: str) -> str:
-    if char == "\n" or unicodedata.category(char) not in _HIDDEN:
-        return char
-    code = ord(char)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return written_out(char) if is_hidden(char) and char != "\n" else char

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
 from llm_do_temporal.cli.plain_text import visible_block, visible_line
-from llm_do_temporal.client.runs import PendingApproval
+from llm_do_temporal.client.runs import Question
+from llm_do_temporal.ui.calls import only_adds
 
 _INDENT = 4
 _SHORT_CHARS = 200
@@ -22,25 +23,54 @@ _SHORT_CHARS = 200
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def render_question(pending: PendingApproval) -> RenderableType:
+def render_question(pending: Question) -> RenderableType:
     """The whole question."""
     request = pending.request
-    title = Text(f"{pending.id} · {visible_line(request.tool, 80)} · {visible_line(request.path, 80)}", style="bold")
+    where = (pending.id, request.tool, request.path, f"run {pending.run}")
+    title = Text(" · ".join(visible_line(word, 80) for word in where), style="bold")
     parts: list[RenderableType] = [Rule(title, align="left", style="yellow")]
     parts.append(Text(visible_line(request.summary), style="bold"))
     if request.reason:
         parts.append(Text(visible_line(request.reason), style="dim"))
-    for name, value in request.args.items():
+    parts.extend(Text(line, style="yellow") for line in _circumstances(pending))
+    for name, value in pending.args.items():
         parts.extend(_argument(name, value))
+    for file in request.attachments:
+        facts = {"bytes": file.bytes, "media_type": file.media_type, "sha256": file.sha256}
+        parts.extend(_argument(f"file {file.path}", facts))
     shown = {json.dumps(value, sort_keys=True) for value in (request.args, *request.args.values(), request.diff)}
     for use in request.capabilities:
         extra = {name: value for name, value in use.payload.items() if json.dumps(value, sort_keys=True) not in shown}
         if extra:
             parts.extend(_argument(use.name, extra))
-    if request.diff and not _only_adds(request.diff):
+    if request.diff and pending.args == request.args and not only_adds(request.diff):
         parts.append(Text("changes:", style="bold"))
         parts.append(_indented(_diff(request.diff)))
     return Group(*parts)
+
+
+def question_text(pending: Question, width: int) -> str:
+    """The same as plain text, lines no longer than `width`."""
+    console = Console(width=width, color_system=None, highlight=False, markup=False, emoji=False)
+    with console.capture() as capture:
+        console.print(render_question(pending))
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def _circumstances(pending: Question) -> list[str]:
+    """Who may decide, who has agreed, and until when."""
+    request, lines = pending.request, list[str]()
+    if request.approvers:
+        lines.append(f"may be decided by {visible_line(', '.join(request.approvers), 200)}")
+    if request.quorum > 1:
+        names = ", ".join(vote.by or "somebody" for vote in pending.votes)
+        agreed = f": {visible_line(names, 200)}" if names else ""
+        lines.append(f"{len(pending.votes)} of {request.quorum} people have agreed{agreed}")
+    if pending.votes and pending.args != request.args:
+        lines.append("the arguments are those that they have changed it to, not what the model asked for")
+    if request.deadline is not None:
+        lines.append(f"without an answer until {request.deadline:%Y-%m-%d %H:%M:%S} UTC: {request.on_timeout}")
+    return lines
 
 
 def _argument(name: str, value: Any) -> list[RenderableType]:
@@ -64,8 +94,3 @@ def _diff(diff: str) -> Text:
         text.append(line, style=_DIFF_STYLES.get(line[:1], ""))
     text.rstrip()
     return text
-
-
-def _only_adds(diff: str) -> bool:
-    """Whether the diff makes a new file, all of which stands in the arguments already."""
-    return all(line.startswith(("+", "---", "@@", "\\")) for line in diff.splitlines())

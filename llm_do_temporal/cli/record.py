@@ -16,7 +16,7 @@ from llm_do_temporal.client.following import Follower
 from llm_do_temporal.client.runs import LlmDoClient, RunSummary
 from llm_do_temporal.client.troubles import note_troubles
 from llm_do_temporal.client.view import Node, RunView, ViewEvent
-from llm_do_temporal.messages import Usage
+from llm_do_temporal.messages import PendingApprovalMemo, Usage
 
 _PIPE_WIDTH = 200
 
@@ -44,7 +44,7 @@ def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], 
         parts.append(Text("models", style="bold"))
         parts.extend(Text(_model_line(model, usage)) for model, usage in view.by_model.items())
     lines = [_decision_line(event) for event in decided]
-    lines += [f"  {one.id}  pending  {one.path}: {visible_line(one.summary, 200)}" for one in view.pending]
+    lines += [f"  {one.id}  {_waiting(one)}  {one.path}: {visible_line(one.summary, 200)}" for one in view.pending]
     if lines:
         parts.append(Text("approvals", style="bold"))
         parts.extend(Text(visible_line(line)) for line in lines)
@@ -64,12 +64,8 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
         "usage": usage_json(view.usage),
         **cost_json(view.usage),
         "models": _models_json(view.by_model),
-        "invocations": [_node_json(node) for node in view.ordered],
-        "approvals": [_decided_json(event) for event in decided]
-        + [
-            {"id": one.id, "path": one.path, "tool": one.tool, "summary": one.summary, "decision": None}
-            for one in view.pending
-        ],
+        "invocations": [_node_json(view, node) for node in view.ordered],
+        "approvals": [_decided_json(event) for event in decided] + [_pending_json(one) for one in view.pending],
     }
 
 
@@ -94,12 +90,24 @@ def _decision_line(event: ViewEvent) -> str:
     )
 
 
+def _waiting(one: PendingApprovalMemo) -> str:
+    votes = f", {one.votes} of {one.quorum} have agreed" if one.quorum > 1 else ""
+    until = f", until {one.deadline:%Y-%m-%d %H:%M:%S} UTC" if one.deadline else ""
+    return f"pending{votes}{until}"
+
+
+def _pending_json(one: PendingApprovalMemo) -> dict[str, Any]:
+    said = one.model_dump(mode="json", include={"id", "path", "tool", "summary", "deadline", "votes", "quorum"})
+    return said | {"decision": None}
+
+
 def _decided_json(event: ViewEvent) -> dict[str, Any]:
     names = ("id", "summary", "decision", "by", "note", "door")
     return {"path": event.path, "at": _iso(event.at)} | {name: event.data.get(name) for name in names}
 
 
-def _node_json(node: Node) -> dict[str, Any]:
+def _node_json(view: RunView, node: Node) -> dict[str, Any]:
+    total = view.total_of(node)
     return {
         "path": node.path,
         "worker": node.worker,
@@ -111,6 +119,7 @@ def _node_json(node: Node) -> dict[str, Any]:
         "usage": usage_json(node.usage),
         **cost_json(node.usage),
         "models": _models_json(node.by_model),
+        "total": {"usage": usage_json(total), **cost_json(total)},
         "started_at": _iso(node.started_at),
         "ended_at": _iso(node.ended_at),
         "workflow": node.workflow_id,

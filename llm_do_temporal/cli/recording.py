@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.trace_file import TraceFile
     from llm_do_temporal.client.tracing import Tracer
-    from llm_do_temporal.client.view import ViewEvent
 
 _RECORD = Group("Record", sort_key=5)
 
@@ -88,10 +87,6 @@ class Recorder:
         if self._tracer is not None and self._file is not None:
             self._file.write(self._tracer.take(workflow_id, event))
 
-    def tell(self, event: ViewEvent) -> None:
-        """What an event meant."""
-        self.lines.tell(event)
-
     async def catch_up(self, session: Session) -> None:
         """Take in all that the histories hold now."""
         if not self._recording.wanted:
@@ -100,8 +95,8 @@ class Recorder:
 
         self.lines.begin_reading()
         past = Follower(session.client.temporal, self._run, wait=False, tap=self.take)
-        for event in sorted([event async for event in past.events()], key=lambda event: event.at):
-            self.tell(event)
+        for event in sorted([event async for event in past.events()], key=lambda event: event.order):
+            self.lines.tell(event)
 
     def close(self) -> None:
         """Write what is still open, and say where the trace is."""

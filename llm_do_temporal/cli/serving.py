@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.paging import announce_page
 from llm_do_temporal.cli.plain_text import PROGRAM, say
 from llm_do_temporal.errors import LlmDoError, UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.embedded import HostInfo
     from llm_do_temporal.client.host import Host
+    from llm_do_temporal.ui.serving import PageServer
 
 _TAKEOVER_SECONDS = 60
 """A background host lets its worker service finish what is under way, for up to 40 s."""
@@ -30,9 +32,11 @@ async def dev(
     *,
     port: int | None = None,
     ui_port: int | None = None,
+    page_port: int | None = None,
+    no_page: bool = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Serve the workshop in the foreground until Ctrl-C: embedded Temporal server and worker service.
+    """Serve the workshop in the foreground until Ctrl-C: embedded Temporal server, worker service and web page.
 
     Parameters
     ----------
@@ -40,9 +44,14 @@ async def dev(
         Port of the Temporal server; 7233 by default.
     ui_port
         Port of the Temporal UI; by default the server's port and 1000.
+    page_port
+        Port of the web page; 8234 by default, or any other where that is in use.
+    no_page
+        Do without the web page.
     """
     from llm_do_temporal.client.connecting import names_server
     from llm_do_temporal.client.host import Host, HostSettings
+    from llm_do_temporal.ui.serving import PageOptions, PageServer
 
     _check_ports(port, ui_port)
     if location.address is not None:
@@ -55,7 +64,20 @@ async def dev(
     host = Host(HostSettings(workshop, kind="dev", port=port, ui_port=ui_port))
     _stop_on_signals(host)
     elsewhere = names_server(location.connection())
-    await host.run(lambda info: _announce(info, workshop, elsewhere=elsewhere))
+    page = None if no_page else PageServer(PageOptions(port=page_port))
+    serving: set[asyncio.Task[None]] = set()
+
+    def ready(info: HostInfo) -> None:
+        if page is not None:
+            serving.add(asyncio.create_task(_serve_page(page, info, workshop)))
+        _announce(info, workshop, page, elsewhere=elsewhere)
+
+    try:
+        await host.run(ready)
+    finally:
+        if page is not None:
+            page.stop()
+        await asyncio.gather(*serving)
     say("stopped; runs that are open go on with the next `start`, `watch` or `dev`")
     return 0
 
@@ -171,8 +193,19 @@ def _stop_on_signals(host: Host) -> None:
         loop.add_signal_handler(number, stop, number)
 
 
-def _announce(info: HostInfo, workshop: Path, *, elsewhere: bool) -> None:
+async def _serve_page(page: PageServer, info: HostInfo, workshop: Path) -> None:
+    from llm_do_temporal.client.connecting import connect_embedded
+    from llm_do_temporal.client.runs import LlmDoClient
+    from llm_do_temporal.client.session import task_queue
+
+    client = LlmDoClient(await connect_embedded(info.address, workshop), task_queue=task_queue())
+    await page.serve(client, workshop=workshop, temporal_ui=info.ui)
+
+
+def _announce(info: HostInfo, workshop: Path, page: PageServer | None, *, elsewhere: bool) -> None:
     say(f"workshop      {workshop}")
+    if page is not None:
+        announce_page(page)
     say(f"Temporal      {info.address}")
     say(f"Temporal UI   {info.ui}")
     say(f"logs          {workshop / '.llm-do'}/service.log and server.log")

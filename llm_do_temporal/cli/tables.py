@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from llm_do_temporal.cli.plain_text import visible_line
 
@@ -28,8 +28,17 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
 
 def ago(moment: datetime, now: datetime | None = None) -> str:
     """How long ago something was, roughly."""
-    seconds = max(0, int(((now or datetime.now(UTC)) - moment).total_seconds()))
+    return f"{_rough((now or datetime.now(UTC)) - moment)} ago"
+
+
+def ahead(moment: datetime, now: datetime | None = None) -> str:
+    """In how much time something will be, roughly."""
+    return f"in {_rough(moment - (now or datetime.now(UTC)))}"
+
+
+def _rough(time: timedelta) -> str:
+    seconds = max(0, int(time.total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if seconds >= size:
-            return f"{seconds // size}{unit} ago"
-    return f"{seconds}s ago"
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -68,11 +68,32 @@ async def read_line(prompt: str) -> str | None:
 
 def editor() -> list[str] | None:
     """The person's editor, as $VISUAL or $EDITOR names it."""
-    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    return _program("VISUAL") or _program("EDITOR")
+
+
+def pager() -> list[str] | None:
+    """The person's pager, as $PAGER names it."""
+    return _program("PAGER")
+
+
+def _program(variable: str) -> list[str] | None:
     try:
-        return shlex.split(named) or None
+        return shlex.split(os.environ.get(variable, "")) or None
     except ValueError:
         return None
+
+
+async def read_in_pager(text: str, command: list[str], interrupt: Interrupt) -> None:
+    """Show `text` in the person's pager until they leave it; says why where it cannot be used."""
+    interrupt.held = True
+    try:
+        # stdout is for results, so the pager draws where people are told things.
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr)
+        await process.communicate(text.encode(errors="backslashreplace"))
+    except OSError as error:
+        sys.stderr.write(f"the pager '{visible_line(command[0])}' cannot be used: {error}\n")
+    finally:
+        interrupt.held = False
 
 
 async def edit(text: str, command: list[str], interrupt: Interrupt) -> str | None:

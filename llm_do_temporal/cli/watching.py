@@ -13,7 +13,7 @@ import sys
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn, TypeVar
 
 from temporalio.client import WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
@@ -26,9 +26,10 @@ from llm_do_temporal.cli.session import Session, opened
 from llm_do_temporal.cli.terminal_lines import Interrupt
 from llm_do_temporal.client.embedded import running_host
 from llm_do_temporal.client.following import Follower
-from llm_do_temporal.client.runs import PendingApproval
+from llm_do_temporal.client.runs import Question
+from llm_do_temporal.client.sequence import Sequence
 from llm_do_temporal.client.troubles import note_troubles
-from llm_do_temporal.client.view import RunView
+from llm_do_temporal.client.view import RunView, ViewEvent
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, RunFailed, UsageError
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
@@ -39,6 +40,7 @@ _SIGNALLED = 128
 _RETRY_SECONDS = 1.0
 _GUARD_SECONDS = 1.0
 _TROUBLE_SECONDS = 3.0
+_TELL_SECONDS = 0.1
 _SETTLE_SECONDS = 2.0
 """How long to wait for the other questions of a turn, or for the last news of children, before going on without."""
 _LOST = frozenset(
@@ -53,6 +55,7 @@ _LOST = frozenset(
     }
 )
 
+T = TypeVar("T")
 Stay = Literal["live", "until_question", "until_end"]
 
 
@@ -64,9 +67,11 @@ class Manner:
     output: OutputFormat = "text"
     timeout: float | None = None
     recording: Recording = NOTHING
+    from_seq: int = 1
+    """With lines of events: the first one that is printed."""
 
 
-class _ConnectionLost(Exception):
+class ConnectionLost(Exception):
     """The server went away while a run was followed; the message says how."""
 
 
@@ -115,9 +120,10 @@ class _Attending:
         self._run = run
         self._manner = manner
         self._interrupt = interrupt
-        self._lines = EventLines(enabled=manner.output == "jsonl")
+        self._lines = EventLines(enabled=manner.output == "jsonl", from_seq=manner.from_seq)
         self._items = ItemLines(enabled=manner.output == "text")
         self.recorder = Recorder(manner.recording, run, location)
+        self._both = [lines for lines in (self._lines, self.recorder.lines) if lines.enabled]
         self._view: RunView | None = None
 
     async def follow(self) -> Outcome:
@@ -131,7 +137,7 @@ class _Attending:
                         say("connected again")
                         told = ""
                     return await self._over(session)
-            except (_ConnectionLost, ConnectionFailed) as lost:
+            except (ConnectionLost, ConnectionFailed) as lost:
                 if self._view is None:
                     raise
                 if not told:
@@ -153,18 +159,21 @@ class _Attending:
         return Outcome(self._run, "running", exit_code=code, **seen_of(self._view))
 
     async def _over(self, session: Session) -> Outcome:
-        """Follow over one connection. Raises _ConnectionLost."""
+        """Follow over one connection. Raises ConnectionLost."""
         self.recorder.begin(session)
         follower = Follower(session.client.temporal, self._run, wait=True, tap=self.recorder.take)
         self._view = follower.view
-        news = asyncio.Event()
-        pump = asyncio.create_task(self._pump(session, follower, news))
+        news, sequence = asyncio.Event(), Sequence(session.client.temporal, follower)
+        pump = asyncio.create_task(self._pump(follower, sequence, news))
         front = asyncio.create_task(self._front(session, follower.view, news))
         troubles = asyncio.create_task(self._note_troubles(session, follower.view))
-        tasks: set[asyncio.Task[Any]] = {pump, front, troubles, asyncio.create_task(_guard(session))}
+        telling = asyncio.create_task(self._keep_telling(sequence))
+        tasks: set[asyncio.Task[Any]] = {pump, front, troubles, telling, asyncio.create_task(_guard(session))}
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if front in done:
+                await _stop(telling)
+                self._tell(await sequence.settled())
                 return front.result()
             for task in done:
                 task.result()
@@ -172,23 +181,13 @@ class _Attending:
             raise _explain(error, self._run) from error
         finally:
             await _stop(*tasks)
+        self._tell(sequence.rest())
         if follower.view.status != "running":
             # The last news of children may not have been waited for.
             await self.recorder.catch_up(session)
         return await self._ended(session, follower.view)
 
-    async def _pump(self, session: Session, follower: Follower, news: asyncio.Event) -> None:
-        both = [lines for lines in (self._lines, self.recorder.lines) if lines.enabled]
-        if both:
-            # What happened before is read history by history; people and programs want it in its order.
-            for lines in both:
-                lines.begin_reading()
-            past = Follower(session.client.temporal, self._run, wait=False)
-            for event in sorted([event async for event in past.events()], key=lambda event: event.at):
-                for lines in both:
-                    lines.tell(event)
-            for lines in both:
-                lines.begin_reading()
+    async def _pump(self, follower: Follower, sequence: Sequence, news: asyncio.Event) -> None:
         events = follower.events()
         while True:
             patience = None if follower.view.status == "running" else _SETTLE_SECONDS
@@ -196,11 +195,24 @@ class _Attending:
                 event = await asyncio.wait_for(anext(events), patience)
             except (StopAsyncIteration, TimeoutError):
                 return
-            for lines in both:
-                lines.tell(event)
+            if self._both:
+                sequence.take(event)
             if event.type.startswith("item.") and self._manner.stay != "live":
                 self._items.tell(follower.view)
             news.set()
+
+    async def _keep_telling(self, sequence: Sequence) -> None:
+        """Print events as soon as their places are settled."""
+        for lines in self._both:
+            lines.begin_reading()
+        while True:
+            self._tell(await sequence.settled())
+            await asyncio.sleep(_TELL_SECONDS)
+
+    def _tell(self, events: list[ViewEvent]) -> None:
+        for event in events:
+            for lines in self._both:
+                lines.tell(event)
 
     def _front(self, session: Session, view: RunView, news: asyncio.Event) -> Coroutine[Any, Any, Outcome]:
         if self._manner.stay == "live":
@@ -274,37 +286,49 @@ async def _settle(view: RunView, news: asyncio.Event) -> None:
                 news.clear()
 
 
-def _say_questions(pending: list[PendingApproval], location: Location, session: Session) -> None:
+def _say_questions(pending: list[Question], location: Location, session: Session) -> None:
     run = pending[0].run
     say(f"run {run} waits for approval:")
     for one in pending:
         request = one.request
         say(f"  {one.id}  {request.path}  {visible_line(request.summary, 200)}")
         say(f"      {location.command(f'approve {run} {one.id}')}")
-        say(f"      {signal_command(run, one.id, session)}")
+        say(f"      {_signal_command(one, session)}")
     say(f"reject with a reason: {location.command(f'reject {run} {pending[0].id} --reason WHY')}")
     say(f"then go on with: {location.command(f'watch {run}')}")
 
 
-def signal_command(run: str, approval: str, session: Session) -> str:
+def _signal_command(question: Question, session: Session) -> str:
     """The plain `temporal` command that approves."""
     where = "" if session.address == DEFAULT_ADDRESS else f" --address {session.address}"
     namespace = session.client.temporal.namespace
     if namespace != "default":
         where += f" --namespace {namespace}"
-    payload = f'{{"id":"{approval}","decision":"approve"}}'
-    return f"temporal workflow signal -w {run} --name decide --input '{payload}'{where}"
+    by = ',"by":"YOUR NAME"' if question.request.names_people else ""
+    payload = f'{{"id":"{question.id}","decision":"approve"{by}}}'
+    return f"temporal workflow signal -w {question.run} --name decide --input '{payload}'{where}"
 
 
-async def _guard(session: Session) -> None:
-    """Notice that the embedded server is gone: a long poll would wait for it in vain. Raises _ConnectionLost."""
+async def while_served(session: Session, work: Coroutine[Any, Any, T]) -> T:
+    """Do the work as long as the server is there. Raises ConnectionLost."""
+    working, guarding = asyncio.create_task(work), asyncio.create_task(_guard(session))
+    try:
+        done, _ = await asyncio.wait({working, guarding}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working in done else guarding.result()
+    finally:
+        await _stop(working, guarding)
+
+
+async def _guard(session: Session) -> NoReturn:
+    """Notice that the embedded server is gone: a long poll would wait for it in vain. Raises ConnectionLost."""
     workshop = session.workshop
     while session.embedded and workshop is not None:
         host = running_host(workshop)
         if host is None or host.address != session.address:
-            raise _ConnectionLost("the embedded server has stopped")
+            raise ConnectionLost("the embedded server has stopped")
         await asyncio.sleep(_GUARD_SECONDS)
-    await asyncio.Event().wait()
+    while True:
+        await asyncio.Event().wait()
 
 
 async def _stop(*tasks: asyncio.Task[Any]) -> None:
@@ -317,5 +341,5 @@ def _explain(error: RPCError, run: str) -> Exception:
     if error.status is RPCStatusCode.NOT_FOUND:
         return UsageError(f"run '{run}' is no longer on the server")
     if error.status in _LOST:
-        return _ConnectionLost(error.message)
+        return ConnectionLost(error.message)
     return ConnectionFailed(f"the Temporal server refused: {error.message}")

@@ -5,8 +5,9 @@ pending must not wait for them.
 """
 
 from llm_do_temporal.client.connecting import Connection, connect
-from llm_do_temporal.client.questions import PendingApproval
+from llm_do_temporal.client.inbox import InboxEntry
+from llm_do_temporal.client.questions import Question
 from llm_do_temporal.client.runs import LlmDoClient, RunSummary
 from llm_do_temporal.client.view import Node, RunView
 
-__all__ = ["Connection", "LlmDoClient", "Node", "PendingApproval", "RunSummary", "RunView", "connect"]
+__all__ = ["Connection", "InboxEntry", "LlmDoClient", "Node", "Question", "RunSummary", "RunView", "connect"]

@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from llm_do_temporal.big_payloads import MAX_INLINE_BYTES, MAX_VALUE_BYTES
-from llm_do_temporal.client.histories import read_chain
+from llm_do_temporal.client.histories import ENDS, read_chain
 from llm_do_temporal.client.payloads import decode_json
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages import BatchItem, StartRunInput, item_path
@@ -37,7 +37,7 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
         if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
             child = event.child_workflow_execution_completed_event_attributes.workflow_execution
             completed.add(child.workflow_id)
-        ended = event.event_type in _ENDS
+        ended = event.event_type in ENDS
     if request is None or request.batch is None:
         raise UsageError(f"run '{run}' is no batch", next_step="Only what `start --each` started has items.")
     if not ended:
@@ -49,17 +49,6 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
         raise UsageError(f"all {len(request.batch.items)} items of run '{run}' have completed; there is nothing to do")
     batch = request.batch.model_copy(update={"items": tuple(items), "continued": None})
     return request.model_copy(update={"batch": batch})
-
-
-_ENDS = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-    }
-)
 
 
 def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:

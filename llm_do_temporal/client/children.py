@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import hashlib
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
@@ -41,6 +42,7 @@ def server_command(address: str, database: Path, ui: str | None) -> list[str]:
     """What starts a server at `address`; `ui` is the address of its web page, None for none. Raises UsageError."""
     command = [temporal_binary(), "server", "start-dev", "--ip", "127.0.0.1", "--port", address.rpartition(":")[2]]
     command += ["--db-filename", str(database), "--log-level", "warn", "--ui-disable-news-fetch"]
+    command += ["--namespace", _mark(database)]
     command += ["--headless"] if ui is None else ["--ui-port", ui.rpartition(":")[2]]
     command += ["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={_LONG_HISTORY}"]
     for name, kind in ((STATE_ATTRIBUTE, "Keyword"), (PENDING_ATTRIBUTE, "Int"), (WORKER_ATTRIBUTE, "Keyword")):
@@ -69,18 +71,28 @@ def spawn(command: list[str], log: Path, variables: Mapping[str, str] | None = N
         )
 
 
-async def await_server(server: subprocess.Popen[bytes], address: str, log: Path) -> Client:
-    """A client of the server as soon as it answers. Raises ConnectionFailed when it does not."""
+async def await_server(server: subprocess.Popen[bytes], address: str, database: Path, log: Path) -> Client:
+    """A client of the server as soon as it answers. Raises ConnectionFailed when it does not.
+
+    Somebody else's server may have taken the address a moment before; ours has a namespace that no other has.
+    """
     deadline = asyncio.get_running_loop().time() + _START_SECONDS
     while server.poll() is None and asyncio.get_running_loop().time() < deadline:
         if accepts(address):
             # It listens a moment before it can answer, a long one on a busy machine.
             with suppress(ConnectionFailed, RPCError):
                 client = await connect_embedded(address)
+                ours = DescribeNamespaceRequest(namespace=_mark(database))
+                await client.workflow_service.describe_namespace(ours)
                 await _keep_runs(client)
                 return client
         await asyncio.sleep(_POLL_SECONDS)
     raise ConnectionFailed(f"the Temporal server did not start: {_last_line(log)}")
+
+
+def _mark(database: Path) -> str:
+    """The namespace by which the server of this database is known. Nothing runs in it."""
+    return f"llm-do-{hashlib.sha256(str(database.resolve()).encode()).hexdigest()[:16]}"
 
 
 async def _keep_runs(client: Client) -> None:

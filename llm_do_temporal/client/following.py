@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from temporalio.api.enums.v1 import EventType
@@ -12,22 +12,15 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.histories import read_chain
+from llm_do_temporal.client.histories import ENDS, read_chain
 from llm_do_temporal.client.items import items_of, results_of
 from llm_do_temporal.client.payloads import decode_json
-from llm_do_temporal.client.view import Node, RunView, ViewEvent, item_event, pending_from_memo
+from llm_do_temporal.client.view import EventOrder, Node, RunView, ViewEvent, item_event, pending_from_memo
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages import PENDING_MEMO
 
-_ENDED = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-    }
-)
+Tap = Callable[[str, HistoryEvent], None]
+"""Is given the id of a workflow and the next event of its history."""
 
 
 @dataclass(frozen=True)
@@ -38,45 +31,84 @@ class _Read:
     event: HistoryEvent | None
 
 
+@dataclass
+class _Reading:
+    """How far the history of one workflow was read."""
+
+    task: asyncio.Task[None]
+    open: bool = True
+    run_id: str = ""
+    order: EventOrder = field(default=EventOrder(datetime.min))
+
+    def move(self, workflow_id: str, event: HistoryEvent) -> None:
+        """Note that this event was read."""
+        run = self.order.run
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            run += 1
+            self.run_id = event.workflow_execution_started_event_attributes.original_execution_run_id
+        at = max(self.order.at, event.event_time.ToDatetime())
+        self.order = EventOrder(at, workflow_id, run, event.event_id)
+
+
 class Follower:
     """Follows one run: its desk and every invocation below it."""
 
-    def __init__(
-        self, client: Client, run: str, *, wait: bool, tap: Callable[[str, HistoryEvent], None] | None = None
-    ) -> None:
+    def __init__(self, client: Client, run: str, *, wait: bool, tap: Tap | None = None) -> None:
         """`tap` is given every event, with the id of its workflow, before what it means is told."""
         self.view = RunView(run=run)
         self._client = client
         self._wait = wait
         self._tap = tap
         self._queue: asyncio.Queue[_Read | Exception] = asyncio.Queue()
-        self._readers: dict[str, asyncio.Task[None]] = {}
-        self._open = 0
-        """Histories not yet read to their end."""
+        self._readers: dict[str, _Reading] = {}
+        self._beginning: dict[str, str] = {}
+        """Workflows that nobody has seen begin -> the parents that have asked for them."""
+        self.moved = asyncio.Event()
+        """Set whenever something was read; whoever waits for it clears it."""
+
+    @property
+    def open_histories(self) -> set[str]:
+        """The workflows whose histories have not been read to their end."""
+        return {workflow_id for workflow_id, reading in self._readers.items() if reading.open}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every workflow that was asked for is known."""
+        return not self.open_histories.intersection(self._beginning.values())
+
+    def has_read(self, workflow_id: str, run_id: str, events: int) -> bool:
+        """Whether so many events of this run of a workflow were read, or all there will ever be."""
+        reading = self._readers[workflow_id]
+        return not reading.open or (reading.run_id == run_id and reading.order.event_id >= events)
 
     async def events(self) -> AsyncIterator[ViewEvent]:
         """Every telling event, with `view` already up to date; ends with the run (or, not waiting, with the news)."""
         self._read(self.view.run, None)
         try:
-            while self._open:
+            while self.open_histories:
                 got = await self._queue.get()
                 if isinstance(got, Exception):
                     raise got
-                if got.event is None:
-                    self._open -= 1
-                    continue
-                if self._tap is not None:
-                    self._tap(got.workflow_id, got.event)
-                for told in self._apply(got.workflow_id, got.event):
+                for told in self._take(got):
                     yield told
+                self.moved.set()
         finally:
-            for task in self._readers.values():
-                task.cancel()
+            for reading in self._readers.values():
+                reading.task.cancel()
+
+    def _take(self, got: _Read) -> list[ViewEvent]:
+        reading = self._readers[got.workflow_id]
+        if got.event is None:
+            reading.open = False
+            return []
+        if self._tap is not None:
+            self._tap(got.workflow_id, got.event)
+        reading.move(got.workflow_id, got.event)
+        told = self._apply(got.workflow_id, got.event)
+        return [replace(one, order=reading.order._replace(part=part)) for part, one in enumerate(told)]
 
     def _apply(self, workflow_id: str, event: HistoryEvent) -> list[ViewEvent]:
-        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
-            child = event.child_workflow_execution_started_event_attributes.workflow_execution
-            self._read(child.workflow_id, child.run_id)
+        self._note_child(workflow_id, event)
         if workflow_id == self.view.run:
             return self._apply_run(event)
         node = self.view.nodes.setdefault(workflow_id, Node(workflow_id))
@@ -86,6 +118,17 @@ class Follower:
             if item.take_end(event):
                 told.append(item_event(item, event.event_time.ToDatetime()))
         return told
+
+    def _note_child(self, parent: str, event: HistoryEvent) -> None:
+        """Begin to read what this event started, if it did."""
+        asked = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
+        if asked:
+            self._beginning[asked] = parent
+        self._beginning.pop(event.start_child_workflow_execution_failed_event_attributes.workflow_id, None)
+        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution
+            self._beginning.pop(child.workflow_id, None)
+            self._read(child.workflow_id, child.run_id)
 
     def _apply_run(self, event: HistoryEvent) -> list[ViewEvent]:
         at = event.event_time.ToDatetime()
@@ -97,7 +140,7 @@ class Follower:
             return [ViewEvent("run.started", at, "", {"run": self.view.run})]
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
             return self._desk_changed(event, at)
-        if event.event_type in _ENDED:
+        if event.event_type in ENDS:
             ending = Node(self.view.run)
             ending.apply(event)
             self.view.status, self.view.error, self.view.ended_at = ending.status, ending.error, at
@@ -126,8 +169,7 @@ class Follower:
 
     def _read(self, workflow_id: str, run_id: str | None) -> None:
         if workflow_id not in self._readers:
-            self._open += 1
-            self._readers[workflow_id] = asyncio.create_task(self._pump(workflow_id, run_id))
+            self._readers[workflow_id] = _Reading(asyncio.create_task(self._pump(workflow_id, run_id)))
 
     async def _pump(self, workflow_id: str, run_id: str | None) -> None:
         try:

@@ -23,6 +23,15 @@ from llm_do_temporal.errors import EffectFailed, KeyMismatch
 
 M = TypeVar("M", bound=Message)
 
+ENDS = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
+}
+"""The events with which a workflow closes for good, and what to call how it closed."""
+
 
 async def read_events(
     handle: WorkflowHandle[Any, Any], *, wait: bool, converter: DataConverter
@@ -49,6 +58,14 @@ async def read_events(
                 raise
         else:
             return
+
+
+async def read_first(client: Client, workflow_id: str, run_id: str | None) -> HistoryEvent:
+    """The event with which a run of a workflow began; None: the newest. Raises RPCError and KeyMismatch."""
+    events = client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events(page_size=1)
+    event = await anext(events)
+    await put_back(event, client.data_converter)
+    return event
 
 
 async def put_back(message: Message, converter: DataConverter) -> None:
@@ -111,8 +128,7 @@ async def _first_run(client: Client, workflow_id: str) -> str | None:
     run_id = later = None
     while True:
         try:
-            history = client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events(page_size=1)
-            begun = (await anext(history)).workflow_execution_started_event_attributes
+            begun = (await read_first(client, workflow_id, run_id)).workflow_execution_started_event_attributes
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND or run_id is None:
                 raise

@@ -35,7 +35,7 @@ from llm_do_temporal.client.embedded import (
     user_cache,
     write_host_info,
 )
-from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.messages import RUN_WORKFLOW
 
 IDLE_SECONDS = 3.0
@@ -104,8 +104,17 @@ class Host:
                     if turn.enter_context(locked(user_cache() / "ports.lock")) is not None:
                         break
                     await asyncio.sleep(_POLL_SECONDS)
-            info = self._choose_ports()
+            return await self._open_somewhere()
+
+    async def _open_somewhere(self, attempts: int = 3) -> tuple[HostInfo, Client]:
+        info = self._choose_ports()
+        try:
             return info, await self._start_server(info)
+        except ConnectionFailed:
+            # A host with another cache folder, another person's for one, may have taken the port meanwhile.
+            if attempts == 1 or self._children["server"].poll() is None:
+                raise
+            return await self._open_somewhere(attempts - 1)
 
     def _choose_ports(self) -> HostInfo:
         settings = self._settings
@@ -122,9 +131,9 @@ class Host:
         return HostInfo(os.getpid(), f"127.0.0.1:{port}", f"http://127.0.0.1:{ui_port}", settings.kind)
 
     async def _start_server(self, info: HostInfo) -> Client:
-        log = self._folder / "server.log"
-        self._children["server"] = spawn(server_command(info.address, self._folder / "temporal.db", info.ui), log)
-        return await await_server(self._children["server"], info.address, log)
+        log, database = self._folder / "server.log", self._folder / "temporal.db"
+        self._children["server"] = spawn(server_command(info.address, database, info.ui), log)
+        return await await_server(self._children["server"], info.address, database, log)
 
     def _start_service(self, info: HostInfo) -> None:
         command = service_command(self._settings.workshop, info.address)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from pydantic import ValidationError
 from temporalio.client import (
     Client,
+    WorkflowExecution,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -25,16 +24,17 @@ from temporalio.exceptions import (
     TerminatedError,
     WorkflowAlreadyStartedError,
 )
-from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.client.asking import asked
 from llm_do_temporal.client.batches import read_unfinished
-from llm_do_temporal.client.connecting import OUT_OF_REACH, out_of_reach
-from llm_do_temporal.client.following import Follower
-from llm_do_temporal.client.histories import read_events
-from llm_do_temporal.client.questions import PendingApproval, read_pending
-from llm_do_temporal.client.view import RunView, pending_from_memo
+from llm_do_temporal.client.following import Follower, Tap
+from llm_do_temporal.client.histories import read_chain, read_events
+from llm_do_temporal.client.inbox import InboxEntry, read_inbox
+from llm_do_temporal.client.questions import DeskRecord, Question, read_desk
+from llm_do_temporal.client.sequence import ordered_events
+from llm_do_temporal.client.trees import state_of
+from llm_do_temporal.client.view import RunView, ViewEvent, pending_from_memo, run_from_memo
 from llm_do_temporal.errors import (
-    ConnectionFailed,
     DecisionRefused,
     LlmDoError,
     RunCancelled,
@@ -47,13 +47,16 @@ from llm_do_temporal.messages import (
     DECIDE_UPDATE,
     DESK_QUERY,
     PENDING_MEMO,
+    REVOKE_GRANT_SIGNAL,
     RUN_MEMO,
     RUN_WORKFLOW,
     TASK_QUEUE,
     Approval,
     Decision,
     DeskState,
+    Grant,
     PendingApprovalMemo,
+    RevokeGrantInput,
     RunMemo,
     RunResult,
     StartRunInput,
@@ -95,7 +98,7 @@ class LlmDoClient:
         if "/" in run:
             raise UsageError(f"the run id '{run}' contains '/', which separates a run from its invocations")
         try:
-            async with _asked():
+            async with asked():
                 await self.temporal.start_workflow(
                     RUN_WORKFLOW,
                     request,
@@ -113,7 +116,7 @@ class LlmDoClient:
     async def result(self, run: str) -> RunResult:
         """Wait for the run and return its result. Raises the error it ended with."""
         try:
-            async with _asked(run):
+            async with asked(run):
                 value: Any = await self._handle(run).result()
         except WorkflowFailureError as failure:
             raise _ended_with(failure) from failure
@@ -121,56 +124,58 @@ class LlmDoClient:
 
     async def unfinished(self, run: str) -> StartRunInput:
         """How a batch was started, with those of its items only that have not completed. Raises UsageError."""
-        async with _asked(run):
+        async with asked(run):
             return await read_unfinished(self.temporal, run)
 
     async def cancel(self, run: str) -> None:
         """Ask the run, and everything below it, to stop."""
-        async with _asked(run):
+        async with asked(run):
             await self._handle(run).cancel()
 
     async def runs(self, *, limit: int = 50) -> list[RunSummary]:
         """The newest runs first."""
-        found: list[RunSummary] = []
-        async with _asked():
-            async for execution in self.temporal.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}'", limit=limit):
-                memo = await execution.memo()
-                pending = _pending(memo) if execution.status is WorkflowExecutionStatus.RUNNING else []
-                found.append(
-                    RunSummary(
-                        run=execution.id,
-                        worker=_run_memo(memo).worker,
-                        status="waiting" if pending else _status(execution.status),
-                        pending=len(pending),
-                        started_at=execution.start_time,
-                        ended_at=execution.close_time,
-                    )
-                )
-        return found
+        listed = self.temporal.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}'", limit=limit)
+        async with asked():
+            return [await _summary(execution) async for execution in listed]
 
     async def status(self, run: str) -> RunSummary:
         """Where one run stands."""
-        async with _asked(run):
-            description = await self._handle(run).describe()
-            memo = await description.memo()
-        running = description.status is WorkflowExecutionStatus.RUNNING
-        pending = _pending(memo) if running else []
-        return RunSummary(
-            run=run,
-            worker=_run_memo(memo).worker,
-            status="waiting" if pending else _status(description.status),
-            pending=len(pending),
-            started_at=description.start_time,
-            ended_at=description.close_time,
-        )
+        async with asked(run):
+            return await _summary(await self._handle(run).describe())
 
-    async def approvals(self, run: str | None = None) -> list[PendingApproval]:
+    async def approvals(self, run: str | None = None) -> list[Question]:
         """What waits for a person, oldest first; of one run, or of all. Needs no worker service."""
-        found: list[PendingApproval] = []
+        found: list[Question] = []
         for each in [run] if run is not None else await self._open_runs():
-            async with _asked(each):
+            async with asked(each):
                 found += await self._approvals_of(each)
         return sorted(found, key=lambda one: one.asked_at)
+
+    async def questions(self, run: str) -> list[Question]:
+        """All that the run ever asked, decided or not, in order; also after its end. Needs no worker service."""
+        return (await self._desk_record(run)).questions
+
+    async def grants(self, run: str) -> list[Grant]:
+        """The remembered decisions that are in force, in order; also after the run's end. Needs no worker service."""
+        return (await self._desk_record(run)).grants
+
+    async def inbox(self) -> list[InboxEntry]:
+        """What waits in all open runs, oldest first, up to 20 of each run: one listing, no history is read."""
+        async with asked():
+            return await read_inbox(self.temporal)
+
+    async def revoke(self, run: str, approval_id: str, by: str = "") -> None:
+        """Take back the grant that came from this approval. Raises UsageError where there is none, or the run ended."""
+        if all(grant.approval != approval_id for grant in await self.grants(run)):
+            raise UsageError(
+                f"run '{run}' has no grant of approval '{approval_id}'",
+                next_step=f"`llm-do-temporal grants {run}` lists them.",
+            )
+        summary = await self.status(run)
+        if summary.ended_at is not None:
+            raise UsageError(f"run '{run}' has ended: {summary.status}; its grants ended with it")
+        async with asked(run):
+            await self._handle(run).signal(REVOKE_GRANT_SIGNAL, RevokeGrantInput(id=approval_id, by=by))
 
     async def decide(self, run: str, decision: Decision) -> Approval | None:
         """Take a decision. None: it was sent, but no worker service answered yet. Raises DecisionRefused."""
@@ -178,7 +183,7 @@ class LlmDoClient:
         # Who cannot read the run has not its keys: what is sent would be in the open, or unreadable for the run.
         await self.status(run)
         try:
-            async with _asked(run):
+            async with asked(run):
                 return await handle.execute_update(
                     DECIDE_UPDATE, decision, result_type=Approval, rpc_timeout=timedelta(seconds=UPDATE_SECONDS)
                 )
@@ -192,19 +197,19 @@ class LlmDoClient:
             summary = await self.status(run)
             raise DecisionRefused(f"run '{run}' has ended: {summary.status}; nothing waits for a decision") from error
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
-            async with _asked(run):
+            async with asked(run):
                 await handle.signal(DECIDE_SIGNAL, decision)
             return None
 
     async def desk(self, run: str) -> DeskState:
         """All approvals of a run, decided or not, grants, and ignored decisions. Needs a worker service."""
-        async with _asked(run):
+        async with asked(run):
             return await self._handle(run).query(DESK_QUERY, result_type=DeskState)
 
-    async def view(self, run: str) -> RunView:
-        """The run as its histories tell it now."""
-        follower = Follower(self.temporal, run, wait=False)
-        async with _asked(run):
+    async def view(self, run: str, *, tap: Tap | None = None) -> RunView:
+        """The run as its histories tell it now; `tap` is given every event, with the id of its workflow."""
+        follower = Follower(self.temporal, run, wait=False, tap=tap)
+        async with asked(run):
             async for _ in follower.events():
                 pass
         return follower.view
@@ -213,44 +218,36 @@ class LlmDoClient:
         """A follower of the run; iterate its `events()` and look at its `view`."""
         return Follower(self.temporal, run, wait=True)
 
+    async def events(self, run: str, *, follow: bool = False) -> AsyncGenerator[ViewEvent]:
+        """What has happened in the run, in order, the same on every reading; following it, until the run ends."""
+        async with asked(run):
+            async for event in ordered_events(self.temporal, run, follow=follow):
+                yield event
+
     def _handle(self, run: str) -> WorkflowHandle[Any, Any]:
         return self.temporal.get_workflow_handle(run)
 
     async def _open_runs(self) -> list[str]:
         query = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
-        async with _asked():
+        async with asked():
             return [
                 execution.id
                 async for execution in self.temporal.list_workflows(query)
                 if _pending(await execution.memo())
             ]
 
-    async def _approvals_of(self, run: str) -> list[PendingApproval]:
+    async def _approvals_of(self, run: str) -> list[Question]:
         handle = self._handle(run)
         description = await handle.describe()
         if description.status is not WorkflowExecutionStatus.RUNNING:
             return []
         events = read_events(handle, wait=False, converter=self.temporal.data_converter)
-        return await read_pending(self.temporal, run, events)
+        record = await read_desk(self.temporal, run, events)
+        return [question for question in record.questions if question.is_open]
 
-
-@asynccontextmanager
-async def _asked(run: str | None = None) -> AsyncGenerator[None]:
-    """Turn what the server says into our errors."""
-    try:
-        yield
-    except RuntimeError as error:
-        if OUT_OF_REACH not in str(error):
-            raise
-        raise out_of_reach() from error
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND and run is not None:
-            raise UsageError(
-                f"there is no run '{run}'", next_step="`llm-do-temporal list` shows the runs of this server."
-            ) from error
-        if error.status is RPCStatusCode.UNAVAILABLE:
-            raise ConnectionFailed(f"the Temporal server does not answer: {error}") from error
-        raise ConnectionFailed(f"the Temporal server refused: {error}") from error
+    async def _desk_record(self, run: str) -> DeskRecord:
+        async with asked(run):
+            return await read_desk(self.temporal, run, read_chain(self.temporal, run, None, wait=False))
 
 
 def _ended_with(failure: WorkflowFailureError) -> LlmDoError:
@@ -274,21 +271,14 @@ def _pending(memo: Any) -> list[PendingApprovalMemo]:
     return pending_from_memo(memo.get(PENDING_MEMO))
 
 
-def _run_memo(memo: Any) -> RunMemo:
-    try:
-        return RunMemo.model_validate(memo.get(RUN_MEMO) or {"worker": ""})
-    except ValidationError:
-        return RunMemo(worker="")
-
-
-def _status(status: WorkflowExecutionStatus | None) -> str:
-    names = {
-        WorkflowExecutionStatus.RUNNING: "running",
-        WorkflowExecutionStatus.COMPLETED: "completed",
-        WorkflowExecutionStatus.FAILED: "failed",
-        WorkflowExecutionStatus.CANCELED: "cancelled",
-        WorkflowExecutionStatus.TERMINATED: "terminated",
-        WorkflowExecutionStatus.TIMED_OUT: "timed out",
-        WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
-    }
-    return names.get(status, "unknown") if status is not None else "unknown"
+async def _summary(execution: WorkflowExecution) -> RunSummary:
+    memo = await execution.memo()
+    pending = _pending(memo) if execution.status is WorkflowExecutionStatus.RUNNING else []
+    return RunSummary(
+        run=execution.id,
+        worker=run_from_memo(memo).worker,
+        status="waiting" if pending else state_of(execution),
+        pending=len(pending),
+        started_at=execution.start_time,
+        ended_at=execution.close_time,
+    )

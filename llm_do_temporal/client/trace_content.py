@@ -1,7 +1,7 @@
 """What was said in a conversation, as the GenAI conventions of OpenTelemetry write it down.
 
 Owns the shape of messages in spans, and that the bytes of files stay out of them unless they are asked for.
-Called by `tracing`. Takes and gives plain JSON values.
+Called by `tracing` and `transcripts`. Takes and gives plain JSON values.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def input_messages(messages: list[JsonObject], *, binary: bool) -> list[JsonObje
             shown = {"type": "tool_call_response", "id": part.get("tool_call_id"), "response": response}
             found.append({"role": "tool", "parts": [shown]})
         elif kind == "system-prompt":
-            found.append({"role": "system", "parts": _content(part.get("content"), binary=binary)})
+            found.append({"role": "system", "parts": content_items(part.get("content"), binary=binary)})
         else:
-            found.append({"role": "user", "parts": _content(part.get("content"), binary=binary)})
+            found.append({"role": "user", "parts": content_items(part.get("content"), binary=binary)})
     return found
 
 
@@ -94,7 +94,8 @@ def arguments_of(part: JsonObject) -> Any:
     return given
 
 
-def _content(content: Any, *, binary: bool) -> list[JsonObject]:
+def content_items(content: Any, *, binary: bool) -> list[JsonObject]:
+    """What a part of a message says: texts, files and addresses."""
     items = cast("list[Any]", content if isinstance(content, list) else [content])
     return [_item(item, binary=binary) for item in items]
 

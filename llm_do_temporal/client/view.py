@@ -6,10 +6,11 @@ view, a view after the fact, and totals; it needs no worker service.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio.api.common.v1 import Memo
@@ -17,28 +18,41 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.big_payloads import KEPT_OUTSIDE, is_kept_outside
+from llm_do_temporal.client.histories import ENDS
 from llm_do_temporal.client.items import Item
 from llm_do_temporal.client.local_effects import local_effect
 from llm_do_temporal.client.payloads import decode_json, first_object
 from llm_do_temporal.messages import (
     DELIVER_DECISION_SIGNAL,
+    DELIVER_VOTES_SIGNAL,
     INVOCATION_MEMO,
     MODEL_ACTIVITY,
     REQUEST_APPROVAL_SIGNAL,
+    RUN_MEMO,
     PendingApprovalMemo,
+    RunMemo,
     Usage,
 )
 from llm_do_temporal.policy.model_ids import models_of, read_serving_id
 
 _PENDING = TypeAdapter(list[PendingApprovalMemo])
 
-_ENDINGS = {
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
-}
+
+class EventOrder(NamedTuple):
+    """Where an event stands among all events of a run; the same whoever reads the histories, and whenever.
+
+    Within a history it keeps the order of the history: an event that was held back while a task was under way has an
+    earlier time of its own than those that were written before it.
+    """
+
+    at: datetime
+    """The latest time in the event's history up to it, UTC without a zone."""
+    workflow_id: str = ""
+    run: int = 0
+    """Counts the runs of a workflow that was continued as new."""
+    event_id: int = 0
+    part: int = 0
+    """Counts what one history event meant."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +63,7 @@ class ViewEvent:
     at: datetime
     path: str
     data: dict[str, Any] = field(default_factory=dict[str, Any])
+    order: EventOrder = field(default=EventOrder(datetime.min), compare=False)
 
 
 @dataclass
@@ -85,6 +100,11 @@ class Node:
         """Whether the run itself started it."""
         return "/" not in self.path or bool(self.item)
 
+    @property
+    def is_thinking(self) -> bool:
+        """Whether a model turn is under way."""
+        return any(scheduled in self._models for scheduled in self.doing)
+
     def apply(self, event: HistoryEvent) -> list[ViewEvent]:
         """Take in the next event of this invocation's history; says what it meant, if anything."""
         at = event.event_time.ToDatetime()
@@ -112,7 +132,7 @@ class Node:
             return self._asked(event, at)
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
             return self._signaled(event, at)
-        if kind in _ENDINGS:
+        if kind in ENDS:
             return self._ended(event, at)
         return []
 
@@ -194,6 +214,8 @@ class Node:
 
     def _signaled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.workflow_execution_signaled_event_attributes
+        if attributes.signal_name == DELIVER_VOTES_SIGNAL:
+            return self._agreed(first_object(attributes.input.payloads), at)
         if attributes.signal_name != DELIVER_DECISION_SIGNAL:
             return []
         delivery = first_object(attributes.input.payloads)
@@ -202,8 +224,14 @@ class Node:
         shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
         return [self._say("approval.decided", at, id=delivery.get("id"), summary=summary, **shown)]
 
+    def _agreed(self, delivery: dict[str, Any], at: datetime) -> list[ViewEvent]:
+        votes = cast("list[dict[str, Any]]", delivery.get("votes") or [])
+        names = [vote.get("by") for vote in votes]
+        summary = self.waiting.get(str(delivery.get("key", "")), "")
+        return [self._say("approval.voted", at, id=delivery.get("id"), summary=summary, votes=names)]
+
     def _ended(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        self.status = _ENDINGS[event.event_type]
+        self.status = ENDS[event.event_type]
         self.ended_at = at
         self.doing.clear()
         self.waiting.clear()
@@ -274,6 +302,14 @@ class RunView:
                 total[model] = total.get(model, Usage()).plus(usage)
         return total
 
+    def total_of(self, node: Node) -> Usage:
+        """What this invocation and everything below it have spent."""
+        total = node.usage
+        for child in node.children:
+            if child in self.nodes:
+                total = total.plus(self.total_of(self.nodes[child]))
+        return total
+
     @property
     def ordered(self) -> list[Node]:
         """The invocations, parents before their children."""
@@ -307,6 +343,14 @@ def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
         return _PENDING.validate_python(value or [])
     except ValidationError:
         return []
+
+
+def run_from_memo(memo: Mapping[str, Any]) -> RunMemo:
+    """What the memo tells of a run; an empty worker where it cannot be read."""
+    try:
+        return RunMemo.model_validate(memo.get(RUN_MEMO) or {"worker": ""})
+    except ValidationError:
+        return RunMemo(worker="")
 
 
 def _told_of(memo: Memo) -> dict[str, Any]:

@@ -10,7 +10,13 @@ from llm_do_temporal.definitions.checking import check_workshop
 from llm_do_temporal.definitions.formats import WorkerFile, WorkshopConfig
 from llm_do_temporal.definitions.problems import Problem
 from llm_do_temporal.definitions.registry import Registry
-from llm_do_temporal.definitions.workshop import Workshop, find_workshop, load_workshop, run_settings
+from llm_do_temporal.definitions.workshop import (
+    Workshop,
+    find_workshop,
+    load_workshop,
+    notify_settings,
+    run_settings,
+)
 
 __all__ = [
     "Problem",
@@ -21,5 +27,6 @@ __all__ = [
     "check_workshop",
     "find_workshop",
     "load_workshop",
+    "notify_settings",
     "run_settings",
 ]

@@ -30,7 +30,7 @@ from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop, model_aliases, parse_workshop
 from llm_do_temporal.definitions.yaml_lines import Document, KeyPath
 from llm_do_temporal.errors import ModelRefusal, SandboxRefusal, WorkshopNotFound
-from llm_do_temporal.policy.approvals import DEFAULT_RULES
+from llm_do_temporal.policy.approvals import ALWAYS_ASKS, DEFAULT_RULES
 from llm_do_temporal.policy.models import ModelSources, resolve_model
 from llm_do_temporal.policy.sandbox import WorkerSandbox, narrow, root_tree
 
@@ -101,7 +101,10 @@ def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[Par
     created = workshop.config.creation_defaults.toolsets
     names = set(DEFAULT_RULES).union(*(one.named_capabilities for one in (*toolsets, created) if one is not None))
     known = {name.rsplit(".", depth)[0] for name in names for depth in range(name.count(".") + 1)}
-    unknown = [name for name in workshop.config.approvals.rules if name not in known]
+    rules = workshop.config.approvals.rules
+    # What always asks asks whatever a rule says, but it may say whom.
+    known |= {name for name in ALWAYS_ASKS if name in rules and rules[name].says_more}
+    unknown = [name for name in rules if name not in known]
     open_ended = bool(unknown) and any(may_name_capabilities(parsed, workshop) for parsed in workers)
     for name in unknown:
         close = get_close_matches(name, known, n=1, cutoff=0.85 if open_ended else 0.6)

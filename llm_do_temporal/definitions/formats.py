@@ -16,6 +16,7 @@ from llm_do_temporal.policy.attachments import AttachmentPaths, AttachmentPolicy
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
 from llm_do_temporal.policy.limits import Limits
 from llm_do_temporal.policy.model_ids import ModelAlias, ModelNames, check_no_secret
+from llm_do_temporal.policy.notifying import MAX_TARGETS, NotifyTarget, check_ui_url
 from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.sandbox import WorkerSandbox, WorkshopSandbox
 from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
@@ -244,3 +245,8 @@ class WorkshopConfig(Strict):
     limits: Limits = Limits()
     max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=0)
     on_refusal: Literal["tell_model", "abort"] = "tell_model"
+    live_text: bool = True
+    """Whether answers can be watched while they are written: models are then asked to stream them."""
+    notify: tuple[NotifyTarget, ...] = Field(default=(), max_length=MAX_TARGETS)
+    ui_url: Annotated[str, AfterValidator(check_ui_url)] | None = None
+    """Where people reach the approvals page."""

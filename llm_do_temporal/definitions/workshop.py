@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from llm_do_temporal.errors import SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.messages import RunSettings, StartRunInput
 from llm_do_temporal.policy.model_ids import ModelAlias
 from llm_do_temporal.policy.models import ModelSources
+from llm_do_temporal.policy.notifying import NotifySettings, check_ui_url
 from llm_do_temporal.policy.sandbox import WorkshopSandbox, root_tree
 
+_log = logging.getLogger(__name__)
 _NEXT_STEP = "Make one that says `sandbox: {root: .}`, or name the folder that has one with --workshop DIR."
 
 
@@ -56,8 +59,20 @@ def run_settings(
         workshop_has_sandbox=config.sandbox is not None,
         shell=config.shell,
         limits=start.limits.over(config.limits),
+        live_text=config.live_text,
         search_attributes=search_attributes,
     )
+
+
+def notify_settings(config: WorkshopConfig, environment_ui_url: str | None) -> NotifySettings:
+    """Whom a run tells; `environment_ui_url` is used where the workshop names no page, and is an address."""
+    ui_url = config.ui_url
+    if ui_url is None and environment_ui_url and config.notify:
+        try:
+            ui_url = check_ui_url(environment_ui_url)
+        except ValueError as error:
+            _log.warning("LLM_DO_UI_URL is not used, messages have no links: %s", error)
+    return NotifySettings(targets=config.notify, ui_url=ui_url)
 
 
 def model_aliases(config: WorkshopConfig) -> dict[str, str | ModelAlias]:

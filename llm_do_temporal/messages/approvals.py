@@ -6,10 +6,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from pydantic import AwareDatetime, Field
+
+from llm_do_temporal.errors import Refusal
 from llm_do_temporal.messages.base import Message, Strict
-from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
+from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.ledger import Ledger
-from llm_do_temporal.policy.sandbox import Tree
+from llm_do_temporal.policy.sandbox import Tree, join, locate
 
 
 class DecisionKind(StrEnum):
@@ -62,9 +66,55 @@ class RequestApprovalInput(Message):
     """One line of what the call is about."""
     diff: str | None = None
     """For writes: what would change, as a unified diff."""
+    attachments: tuple[Attachment, ...] = ()
+    """Files that the call hands over, as they were when it was judged."""
     reason: str = ""
     account: str | None = None
     """For the question at a reached limit: whose limit it is; empty for the run's."""
+    approvers: tuple[str, ...] = ()
+    """Who may decide; empty for everybody."""
+    quorum: int = 1
+    """How many different people must agree."""
+    forbid_own: bool = False
+    """Whether the one who started the run may not agree."""
+    timeout_seconds: int | None = None
+    """How long people are waited for; None: however long it takes."""
+    deadline: AwareDatetime | None = None
+    """When that is over."""
+    on_timeout: OnTimeout = "reject"
+    """What happens then: the call is refused, or the asking invocation fails."""
+    remind_at: AwareDatetime | None = None
+
+    @property
+    def names_people(self) -> bool:
+        """Whether it matters who agrees."""
+        return bool(self.approvers) or self.quorum > 1 or self.forbid_own
+
+    @property
+    def identity(self) -> str:
+        """What identical calls of a tool have in common: the arguments, what is done with them, to which file, and who
+        must agree to it."""
+        subjects = [_subject_of(use, self.tree) for use in self.capabilities]
+        whom = [[sorted(self.approvers), self.quorum, self.forbid_own]] if self.names_people else []
+        return canonical([self.args, subjects, *whom])
+
+
+def _subject_of(use: CapabilityUse, tree: Tree) -> list[object]:
+    """Workers with `tools.py` files of their own may call different functions by the same name."""
+    code = use.payload.get("sha256")
+    return [use.name, _real_file(tree, use), *([] if code is None else [code])]
+
+
+def _real_file(tree: Tree, use: CapabilityUse) -> str | None:
+    """Workers with folders of their own may call different files by the same name."""
+    path = use.payload.get("path", use.payload.get("cwd"))
+    if not isinstance(path, str):
+        return None
+    try:
+        place = locate(tree, path)
+    except Refusal:
+        return None
+    return join(place.mount.root, place.relative)
 
 
 class WithdrawApprovalsInput(Message):
@@ -89,7 +139,7 @@ class Verdict(Message):
     note: str = ""
     by: str = ""
     at: datetime
-    door: Literal["signal", "update", "grant"]
+    door: Literal["signal", "update", "grant", "timer"]
     remember: Remember = Remember.NONE
 
 
@@ -99,6 +149,24 @@ class DeliverDecisionInput(Message):
     key: str
     id: str
     verdict: Verdict
+    votes: tuple[Verdict, ...] = ()
+    """Of those who agreed, where several had to."""
+
+
+class DeliverVotesInput(Message):
+    """Signal `deliver_votes`, from the desk to the invocation that asked: who has agreed so far."""
+
+    key: str
+    id: str
+    votes: tuple[Verdict, ...]
+
+
+class RevokeGrantInput(Strict):
+    """Payload of the signal `revoke_grant`."""
+
+    id: str = Field(min_length=1)
+    """The approval that the grant came from."""
+    by: str = ""
 
 
 class Approval(Message):
@@ -107,8 +175,11 @@ class Approval(Message):
     id: str
     asked_at: datetime
     request: RequestApprovalInput
+    votes: tuple[Verdict, ...] = ()
+    """Who has agreed so far where several must; the last of them has the arguments that are agreed to."""
     verdict: Verdict | None = None
     withdrawn: bool = False
+    reminded_at: datetime | None = None
 
 
 class Grant(Message):
@@ -119,6 +190,19 @@ class Grant(Message):
     approval: str
     """Id of the approval it came from."""
     verdict: Verdict
+    summary: str = ""
+    """One line of what the call was about."""
+
+    @classmethod
+    def of(cls, approval: str, request: RequestApprovalInput, verdict: Verdict) -> Grant:
+        """What is remembered of the approval with this id."""
+        return cls(
+            tool=request.tool,
+            canonical_args=request.identity,
+            approval=approval,
+            verdict=verdict,
+            summary=request.summary[:200],
+        )
 
 
 class IgnoredDecision(Message):
@@ -136,6 +220,8 @@ class DeskState(Message):
     ignored: tuple[IgnoredDecision, ...] = ()
     ledger: Ledger = Ledger()
     """What limits there are and what stands against them; only what is limited is counted."""
+    started_by: str = ""
+    """Who started the run."""
     earlier: int = 0
     """Questions that were asked, and are settled, before the desk's workflow was continued as new."""
 
@@ -151,3 +237,9 @@ class PendingApprovalMemo(Message):
     tool: str
     summary: str
     asked_at: datetime
+    deadline: datetime | None = None
+    votes: int = 0
+    """How many have agreed so far, of `quorum`."""
+    quorum: int = 1
+    approvers: tuple[str, ...] = ()
+    reminded_at: datetime | None = None

@@ -17,6 +17,8 @@ DECIDE_UPDATE = "decide_now"
 REQUEST_APPROVAL_SIGNAL = "request_approval"
 WITHDRAW_APPROVALS_SIGNAL = "withdraw_approvals"
 DELIVER_DECISION_SIGNAL = "deliver_decision"
+DELIVER_VOTES_SIGNAL = "deliver_votes"
+REVOKE_GRANT_SIGNAL = "revoke_grant"
 DESK_QUERY = "desk"
 
 STATE_ATTRIBUTE = "LlmDoState"

@@ -13,6 +13,7 @@ from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.limits import Spending
 from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.notifying import NotifySettings
 from llm_do_temporal.policy.sandbox import Tree
 
 DEFAULT_CONCURRENCY = 8
@@ -61,6 +62,7 @@ class ContinuedBatch(Message):
     settings: RunSettings
     tree: Tree
     """The workshop's own tree."""
+    notify: NotifySettings = NotifySettings()
     desk: DeskState
     spending: Spending
     started_at: datetime

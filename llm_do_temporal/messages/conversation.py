@@ -15,6 +15,7 @@ from llm_do_temporal.messages.base import Message
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.external import ExternalToolListing
 from llm_do_temporal.messages.limits import Spending
+from llm_do_temporal.messages.usage import Usage
 
 CONVERSATION_SETTING = "llm_do_conversation"
 """The key of a request's model settings that holds its ConversationPart; taken out before anything is sent."""
@@ -50,6 +51,8 @@ class ConversationPart(Message):
     """How much of it the model is told, about; None: all."""
     tries: int | None = None
     """Attempts that are enough, because another model can be asked; None: as many as it takes."""
+    live: bool = True
+    """Whether the answer may be watched while it is written."""
 
 
 class KeepConversationInput(Message):
@@ -77,6 +80,8 @@ class ContinuedInvocation(Message):
     asked: int = 0
     """Questions that were asked."""
     tool_calls: int = 0
+    below: Usage = Usage()
+    """The part of `usage` that those it called have spent."""
     created: tuple[DelegateTool, ...] = ()
     """Workers that this invocation made."""
     delegations: dict[str, int] = Field(default_factory=dict)

@@ -129,10 +129,12 @@ class RunSettings(Message):
     model_settings: dict[str, Any] = Field(default_factory=dict)
     """The workshop's; those of a worker win key by key."""
     attachments_as: AttachmentsAs = "auto"
+    """In which form models get attachments, where their worker does not say."""
     max_context_tokens: int | None = None
     """How much of a conversation models are told, about, where their worker does not say; None: all of it."""
-    """In which form models get attachments, where their worker does not say."""
     limits: Limits = Limits()
     """For the whole run."""
+    live_text: bool = True
+    """Whether answers can be watched while they are written."""
     search_attributes: bool = True
     """Whether the namespace knows our search attributes; setting an unknown one would wedge the workflow."""

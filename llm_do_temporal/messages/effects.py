@@ -11,6 +11,7 @@ from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.notifying import NotifySettings
 from llm_do_temporal.policy.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellSettings
 
@@ -30,6 +31,7 @@ class LoadedRun(Message):
     """For an entry worker with `schema_in_ref`: its input, checked."""
     tree: Tree
     """The workshop's own tree, before the entry worker narrows it."""
+    notify: NotifySettings = NotifySettings()
 
 
 class LoadWorkerInput(Message):

@@ -8,16 +8,21 @@ into a refusal (strict) or into yes (approve_all); neither unblocks anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
+from llm_do_temporal.policy.limits import Duration
 from llm_do_temporal.policy.values import Value
 
+T = TypeVar("T")
 REPEAT = "effect.repeat"
 """The capability of the question whether to repeat what may have happened. No rule answers it: only a person can."""
+LIMIT = "limit.exceed"
+"""The capability that the question at a reached limit names. No rule answers it: reaching a limit always asks."""
+ALWAYS_ASKS = frozenset({REPEAT, LIMIT})
 
 
 class Mode(StrEnum):
@@ -26,6 +31,10 @@ class Mode(StrEnum):
     INTERACTIVE = "interactive"
     APPROVE_ALL = "approve_all"
     STRICT = "strict"
+
+
+OnTimeout = Literal["reject", "fail"]
+"""What becomes of a call about which nobody decided in time: it is refused, or the asking invocation fails."""
 
 
 class Ruling(StrEnum):
@@ -50,14 +59,90 @@ DEFAULT_RULES: dict[str, Ruling] = {
 }
 
 
+def person(name: str) -> str:
+    """Whom a name means, where one must not count as two: who signs in as `Ada` and as `ada` is no second person."""
+    return name.strip().casefold()
+
+
+Person = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _STRICTNESS = (Ruling.PRE_APPROVED, Ruling.NEEDS_APPROVAL, Ruling.BLOCKED)
 
 
-class ApprovalRules(Value):
+class Patience(Value):
+    """How long people are waited for; what is None is said elsewhere."""
+
+    timeout: Duration | None = None
+    """Seconds until it is decided without a person: never in favour of the call."""
+    on_timeout: OnTimeout | None = None
+    remind_after: Duration | None = None
+    """Seconds until people are reminded."""
+
+    @model_validator(mode="after")
+    def _reminds_in_time(self) -> Patience:
+        if self.timeout is not None and self.remind_after is not None and self.remind_after >= self.timeout:
+            raise ValueError("`remind_after` is not before `timeout`, so nobody would be reminded")
+        return self
+
+
+class Rule(Patience):
+    """One entry of `rules:`. A ruling alone is short for `{ruling: …}`."""
+
+    ruling: Ruling = Ruling.NEEDS_APPROVAL
+    approvers: tuple[Person, ...] | None = Field(default=None, min_length=1)
+    """Who may decide; None: everybody."""
+    quorum: int = Field(default=1, ge=1)
+    """How many different people must agree."""
+    forbid_own: bool = False
+    """Whether the one who started the run may not agree."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"ruling": _as_ruling(value)}
+        if not isinstance(value, dict):
+            return value
+        # What passes here counts as Python and no longer as JSON, where strict validation takes lists and text.
+        given = cast("dict[str, Any]", value)
+        taken = {key: tuple(cast("list[Any]", one)) if isinstance(one, list) else one for key, one in given.items()}
+        return taken | {"ruling": _as_ruling(taken["ruling"])} if "ruling" in taken else taken
+
+    @model_validator(mode="after")
+    def _can_be_met(self) -> Rule:
+        if self.approvers is not None and self.quorum > (people := len({person(one) for one in self.approvers})):
+            raise ValueError(f"`quorum: {self.quorum}` can never be met: `approvers` names {people}")
+        if self.ruling is Ruling.BLOCKED and self.says_more:
+            raise ValueError("what is blocked asks nobody; leave the other keys out")
+        return self
+
+    @property
+    def says_more(self) -> bool:
+        """Whether it says more than its ruling."""
+        return len(self._said) > 1
+
+    @property
+    def _said(self) -> set[str]:
+        fields = type(self).model_fields
+        return {"ruling"} | {name for name, field in fields.items() if getattr(self, name) != field.default}
+
+    @model_serializer(mode="wrap")
+    def _shortest_form(self, write: SerializerFunctionWrapHandler) -> object:
+        # Rules are part of what every invocation starts with.
+        written: dict[str, Any] = write(self)
+        if not self.says_more:
+            return written["ruling"]
+        return {name: value for name, value in written.items() if name in self._said}
+
+
+def _as_ruling(value: object) -> object:
+    return Ruling(value) if value in set(Ruling) else value
+
+
+class ApprovalRules(Patience):
     """`approvals:` of `workshop.yaml`."""
 
     mode: Mode = Mode.INTERACTIVE
-    rules: dict[str, Ruling] = Field(default_factory=dict)
+    rules: dict[str, Rule] = Field(default_factory=dict)
     """The workshop's own rules; they are merged over the defaults."""
     default: Ruling = Ruling.NEEDS_APPROVAL
     """For a capability that no rule names."""
@@ -72,11 +157,39 @@ class CapabilityUse(Value):
     """What the place itself says (`read_approval`, `write_approval`); None leaves it to the rules."""
 
 
+class Terms(Value):
+    """Who must agree to a call that asks, and how long they are waited for."""
+
+    approvers: tuple[str, ...] | None = None
+    """Who may decide; None: everybody."""
+    quorum: int = 1
+    """How many different people must agree."""
+    forbid_own: bool = False
+    """Whether the one who started the run may not agree."""
+    timeout: int | None = None
+    """Seconds; None: however long it takes."""
+    on_timeout: OnTimeout = "reject"
+    remind_after: int | None = None
+    """Seconds."""
+
+    @property
+    def names_people(self) -> bool:
+        """Whether it matters who agrees."""
+        return self.approvers is not None or self.quorum > 1 or self.forbid_own
+
+    @property
+    def can_be_met(self) -> bool:
+        """Whether enough people may decide."""
+        return self.approvers is None or len({person(one) for one in self.approvers}) >= self.quorum
+
+
 class Verdict(Value):
     """What policy says of one call."""
 
     kind: Literal["allow", "ask", "block"]
     reason: str
+    terms: Terms = Terms()
+    """For one that asks."""
 
 
 def ruling_of(rules: ApprovalRules, capability: str) -> Ruling:
@@ -87,15 +200,14 @@ def ruling_of(rules: ApprovalRules, capability: str) -> Ruling:
     """
     own = _most_specific(rules.rules, capability)
     built_in = _most_specific(DEFAULT_RULES, capability)
-    if own is None or built_in is None:
-        found = own or built_in
-        return rules.default if found is None else found[1]
-    if len(own[0]) >= len(built_in[0]):
-        return own[1]
-    return max(own[1], built_in[1], key=_STRICTNESS.index)
+    if own is None:
+        return rules.default if built_in is None else built_in[1]
+    if built_in is None or len(own[0]) >= len(built_in[0]):
+        return own[1].ruling
+    return max(own[1].ruling, built_in[1], key=_STRICTNESS.index)
 
 
-def _most_specific(rules: Mapping[str, Ruling], capability: str) -> tuple[str, Ruling] | None:
+def _most_specific(rules: Mapping[str, T], capability: str) -> tuple[str, T] | None:
     name = capability
     while name:
         if name in rules:
@@ -104,22 +216,75 @@ def _most_specific(rules: Mapping[str, Ruling], capability: str) -> tuple[str, R
     return None
 
 
+def terms_of(rules: ApprovalRules, capabilities: Iterable[str]) -> Terms:
+    """The strictest of what the most specific rules say of these: those who may decide on all, the largest quorum,
+    the shortest times."""
+    found = [_terms_of_one(rules, name) for name in dict.fromkeys(capabilities)] or [_terms(rules, Rule())]
+    strictest = found[0]
+    for terms in found[1:]:
+        strictest = _stricter(strictest, terms)
+    return strictest
+
+
+def _terms_of_one(rules: ApprovalRules, capability: str) -> Terms:
+    own = _most_specific(rules.rules, capability)
+    return _terms(rules, Rule() if own is None else own[1])
+
+
+def _terms(rules: ApprovalRules, rule: Rule) -> Terms:
+    return Terms(
+        approvers=None if rule.approvers is None else tuple(dict.fromkeys(rule.approvers)),
+        quorum=rule.quorum,
+        forbid_own=rule.forbid_own,
+        timeout=rule.timeout or rules.timeout,
+        on_timeout=rule.on_timeout or rules.on_timeout or "reject",
+        remind_after=rule.remind_after or rules.remind_after,
+    )
+
+
+def _stricter(one: Terms, other: Terms) -> Terms:
+    both = [approvers for approvers in (one.approvers, other.approvers) if approvers is not None]
+    return Terms(
+        approvers=tuple(name for name in both[0] if name in both[-1]) if both else None,
+        quorum=max(one.quorum, other.quorum),
+        forbid_own=one.forbid_own or other.forbid_own,
+        timeout=_shorter(one.timeout, other.timeout),
+        on_timeout="fail" if "fail" in (one.on_timeout, other.on_timeout) else "reject",
+        remind_after=_shorter(one.remind_after, other.remind_after),
+    )
+
+
+def _shorter(one: int | None, other: int | None) -> int | None:
+    return min((seconds for seconds in (one, other) if seconds is not None), default=None)
+
+
+def asking(rules: ApprovalRules, uses: Sequence[CapabilityUse]) -> list[str]:
+    """The capabilities for which these uses need a person, each once."""
+    return list(
+        dict.fromkeys(
+            use.name
+            for use in uses
+            if (use.asks if use.asks is not None else ruling_of(rules, use.name) is Ruling.NEEDS_APPROVAL)
+        )
+    )
+
+
 def decide(rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[CapabilityUse]) -> Verdict:
     """Judge a call of `tool` that is about to make these uses, in this mode."""
-    asking: list[str] = []
     for use in uses:
-        ruling = ruling_of(rules, use.name)
-        if ruling is Ruling.BLOCKED:
+        if ruling_of(rules, use.name) is Ruling.BLOCKED:
             return Verdict(kind="block", reason=f"'{tool}' is blocked: the workshop does not allow {use.name}")
-        if use.asks if use.asks is not None else ruling is Ruling.NEEDS_APPROVAL:
-            asking.append(use.name)
-    if not asking:
+    needs = asking(rules, uses)
+    if not needs:
         return Verdict(kind="allow", reason="pre-approved")
     if mode is Mode.STRICT:
         return Verdict(kind="block", reason=f"Strict mode: {tool} requires approval")
-    if mode is Mode.APPROVE_ALL:
+    terms = terms_of(rules, needs)
+    if mode is Mode.APPROVE_ALL and not terms.names_people:
         return Verdict(kind="allow", reason="approve_all")
-    return Verdict(kind="ask", reason=f"{', '.join(dict.fromkeys(asking))} needs approval")
+    if not terms.can_be_met:
+        return Verdict(kind="block", reason=f"'{tool}' is blocked: nobody may approve {' and '.join(needs)} together")
+    return Verdict(kind="ask", reason=f"{', '.join(needs)} needs approval", terms=terms)
 
 
 def canonical(arguments: object) -> str:

@@ -53,6 +53,8 @@ def read_duration(value: Any) -> Any:
 
 
 Count = Annotated[int, Field(ge=1)]
+Duration = Annotated[int, Field(ge=1, le=_LONGEST_SECONDS), BeforeValidator(read_duration)]
+"""Seconds."""
 
 
 class Limits(Value):
@@ -66,7 +68,7 @@ class Limits(Value):
     """US dollars."""
     invocations: Count | None = None
     """The one that the limit belongs to included."""
-    time: Annotated[int, Field(ge=1, le=_LONGEST_SECONDS), BeforeValidator(read_duration)] | None = None
+    time: Duration | None = None
     """Seconds from the start, whatever they are spent with."""
 
     @property

@@ -177,4 +177,4 @@ def _call_question(call: Delegation, attachments: tuple[Attachment, ...]) -> Que
     payload = {"worker": worker, **call.shown, "attachments": paths}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     summary = f"call {worker}" + (f" with {', '.join(paths)}" if paths else "") + f": {text[:120]}"
-    return Question((CapabilityUse(name="worker.call", payload=payload),), call.args, summary)
+    return Question((CapabilityUse(name="worker.call", payload=payload),), call.args, summary, attachments=attachments)

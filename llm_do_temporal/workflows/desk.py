@@ -7,6 +7,7 @@ decision on a question wins; a decision that cannot be taken raises DecisionRefu
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal
 
 from llm_do_temporal.activities.answers import MAX_CALL_BYTES
@@ -20,14 +21,18 @@ from llm_do_temporal.messages import (
     IgnoredDecision,
     Remember,
     RequestApprovalInput,
+    RevokeGrantInput,
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.policy.approvals import CapabilityUse, canonical
-from llm_do_temporal.policy.sandbox import Tree, join, locate
+from llm_do_temporal.policy.approvals import canonical
+from llm_do_temporal.policy.limits import Dimension, described
 from llm_do_temporal.schemas import schema_problems
 from llm_do_temporal.workflows.file_tools import PATH_TOOLS, judge_path
+from llm_do_temporal.workflows.voting import check_who, with_vote
 
+NOBODY_IN_TIME = "timeout"
+"""Who rejects what nobody decided in time."""
 KEPT_IGNORED = 100
 """Nonsense signals kept for the record; a flood of them must not fill the history of a continued run."""
 
@@ -63,6 +68,14 @@ def with_ignored(state: DeskState, reason: str, *, now: datetime) -> DeskState:
     return state.model_copy(update={"ignored": kept})
 
 
+def with_revocation(state: DeskState, revocation: RevokeGrantInput) -> DeskState:
+    """The state without the grant of this approval: identical calls are asked about again. Raises DecisionRefused."""
+    left = tuple(grant for grant in state.grants if grant.approval != revocation.id)
+    if len(left) == len(state.grants):
+        raise DecisionRefused(f"there is no grant of approval '{revocation.id[:40]}' to revoke")
+    return state.model_copy(update={"grants": left})
+
+
 def put_away(state: DeskState) -> DeskState:
     """The state with its questions, none of them open any more, counted and put away."""
     return state.model_copy(update={"approvals": (), "earlier": state.earlier + len(state.approvals)})
@@ -80,6 +93,7 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
         )
     if approval.withdrawn:
         raise DecisionRefused(f"approval '{approval.id}' is no longer needed: its worker has stopped")
+    check_who(approval, decision, started_by=state.started_by)
     _check_change(approval, decision)
     return approval
 
@@ -87,30 +101,71 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
 def with_decision(
     state: DeskState, decision: Decision, *, door: Literal["signal", "update"], now: datetime
 ) -> tuple[DeskState, list[Approval]]:
-    """The state with the decision taken, and the questions it answers (identical open ones too when remembered).
+    """The state with the decision taken, the question it is about, and the others that it answers when remembered.
 
-    Raises DecisionRefused.
+    The question stays open where others must agree. Raises DecisionRefused.
     """
     asked = find_question(state, decision)
-    verdict = Verdict(
+    vote = Verdict(
         decision=decision.decision,
         args=decision.args if decision.args is not None else asked.request.args,
         note=decision.note,
-        by=decision.by,
+        by=decision.by.strip(),
         at=now,
         door=door,
         remember=decision.remember,
     )
-    answered = {asked.id: asked.model_copy(update={"verdict": verdict})}
-    grants = state.grants
-    if decision.remember is Remember.SESSION:
-        grants = (*grants, _grant(asked, verdict))
+    taken = with_vote(asked, vote)
+    answered, grants, verdict = {asked.id: taken}, state.grants, taken.verdict
+    if verdict is not None and verdict.remember is Remember.SESSION:
+        grants = (*grants, Grant.of(asked.id, asked.request, verdict))
         for other in pending(state):
             if other.id != asked.id and _same_call(other.request, asked.request):
                 echoed = verdict.model_copy(update={"door": "grant"})
                 answered[other.id] = other.model_copy(update={"verdict": echoed})
     approvals = tuple(answered.get(one.id, one) for one in state.approvals)
     return state.model_copy(update={"approvals": approvals, "grants": grants}), list(answered.values())
+
+
+def next_due(state: DeskState) -> datetime | None:
+    """When time changes something next: a reminder, or the end of somebody's time to decide."""
+    moments = [moment for one in pending(state) for moment in (one.request.deadline, _reminder(one)) if moment]
+    return min(moments, default=None)
+
+
+def with_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approval]]:
+    """The state at this time, and the questions that nobody decided in time: they are rejected, whatever they are."""
+    late: list[Approval] = []
+
+    def at_this_time(one: Approval) -> Approval:
+        if one.verdict is not None or one.withdrawn:
+            return one
+        if one.request.deadline is not None and one.request.deadline <= now:
+            late.append(one.model_copy(update={"verdict": _too_late(one, now)}))
+            return late[-1]
+        reminder = _reminder(one)
+        return one.model_copy(update={"reminded_at": now}) if reminder is not None and reminder <= now else one
+
+    approvals = tuple(at_this_time(one) for one in state.approvals)
+    return state.model_copy(update={"approvals": approvals}), late
+
+
+def _reminder(approval: Approval) -> datetime | None:
+    return approval.request.remind_at if approval.reminded_at is None else None
+
+
+def _too_late(approval: Approval, now: datetime) -> Verdict:
+    request = approval.request
+    waited = described(Dimension.TIME, Decimal(request.timeout_seconds or 0))
+    who = f"only {len(approval.votes)} of {request.quorum} agreed" if approval.votes else "nobody decided"
+    return Verdict(
+        decision=DecisionKind.REJECT,
+        args=request.args,
+        note=f"{who} within {waited}",
+        by=NOBODY_IN_TIME,
+        at=now,
+        door="timer",
+    )
 
 
 def _named(state: DeskState, approval_id: str | None) -> Approval:
@@ -150,40 +205,12 @@ def _check_change(approval: Approval, decision: Decision) -> None:
             raise DecisionRefused(f"policy refuses the new arguments: {refusal}") from refusal
 
 
-def _grant(approval: Approval, verdict: Verdict) -> Grant:
-    request = approval.request
-    return Grant(tool=request.tool, canonical_args=canonical(_subject(request)), approval=approval.id, verdict=verdict)
-
-
 def _grant_for(state: DeskState, request: RequestApprovalInput) -> Grant | None:
-    subject = canonical(_subject(request))
+    subject = request.identity
     return next(
         (grant for grant in state.grants if grant.tool == request.tool and grant.canonical_args == subject), None
     )
 
 
 def _same_call(one: RequestApprovalInput, other: RequestApprovalInput) -> bool:
-    return one.tool == other.tool and canonical(_subject(one)) == canonical(_subject(other))
-
-
-def _subject(request: RequestApprovalInput) -> list[object]:
-    """What makes two questions identical: the arguments, and what would be done with them, to or by which file."""
-    return [request.args, [_subject_of(use, request.tree) for use in request.capabilities]]
-
-
-def _subject_of(use: CapabilityUse, tree: Tree) -> list[object]:
-    """Workers with `tools.py` files of their own may call different functions by the same name."""
-    code = use.payload.get("sha256")
-    return [use.name, _real_file(tree, use), *([] if code is None else [code])]
-
-
-def _real_file(tree: Tree, use: CapabilityUse) -> str | None:
-    """Workers with folders of their own may call different files by the same name."""
-    path = use.payload.get("path", use.payload.get("cwd"))
-    if not isinstance(path, str):
-        return None
-    try:
-        place = locate(tree, path)
-    except Refusal:
-        return None
-    return join(place.mount.root, place.relative)
+    return one.tool == other.tool and one.identity == other.identity

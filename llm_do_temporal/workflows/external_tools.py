@@ -116,7 +116,7 @@ class ExternalCall:
                 ExternalResult,
                 summary=f"call {self.name}",
                 timeout=CALL_TIMEOUT,
-                ask=ask_again(self.desk, self.invocation.settings.mode, self, question, what=f"a call of {self.name}"),
+                ask=ask_again(self.desk, self.invocation.settings, self, question, what=f"a call of {self.name}"),
             )
             return Outcome(result.value)
 

@@ -16,14 +16,17 @@ from temporalio.exceptions import FailureError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
 from llm_do_temporal.activities.answers import MAX_CALL_BYTES, OVERSIZED
-from llm_do_temporal.errors import ApprovalRefusal, LlmDoError, Refusal, RunAborted
+from llm_do_temporal.errors import ApprovalRefusal, ApprovalTimedOut, LlmDoError, Refusal, RunAborted
 from llm_do_temporal.messages import DecisionKind, RunSettings, Usage
 from llm_do_temporal.messages import Verdict as DecisionTaken
-from llm_do_temporal.policy.approvals import CapabilityUse, canonical, decide
+from llm_do_temporal.policy.approvals import CapabilityUse, Terms, Verdict, canonical, decide
+from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.schemas import schema_problems
 from llm_do_temporal.workflows.failures import explain
 
 T = TypeVar("T")
+ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
+"""What a call raises that no model and no function is told of."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class Question:
     summary: str
     changeable: bool = True
     """Whether `args` are the call's own arguments, which the person may change."""
+    attachments: tuple[Attachment, ...] = ()
+    """Files that the call hands over, for the person to look at."""
 
     @property
     def identity(self) -> str:
@@ -80,8 +85,10 @@ class GatedTool(Protocol):
 class AsksDesk(Protocol):
     """Whoever can put a question to the desk and wait for the answer."""
 
-    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str) -> DecisionTaken:
-        """The decision, however long it takes."""
+    async def ask(
+        self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms
+    ) -> DecisionTaken:
+        """The decision, however long it takes within these terms. Raises ApprovalTimedOut."""
         ...
 
     def report(self, tool: GatedTool, error: Exception) -> None:
@@ -107,7 +114,7 @@ class Gate:
     async def carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
         """The tool's result, for whoever called it.
 
-        Raises ToolFailed with a text for the model, ModelRetry, or RunAborted.
+        Raises ToolFailed with a text for the model, ModelRetry, or one of ENDS_INVOCATION.
 
         Nothing else leaves but cancellation and what Temporal has to see: any other exception would fail the
         workflow's task, which is then tried for ever.
@@ -119,7 +126,7 @@ class Gate:
                 await self._begin()
             outcome = await _explained(prepared.effect())
             return outcome if change is None else replace(outcome, note=_told_of(outcome, change))
-        except (RunAborted, ModelRetry, NondeterminismError, ReadOnlyContextError):
+        except (*ENDS_INVOCATION, ModelRetry):
             raise
         except Refusal as refusal:
             if self._settings.on_refusal == "abort":
@@ -141,8 +148,9 @@ class Gate:
             if question is None:
                 return prepared, change
             diff = await _explained(prepared.preview()) if prepared.preview else None
-            reason = decide(self._settings.rules, self._settings.mode, tool.name, question.uses).reason
-            decision = await _explained(self._desk.ask(tool, question, diff=diff, reason=reason))
+            judged = self._judge(tool, question)
+            asking = self._desk.ask(tool, question, diff=diff, reason=judged.reason, terms=judged.terms)
+            decision = await _explained(asking)
             answered.add(question.identity)
             if decision.decision is DecisionKind.REJECT:
                 raise ApprovalRefusal(_rejection(decision))
@@ -152,8 +160,10 @@ class Gate:
                     raise ApprovalRefusal(f"the changed arguments are not valid: {'; '.join(problems[:5])}")
                 change = decision
                 prepared = await self._prepare(tool, decision.args)
-                # Whoever changed the call has seen what it will do: its own question is answered.
-                answered |= {one.identity for one in prepared.questions if one.changeable}
+                # Whoever changed the call has seen what it will do: its own question is answered, where that person
+                # may answer it.
+                own = [one for one in prepared.questions if one.changeable]
+                answered |= {one.identity for one in own if _may_answer(judged.terms, self._judge(tool, one).terms)}
 
     async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> Prepared:
         return await _explained(tool.prepare(args))
@@ -162,12 +172,22 @@ class Gate:
         """The first question still to be asked. Raises ApprovalRefusal when any part of the call is blocked."""
         asking: list[Question] = []
         for question in prepared.questions:
-            verdict = decide(self._settings.rules, self._settings.mode, tool.name, question.uses)
+            verdict = self._judge(tool, question)
             if verdict.kind == "block":
                 raise ApprovalRefusal(verdict.reason)
             if verdict.kind == "ask" and question.identity not in answered:
                 asking.append(question)
         return asking[0] if asking else None
+
+    def _judge(self, tool: GatedTool, question: Question) -> Verdict:
+        return decide(self._settings.rules, self._settings.mode, tool.name, question.uses)
+
+
+def _may_answer(asked: Terms, needed: Terms) -> bool:
+    """Whether a decision under the terms of one question is one on those of another."""
+    if needed.approvers is not None and (asked.approvers is None or not set(asked.approvers) <= set(needed.approvers)):
+        return False
+    return asked.quorum >= needed.quorum and asked.forbid_own >= needed.forbid_own
 
 
 def _check_arguments(tool: GatedTool, args: dict[str, Any]) -> None:

@@ -130,7 +130,7 @@ class GrowingConversation(AbstractCapability[Any]):
         messages, parameters, part = conversation.next_request(
             list(request_context.messages), request_context.model_request_parameters, again=models.handovers > 0
         )
-        part = part.model_copy(update={"tries": models.tries})
+        part = part.model_copy(update={"tries": models.tries, "live": models.live})
         check_size(messages, parameters)
         settings = {
             **(request_context.model_settings or {}),

@@ -17,7 +17,7 @@ from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import BudgetExceeded, LlmDoError
 from llm_do_temporal.messages import DecisionKind, InvokeWorkerInput, Verdict
-from llm_do_temporal.policy.approvals import CapabilityUse, Mode
+from llm_do_temporal.policy.approvals import LIMIT, CapabilityUse, Mode, Terms, terms_of
 from llm_do_temporal.policy.ledger import Account, Action
 from llm_do_temporal.policy.limits import Dimension, Limits, agreed_limit, described, most
 from llm_do_temporal.workflows.failures import explain
@@ -25,8 +25,6 @@ from llm_do_temporal.workflows.gate import Question
 from llm_do_temporal.workflows.limits import Purse
 
 T = TypeVar("T")
-LIMIT_CAPABILITY = "limit.exceed"
-"""The capability that the question at a reached limit names. No rule answers it: reaching a limit always asks."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ class GoOn:
 class AsksToGoOn(Protocol):
     """Whoever can put the question at a reached limit to the desk."""
 
-    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str) -> Verdict:
+    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str, terms: Terms) -> Verdict:
         """The decision, however long it takes."""
         ...
 
@@ -133,15 +131,17 @@ class Guard:
             return _stopped(account, dimension, told)
         further = _next(account, dimension, spent, limit)
         args = {"limit": dimension, "spent": _number(spent), "next": _number(further)}
-        use = CapabilityUse(name=LIMIT_CAPABILITY, payload={"of": account.path or "the run", **args})
+        use = CapabilityUse(name=LIMIT, payload={"of": account.path or "the run", **args})
         summary = f"{told}; go on to {described(dimension, further)}?"
         reason = "a limit is reached: approve to go on to `next`, change `next` for another limit, reject to stop"
+        terms = terms_of(self._invocation.settings.rules, [LIMIT])
         verdict = await self._desk.ask_to_go_on(
-            GoOn(dimension, spent), Question((use,), args, summary), account.path, reason
+            GoOn(dimension, spent), Question((use,), args, summary), account.path, reason, terms
         )
         if verdict.decision is DecisionKind.REJECT:
             note = f": {verdict.note}" if verdict.note else ""
-            return _stopped(account, dimension, f"{told}; {verdict.by or 'a person'} decided to stop{note}")
+            why = verdict.note if verdict.door == "timer" else f"{verdict.by or 'a person'} decided to stop{note}"
+            return _stopped(account, dimension, f"{told}; {why}")
         if dimension is Dimension.TIME:
             seconds = int(agreed_limit(dimension, verdict.args, args))
             self._purse.allow_time(account.path, seconds)

@@ -77,7 +77,7 @@ def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[At
         asks = locate(tree, attachment.path).mount.read_approval
         use = CapabilityUse(name="sandbox.read", payload=payload, asks=asks)
         summary = f"share {attachment.path} ({attachment.bytes} bytes) with {worker.name}"
-        questions.append(Question((use,), payload, summary, changeable=False))
+        questions.append(Question((use,), payload, summary, changeable=False, attachments=(attachment,)))
     return questions
 
 

@@ -34,6 +34,7 @@ class ModelChain:
         self._aliases = invocation.settings.models.aliases
         self._given = invocation.settings.model_settings, invocation.worker.model_settings
         self._names = models_of(invocation.model)
+        self.live = invocation.settings.live_text
         self.begin_turn()
 
     def begin_turn(self) -> None:

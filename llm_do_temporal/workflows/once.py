@@ -5,7 +5,7 @@ For every tool whose effect is not idempotent: shell commands, Python tools, cal
 
     await run_once(
         "run_command", request, ShellResult, summary="shell git push", timeout=timedelta(seconds=90),
-        ask=ask_again(desk, settings.mode, tool, question, what="git push"),
+        ask=ask_again(desk, settings, tool, question, what="git push"),
     )
 
 in the place of `run_effect`. The activity is attempted once, with heartbeats, which the worker service sends for it.
@@ -31,8 +31,8 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages import DecisionKind, Verdict
-from llm_do_temporal.policy.approvals import REPEAT, Mode
+from llm_do_temporal.messages import DecisionKind, RunSettings, Verdict
+from llm_do_temporal.policy.approvals import REPEAT, Mode, asking, terms_of
 from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, lacks_blobs, until_keys_fit
 from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Question
 
@@ -78,18 +78,21 @@ async def run_once(
             raise EffectFailed(_unknown(summary, answer))
 
 
-def ask_again(desk: AsksDesk, mode: Mode, tool: GatedTool, question: Question, *, what: str) -> Ask:
+def ask_again(desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: Question, *, what: str) -> Ask:
     """The question for `run_once`, about a call of `tool` that was judged by `question`.
 
-    `what` says in a few words what may have happened; it is text of a model's and shown as such.
+    `what` says in a few words what may have happened; it is text of a model's and shown as such. Whoever had to be
+    asked about the call has to be asked about this.
     """
     uses = tuple(use.model_copy(update={"name": REPEAT, "asks": None}) for use in question.uses)
     again = replace(question, uses=uses, summary=f"may have happened: {what}", changeable=False)
 
+    terms = terms_of(settings.rules, [*asking(settings.rules, question.uses), REPEAT])
+
     async def ask() -> Verdict | None:
-        if mode is not Mode.INTERACTIVE:
+        if settings.mode is not Mode.INTERACTIVE or not terms.can_be_met:
             return None
-        return await desk.ask(tool, again, diff=None, reason=_REASON)
+        return await desk.ask(tool, again, diff=None, reason=_REASON, terms=terms)
 
     return ask
 
@@ -110,4 +113,5 @@ def _unknown(summary: str, answer: Verdict | None) -> str:
     if answer is None:
         return f"{text}, because nobody can be asked in this mode. Find out what happened before you go on."
     note = f": {answer.note}" if answer.note else ""
-    return f"{text} ({answer.by or 'a person'} decided so{note}). Find out what happened before you go on."
+    why = answer.note if answer.door == "timer" else f"{answer.by or 'a person'} decided so{note}"
+    return f"{text} ({why}). Find out what happened before you go on."

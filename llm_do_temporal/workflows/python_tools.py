@@ -101,14 +101,14 @@ class PlainFunction(_Function):
                     "call_python_tool", request, PythonToolResult, summary=question.summary, timeout=CALL_TIMEOUT
                 )
                 return Outcome(result.value)
-            mode = self.functions.invocation.settings.mode
+            settings = self.functions.invocation.settings
             result = await run_once(
                 "call_python_tool",
                 request,
                 PythonToolResult,
                 summary=question.summary,
                 timeout=CALL_TIMEOUT,
-                ask=ask_again(self.functions.office.desk, mode, self, question, what=question.summary),
+                ask=ask_again(self.functions.office.desk, settings, self, question, what=question.summary),
             )
             return Outcome(result.value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -18,11 +19,13 @@ with workflow.unsafe.imports_passed_through():
         DECIDE_SIGNAL,
         DECIDE_UPDATE,
         DELIVER_DECISION_SIGNAL,
+        DELIVER_VOTES_SIGNAL,
         DESK_QUERY,
         PENDING_ATTRIBUTE,
         PENDING_MEMO,
         REPORT_SPENDING_SIGNAL,
         REQUEST_APPROVAL_SIGNAL,
+        REVOKE_GRANT_SIGNAL,
         RUN_MEMO,
         RUN_WORKFLOW,
         STATE_ATTRIBUTE,
@@ -33,12 +36,13 @@ with workflow.unsafe.imports_passed_through():
         ContinuedBatch,
         Decision,
         DeliverDecisionInput,
+        DeliverVotesInput,
         DeskState,
         InvokeWorkerInput,
         LoadedRun,
         LoadRunInput,
-        PendingApprovalMemo,
         RequestApprovalInput,
+        RevokeGrantInput,
         RunMemo,
         RunResult,
         StartRunInput,
@@ -57,6 +61,8 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.invoking import run_invocation
     from llm_do_temporal.workflows.limits import limited_by
     from llm_do_temporal.workflows.metrics import count_answer
+    from llm_do_temporal.workflows.notifying import Notifier
+    from llm_do_temporal.workflows.showing import pending_details, pending_memo
     from llm_do_temporal.workflows.signals import read_signal
     from llm_do_temporal.workflows.treasury import Treasury
 
@@ -64,8 +70,7 @@ _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 ENTRY_PATH = "main"
-_SHOWN_IN_MEMO = 20
-"""Pending approvals listed in the memo; the search attribute counts all of them."""
+_LONGEST_TIMER = timedelta(days=365)
 
 
 @workflow.defn(name=RUN_WORKFLOW, failure_exception_types=[LlmDoError])
@@ -74,14 +79,18 @@ class LlmDoRun:
 
     @workflow.init
     def __init__(self, payload: Any = None) -> None:
-        self._desk = DeskState()
+        self._desk = _desk_before(payload)
         self._search_attributes = False
         self._stale = False
         """Whether what is shown outside (search attributes, memo, details) is behind the desk."""
         self._shown: tuple[Approval, ...] = ()
         """What is shown outside as waiting."""
+        self._due: datetime | None = None
+        """When time changes something at the desk next."""
         self._undelivered: list[Approval] = []
+        """Questions that were decided, or agreed to by one more person."""
         self._treasury = Treasury(self._desk.ledger)
+        self._notifier = Notifier()
 
     @workflow.run
     async def run(self, payload: Any = None) -> RunResult:
@@ -92,7 +101,8 @@ class LlmDoRun:
         """
         # No command may stand in a `finally` here: one of a workflow that left the cache runs whenever Python
         # collects it, and would become a command of the workflow that happens to run then.
-        clerks = (asyncio.create_task(self._serve_desk()), asyncio.create_task(self._treasury.serve()))
+        serving = (self._serve_desk(), self._treasury.serve(), self._keep_time())
+        clerks = [asyncio.create_task(clerk) for clerk in serving]
         try:
             result = await self._run_entry(payload)
         except asyncio.CancelledError:
@@ -102,8 +112,10 @@ class LlmDoRun:
             self._close_desk(clerks)
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
+            await self._notifier.finish(self._desk, error=error)
             raise as_failure(error) from error
         self._close_desk(clerks)
+        await self._notifier.finish(self._desk, output=result.output)
         return result
 
     async def _run_entry(self, payload: Any) -> RunResult:
@@ -130,6 +142,7 @@ class LlmDoRun:
 
     async def _go_on_as_new(self, start: StartRunInput, batch: Batch, loaded: LoadedRun, work: BatchWork) -> None:
         """Continue this workflow as new, between two items."""
+        await self._notifier.settle()
         await workflow.wait_condition(lambda: workflow.all_handlers_finished() and not self._undelivered)
         continued = ContinuedBatch(
             done=work.done,
@@ -137,6 +150,7 @@ class LlmDoRun:
             worker=loaded.worker,
             settings=loaded.settings,
             tree=loaded.tree,
+            notify=loaded.notify,
             desk=desk.put_away(self.desk_state()),
             spending=work.purse.state,
             started_at=work.started_at,
@@ -154,8 +168,9 @@ class LlmDoRun:
         if before is None:
             loaded = await self._load_anew(start)
         else:
-            loaded = LoadedRun(worker=before.worker, settings=before.settings, tree=before.tree)
-            self._desk, self._treasury.ledger = before.desk, before.desk.ledger
+            loaded = LoadedRun(worker=before.worker, settings=before.settings, tree=before.tree, notify=before.notify)
+        self._desk = self._desk.model_copy(update={"started_by": start.started_by})
+        self._notifier.open(loaded.notify, loaded.worker.name)
         self._search_attributes = loaded.settings.search_attributes
         if self._search_attributes:
             workflow.upsert_search_attributes(
@@ -228,9 +243,7 @@ class LlmDoRun:
     def decide(self, *payloads: Any) -> None:
         """A decision that cannot be answered; whatever is wrong with it is noted and ignored."""
         try:
-            if len(payloads) != 1:
-                raise DecisionRefused(f"malformed decision: it is one object, and {len(payloads)} values were sent")
-            decision = Decision.model_validate(payloads[0])
+            decision = Decision.model_validate(_only(payloads, "decision"))
             self._desk, answered = desk.with_decision(self._desk, decision, door="signal", now=workflow.now())
         except Exception as error:
             # Anybody may send anything; an exception that left here would stop the whole run.
@@ -251,6 +264,15 @@ class LlmDoRun:
     def _check_decision(self, decision: Decision) -> None:
         desk.find_question(self._desk, decision)
 
+    @workflow.signal(name=REVOKE_GRANT_SIGNAL)
+    def revoke_grant(self, *payloads: Any) -> None:
+        """A remembered decision no longer holds; whatever is wrong with this is noted and ignored."""
+        try:
+            revocation = RevokeGrantInput.model_validate(_only(payloads, "revocation"))
+            self._desk = desk.with_revocation(self._desk, revocation)
+        except Exception as error:
+            self._desk = desk.with_ignored(self._desk, _one_line("revocation", error), now=workflow.now())
+
     @workflow.signal(name=REPORT_SPENDING_SIGNAL)
     def report_spending(self, *payloads: Any) -> None:
         """What an invocation has spent, and what it wants."""
@@ -270,16 +292,42 @@ class LlmDoRun:
             while self._undelivered:
                 await self._deliver(self._undelivered.pop(0))
             self._stale = False
+            self._due = desk.next_due(self._desk)
             self._show()
+            self._notifier.see(self._desk)
+
+    async def _keep_time(self) -> None:
+        """Remind people when it is time, and reject what nobody decided in time."""
+        while True:
+            if await self._has_come(self._due):
+                self._desk, late = desk.with_time(self._desk, now=workflow.now())
+                self._undelivered.extend(late)
+                self._stale, self._due = True, desk.next_due(self._desk)
+
+    async def _has_come(self, due: datetime | None) -> bool:
+        """Wait for that moment; False as soon as another one is the next."""
+        left = None if due is None else min(due - workflow.now(), _LONGEST_TIMER)
+        if left is not None and left <= timedelta(0):
+            return True
+        summary = "time to decide" if left else None
+        try:
+            await workflow.wait_condition(lambda: self._due != due, timeout=left, timeout_summary=summary)
+        except TimeoutError:
+            return True
+        return False
 
     async def _deliver(self, approval: Approval) -> None:
-        if approval.verdict is None:
-            return
-        count_answer(approval)
-        self._treasury.decide(approval)
-        delivery = DeliverDecisionInput(key=approval.request.key, id=approval.id, verdict=approval.verdict)
+        """Tell the invocation that asked."""
+        asked, key = approval.request.invocation, approval.request.key
         try:
-            await send_signal(approval.request.invocation, DELIVER_DECISION_SIGNAL, delivery)
+            if approval.verdict is None:
+                votes = DeliverVotesInput(key=key, id=approval.id, votes=approval.votes)
+                await send_signal(asked, DELIVER_VOTES_SIGNAL, votes)
+                return
+            count_answer(approval)
+            self._treasury.decide(approval)
+            delivery = DeliverDecisionInput(key=key, id=approval.id, verdict=approval.verdict, votes=approval.votes)
+            await send_signal(asked, DELIVER_DECISION_SIGNAL, delivery)
         except FailureError:
             # The invocation ended while its answer was on the way: nobody is left to tell.
             self._desk = desk.with_ignored(
@@ -291,8 +339,8 @@ class LlmDoRun:
         if self._search_attributes:
             state = "waiting" if waiting else "running"
             workflow.upsert_search_attributes([_STATE.value_set(state), _PENDING.value_set(len(waiting))])
-        workflow.upsert_memo({PENDING_MEMO: [_memo(one) for one in waiting[:_SHOWN_IN_MEMO]]})
-        workflow.set_current_details(_details(waiting))
+        workflow.upsert_memo({PENDING_MEMO: pending_memo(waiting)})
+        workflow.set_current_details(pending_details(waiting))
 
     def _close_desk(self, clerks: Sequence[asyncio.Task[None]]) -> None:
         """Say that nothing goes on here any more."""
@@ -304,45 +352,26 @@ class LlmDoRun:
             workflow.upsert_memo({PENDING_MEMO: []})
 
 
-def _memo(approval: Approval) -> PendingApprovalMemo:
-    request = approval.request
-    return PendingApprovalMemo(
-        id=approval.id,
-        invocation=request.invocation,
-        key=request.key,
-        worker=request.worker,
-        path=request.path,
-        tool=request.tool,
-        summary=request.summary[:200],
-        asked_at=approval.asked_at,
-    )
-
-
-def _details(waiting: tuple[Approval, ...]) -> str:
-    """Markdown for the Temporal UI: what is pending and the command that answers it."""
-    if not waiting:
-        return ""
-    run = workflow.info().workflow_id
-    lines = ["**Waiting for approval**", ""]
-    lines += [f"- `{one.id}` {one.request.path}: {_plain(one.request.summary)}" for one in waiting[:_SHOWN_IN_MEMO]]
-    lines += [
-        "",
-        f"`temporal workflow signal -w {run} --name {DECIDE_SIGNAL} "
-        f'--input \'{{"id":"{waiting[0].id}","decision":"approve"}}\'`',
-    ]
-    return "\n".join(lines)
-
-
-def _plain(text: str) -> str:
-    """Model output inside Markdown, as plain text."""
-    return "".join(f"\\{char}" if char in "`*_[]<>#|\\" else char for char in text)
-
-
 def _checked(payload: Any) -> StartRunInput:
     try:
         return StartRunInput.model_validate(payload)
     except ValidationError as error:
         raise UsageError(_one_line("start", error)) from error
+
+
+def _desk_before(payload: Any) -> DeskState:
+    """The desk as it was when this workflow was continued as new. Signals may come before anything else is known."""
+    try:
+        batch = _checked(payload).batch
+    except UsageError:
+        return DeskState()
+    return DeskState() if batch is None or batch.continued is None else batch.continued.desk
+
+
+def _only(payloads: tuple[Any, ...], what: str) -> Any:
+    if len(payloads) != 1:
+        raise DecisionRefused(f"malformed {what}: it is one object, and {len(payloads)} values were sent")
+    return payloads[0]
 
 
 def _one_line(what: str, error: Exception) -> str:

@@ -80,7 +80,7 @@ class Shell:
                 ShellResult,
                 summary=summary,
                 timeout=timedelta(seconds=request.timeout_seconds) + _AROUND,
-                ask=ask_again(self.desk, self.invocation.settings.mode, self, question, what=summary[:150]),
+                ask=ask_again(self.desk, self.invocation.settings, self, question, what=summary[:150]),
             )
             return Outcome(_told(result))
 

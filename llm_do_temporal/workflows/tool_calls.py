@@ -11,14 +11,13 @@ import anyio
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from temporalio import workflow
-from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
-from llm_do_temporal.errors import EffectFailed, RunAborted
+from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import Usage
 from llm_do_temporal.policy.python_tools import call_arguments
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed
 from llm_do_temporal.workflows.effects import await_op
-from llm_do_temporal.workflows.gate import AsksDesk, Gate, GatedTool, for_model
+from llm_do_temporal.workflows.gate import ENDS_INVOCATION, AsksDesk, Gate, GatedTool, for_model
 
 
 class Withdraws(AsksDesk, Protocol):
@@ -98,7 +97,7 @@ class Calls:
             outcome = await self._office.gate.carry_out(tool, args)
         except (ToolFailed, ModelRetry) as error:
             raise ToolCallFailed(error.message) from error
-        except (RunAborted, NondeterminismError, ReadOnlyContextError) as stop:
+        except ENDS_INVOCATION as stop:
             self.stopped = self.stopped or stop
             raise
         self.usage = self.usage.plus(outcome.usage)

@@ -20,11 +20,13 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.errors import DefinitionError, LlmDoError
     from llm_do_temporal.messages import (
         DELIVER_DECISION_SIGNAL,
+        DELIVER_VOTES_SIGNAL,
         GRANT_SPENDING_SIGNAL,
         REQUEST_APPROVAL_SIGNAL,
         WORKER_WORKFLOW,
         ContinuedInvocation,
         DeliverDecisionInput,
+        DeliverVotesInput,
         InvocationResult,
         InvokeWorkerInput,
         KeepConversationInput,
@@ -34,6 +36,7 @@ with workflow.unsafe.imports_passed_through():
         Verdict,
         WithdrawApprovalsInput,
     )
+    from llm_do_temporal.policy.approvals import Terms
     from llm_do_temporal.policy.ledger import Action
     from llm_do_temporal.schemas import schema_problems
     from llm_do_temporal.workflows.agent import AGENT, HIDDEN, TOOL_RETRIES
@@ -51,6 +54,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.python_tools import Functions, python_tools
     from llm_do_temporal.workflows.shell_tools import shell_tools
     from llm_do_temporal.workflows.signals import read_signal
+    from llm_do_temporal.workflows.terms import asked_for, in_time
     from llm_do_temporal.workflows.tool_calls import Office
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
@@ -81,6 +85,7 @@ class LlmDoWorker:
         self._asked = before.asked
         self._spent = _RUN_USAGE.validate_python(before.usage)
         self._tool_calls = before.tool_calls
+        self._below = before.below
         self._delegator = Delegator(
             invocation,
             {made.name: made for made in before.created},
@@ -193,6 +198,7 @@ class LlmDoWorker:
             base=kept.base,
             usage=_RUN_USAGE.dump_python(usage, mode="json"),
             tool_calls=self._tool_calls,
+            below=self._below,
             asked=self._asked,
             created=tuple(self._delegator.created.values()),
             delegations=self._delegator.calls,
@@ -230,6 +236,7 @@ class LlmDoWorker:
             outcome = await self._gate.call(tool, args)
             spent = outcome.usage
             self.purse.add_below(spent)
+            self._below = self._below.plus(spent)
             self._tool_calls += spent.tool_calls
             context.usage.incr(
                 RunUsage(requests=spent.requests, input_tokens=spent.input_tokens, output_tokens=spent.output_tokens)
@@ -246,13 +253,13 @@ class LlmDoWorker:
 
     # --- approvals ---
 
-    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str) -> Verdict:
-        """Put a question to the desk and park until it is answered, however long that takes."""
-        return await self._ask(tool, question, diff=diff, reason=reason)
+    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms) -> Verdict:
+        """Put a question to the desk and park until it is answered, however long that takes. See AsksDesk."""
+        return await self._ask(tool, question, diff=diff, reason=reason, terms=terms)
 
-    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str) -> Verdict:
+    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str, terms: Terms) -> Verdict:
         """Put the question at a reached limit to the desk, and park like any other call."""
-        return await self._ask(tool, question, reason=reason, account=account)
+        return await self._ask(tool, question, reason=reason, account=account, terms=terms)
 
     async def _ask(
         self,
@@ -260,6 +267,7 @@ class LlmDoWorker:
         question: Question,
         *,
         reason: str,
+        terms: Terms,
         diff: str | None = None,
         account: str | None = None,
     ) -> Verdict:
@@ -278,8 +286,10 @@ class LlmDoWorker:
             capabilities=question.uses,
             summary=question.summary,
             diff=diff,
+            attachments=question.attachments,
             reason=reason,
             account=account,
+            **asked_for(terms),
         )
         self._waiting.append(key)
         workflow.set_current_details(f"Waiting for approval: {question.summary}")
@@ -291,7 +301,7 @@ class LlmDoWorker:
             raise
         self._waiting.remove(key)
         workflow.set_current_details("")
-        return self._answers.pop(key)
+        return in_time(self._answers.pop(key), request)
 
     def report(self, tool: GatedTool, error: Exception) -> None:
         """Log that a tool broke in a way that nobody thought of."""
@@ -303,6 +313,13 @@ class LlmDoWorker:
         delivery = read_signal(DeliverDecisionInput, payloads)
         if delivery is not None and delivery.key in self._waiting:
             self._answers[delivery.key] = delivery.verdict
+
+    @workflow.signal(name=DELIVER_VOTES_SIGNAL)
+    def deliver_votes(self, *payloads: Any) -> None:
+        """Take note that somebody has agreed, where several must."""
+        agreed = read_signal(DeliverVotesInput, payloads)
+        if agreed is not None and agreed.key in self._waiting:
+            workflow.set_current_details(f"Waiting for approval; agreed so far: {len(agreed.votes)}")
 
     @workflow.signal(name=GRANT_SPENDING_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def grant_spending(self, *payloads: Any) -> None:

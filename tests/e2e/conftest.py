@@ -183,9 +183,9 @@ def use_provider(desk: Desk, provider: FakeProvider) -> None:
     desk.environment |= {"OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-test"}
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
-    """A Temporal server that nobody of ours started."""
+@contextmanager
+def temporal_server() -> Generator[str]:
+    """The address of a Temporal server that nobody of ours started."""
     port = str(any_free_port())
     server = subprocess.Popen(
         [str(_SCRIPTS / "temporal"), "server", "start-dev", "--headless", "--port", port, "--log-level", "never"],
@@ -197,3 +197,10 @@ def address() -> Iterator[str]:
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """A Temporal server that nobody of ours started."""
+    with temporal_server() as address:
+        yield address

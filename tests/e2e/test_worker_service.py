@@ -29,6 +29,7 @@ def test_a_service_and_commands_find_the_server_by_its_variable(desk: Desk, addr
     service = desk.begin("worker")
     desk.type("start", "pitch_orchestrator", "evaluate every deck", "--approve-all")
     assert sorted(desk.evaluations()) == desk.decks
+    assert "1 at the task queue 'llm-do'" in desk.type("doctor").stdout
     assert not (desk.workshop / ".llm-do" / "host.lock").exists()
     service.send_signal(signal.SIGTERM)
     assert service.wait(timeout=60) == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 import pytest_asyncio
 import yaml
 from pydantic_ai.models import Model
@@ -20,12 +21,14 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.big_payloads import with_big_payloads
 from llm_do_temporal.blob_places import workshop_blobs
-from llm_do_temporal.client import LlmDoClient, PendingApproval
+from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.messages import DECIDE_SIGNAL, RUN_WORKFLOW, Approval, Decision, RunResult, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
 from llm_do_temporal.testing import register_model
+from tests.support.answers import Script
 from tests.support.histories import record_histories
+from tests.support.provider import FakeProvider
 
 NO_CACHE = os.environ.get("LLM_DO_TEST_NO_CACHE") == "1"
 """Whether every workflow task replays its history from the start."""
@@ -101,7 +104,7 @@ class Place:
         """Start a run and wait for its result."""
         return await self.client.result(await self.start(worker, prompt, **more))
 
-    async def pending(self, run: str, count: int = 1) -> list[PendingApproval]:
+    async def pending(self, run: str, count: int = 1) -> list[Question]:
         """Wait until `count` approvals are pending, and return them."""
         return await self._pending(run, lambda found: len(found) >= count)
 
@@ -109,7 +112,7 @@ class Place:
         """Wait until exactly these approvals are pending."""
         await self._pending(run, lambda found: {one.id for one in found} == set(ids))
 
-    async def _pending(self, run: str, wanted: Callable[[list[PendingApproval]], bool]) -> list[PendingApproval]:
+    async def _pending(self, run: str, wanted: Callable[[list[Question]], bool]) -> list[Question]:
         follower = self.client.follow(run)
         async for event in follower.events():
             # The follower tells when to look; it may still be reading how it was, so it is not asked how it is.
@@ -193,3 +196,21 @@ async def _replay(history: WorkflowHistory, workshop: Path) -> None:
         events = [f"{event.event_id} {EventType.Name(event.event_type)}" for event in history.events]
         error.add_note(f"the history of {history.workflow_id}: {', '.join(events)}")
         raise
+
+
+@pytest.fixture
+def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeProvider]]:
+    """Points the OpenAI client at a provider that lives as long as the test."""
+    started: list[FakeProvider] = []
+
+    def point(script: Script, port: int = 0) -> FakeProvider:
+        provider = FakeProvider(script, port=port)
+        started.append(provider)
+        provider.__enter__()
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        return provider
+
+    yield point
+    for provider in started:
+        provider.close()

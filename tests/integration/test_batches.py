@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from llm_do_temporal.messages import ItemResult
 from llm_do_temporal.testing import Turn, call, scripted
 from tests.integration.conftest import Place, served
 from tests.integration.test_long_conversations import hasty_server
+from tests.support.receiver import Receiver
 
 __all__ = ["hasty_server"]
 
@@ -165,8 +166,15 @@ async def test_questions_of_all_items_are_answered_at_the_run(place: Place) -> N
     assert [item.status for item in result.items or ()] == ["completed", "completed"]
 
 
-async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place) -> None:
-    hasty.workshop(limits={"turns": 100, "invocations": 14})
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        yield receiver
+
+
+async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place, receiver: Receiver) -> None:
+    told_at_the_end = {"url": receiver.url, "format": "slack", "events": ["run.completed"]}
+    hasty.workshop(limits={"turns": 100, "invocations": 14}, notify=[told_at_the_end])
     write = call("write_file", path="/done.txt", content="done")
 
     def first(messages: list[ModelMessage]) -> Turn:
@@ -191,6 +199,10 @@ async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place) -> None:
     assert found["n00"] == ("completed", "Done.")
     assert found["n12"] == ("completed", "n12")
     assert len(await hasty.chain(run)) >= 2
+    assert [one.event for one in receiver.told] == ["run.completed"]
+    asked = await hasty.client.questions(run)
+    assert [one.id for one in asked] == [f"a{number}" for number in range(1, 11)]
+    assert {one.verdict.decision for one in asked if one.verdict} == {"approve"}
     again = (await hasty.client.unfinished(run)).batch
     assert again is not None
     assert (again.items[0].name, len(again.items), again.continued) == ("bad", 1, None)

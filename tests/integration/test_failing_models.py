@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -26,24 +25,6 @@ from tests.support.provider import FakeProvider, Text, by_function, fixed, tool_
 FIRST, SECOND = "openai-chat:first", "openai-chat:second"
 BOTH = f"{FIRST},{SECOND}"
 POLL_SECONDS = 0.05
-
-
-@pytest.fixture
-def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Points the OpenAI client at a provider that lives as long as the test."""
-    started: list[FakeProvider] = []
-
-    def point(script: Script, port: int = 0) -> FakeProvider:
-        provider = FakeProvider(script, port=port)
-        started.append(provider)
-        provider.__enter__()
-        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        return provider
-
-    yield point
-    for provider in started:
-        provider.close()
 
 
 def asked(provider: FakeProvider) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -14,31 +13,13 @@ from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import NO_CACHE, Place
 from tests.integration.test_delegation import ALL, calls, told
 from tests.support.answers import Call, Script, Text, ToolCalls, Usage
-from tests.support.provider import FakeProvider, by_function
+from tests.support.provider import by_function
 
 PRICED = "openai-chat:gpt-4o"
 TURN_TOKENS = 1000
 MILLION = 1_000_000
 TURN_COST = Decimal(900 * 2.5 + 100 * 10) / MILLION
 """900 tokens in and 100 out at the prices of gpt-4o, in US dollars."""
-
-
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Serves a script where OpenAI would be."""
-    served: list[FakeProvider] = []
-
-    def serve(script: Script) -> FakeProvider:
-        one = FakeProvider(script)
-        served.append(one)
-        one.__enter__()
-        monkeypatch.setenv("OPENAI_BASE_URL", one.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        return one
-
-    yield serve
-    for one in served:
-        one.close()
 
 
 def crowd(children: int, turns: int) -> Script:
@@ -68,8 +49,8 @@ CHILDREN, TURNS = (6, 11) if NO_CACHE else (32, 50)
 """Where every task replays a history from its start, 32 at once would be a test of patience."""
 
 
-async def test_32_children_side_by_side_take_no_turn_too_many(place: Place, provider: Any) -> None:
-    served = provider(crowd(CHILDREN, 4))
+async def test_32_children_side_by_side_take_no_turn_too_many(place: Place, point_at: Any) -> None:
+    served = point_at(crowd(CHILDREN, 4))
     write_crowd(place, turns=TURNS)
     run = await place.start("main", mode=ALL)
     with pytest.raises(BudgetExceeded, match=f"the run has spent {TURNS} turns, its limit is {TURNS} turns"):
@@ -80,8 +61,8 @@ async def test_32_children_side_by_side_take_no_turn_too_many(place: Place, prov
     assert {node.status for node in view.nodes.values()} <= {"completed", "cancelled", "failed"}
 
 
-async def test_exactly_what_is_needed_is_enough(place: Place, provider: Any) -> None:
-    served = provider(crowd(8, 3))
+async def test_exactly_what_is_needed_is_enough(place: Place, point_at: Any) -> None:
+    served = point_at(crowd(8, 3))
     write_crowd(place, turns=26, tool_calls=24, invocations=9, tokens=27_000, cost=10, time="1h")
     result = await place.run("main", mode=ALL)
     assert result.output == "All done."
@@ -117,9 +98,9 @@ async def test_a_reached_limit_ends_the_run_where_nobody_can_be_asked(
         assert account.spent.of(account.limits.set_ones[0]) <= limits[dimension]
 
 
-async def test_tokens_and_cost_stop_the_run_once_they_are_spent(place: Place, provider: Any) -> None:
+async def test_tokens_and_cost_stop_the_run_once_they_are_spent(place: Place, point_at: Any) -> None:
     for limits, message in (({"tokens": 5_500}, "tokens"), ({"cost": 0.015}, r"spent \$0.01625, its limit is \$0.015")):
-        served = provider(crowd(4, 4))
+        served = point_at(crowd(4, 4))
         write_crowd(place, **limits)
         with pytest.raises(BudgetExceeded, match=message):
             await place.run("main", mode=ALL)
@@ -186,8 +167,8 @@ async def test_a_limit_on_cost_cannot_hold_for_a_model_without_a_price(place: Pl
     assert len(result.usage.unpriced) == 1
 
 
-async def test_without_limits_nothing_is_told_about_spending(place: Place, provider: Any) -> None:
-    provider(crowd(2, 2))
+async def test_without_limits_nothing_is_told_about_spending(place: Place, point_at: Any) -> None:
+    point_at(crowd(2, 2))
     write_crowd(place)
     run = await place.start("main", mode=ALL)
     result = await place.client.result(run)

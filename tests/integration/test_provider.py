@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,24 +20,6 @@ from tests.support.provider import FakeProvider, Text, fixed, pitch_decks, tool_
 
 MODEL = "openai-chat:gpt-test"
 ORCHESTRATOR_TURNS = 4
-
-
-@pytest.fixture
-def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Points the OpenAI client at a provider that lives as long as the test."""
-    started: list[FakeProvider] = []
-
-    def point(script: Script) -> FakeProvider:
-        provider = FakeProvider(script)
-        started.append(provider)
-        provider.__enter__()
-        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-        return provider
-
-    yield point
-    for provider in started:
-        provider.close()
 
 
 def failing_first(script: Script, *faults: Answer) -> Script:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.support.answers import Answer, Call, Delayed, Drop, Failure, Garbage, Gate, Gated, Text, ToolCalls, Usage
@@ -63,7 +63,7 @@ def compose(answer: Answer, exchange: Exchange) -> Reply:
             return _completion(answer, exchange)
         case Drop():
             whole = _completion(answer.of, exchange)
-            return Reply(whole.status, whole.media_type, whole.pieces, cut=True)
+            return replace(whole, cut=True)
         case Garbage():
             return Reply(200, "application/json", (answer.body,))
         case Failure():

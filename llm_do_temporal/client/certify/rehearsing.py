@@ -14,7 +14,8 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.certify.evidence import DESK, Evidence, Histories, Point, gather
 from llm_do_temporal.client.certify.staging import Lane
 from llm_do_temporal.client.following import Follower
-from llm_do_temporal.client.questions import PendingApproval
+from llm_do_temporal.client.histories import ENDS
+from llm_do_temporal.client.questions import Question
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages import DECIDE_SIGNAL, Decision, DecisionKind, RunResult, StartRunInput
 from llm_do_temporal.policy.approvals import REPEAT
@@ -23,15 +24,6 @@ _BY = "certify"
 _RETRY_SECONDS = 0.1
 _AWAY = (RPCError, ConnectionFailed)
 """What is raised while the server is away."""
-_CLOSED = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-    }
-)
 
 
 @dataclass
@@ -101,13 +93,14 @@ class Rehearsal:
         return histories
 
     async def _answer(self) -> None:
-        """Approve what is asked; what may have happened is not done again."""
+        """Approve what is asked, for everybody who must; what may have happened is not done again."""
+        run = self.lane.client.temporal.get_workflow_handle(self.run)
         for approval in await self.lane.client.approvals(self.run):
             if approval.id not in self._answered:
                 doubt = _is_doubt(approval)
                 kind = DecisionKind.REJECT if doubt else DecisionKind.APPROVE
-                decision = Decision(id=approval.id, decision=kind, by=_BY)
-                await self.lane.client.temporal.get_workflow_handle(self.run).signal(DECIDE_SIGNAL, decision)
+                for by in _signers(approval, self.request.started_by)[: 1 if doubt else None]:
+                    await run.signal(DECIDE_SIGNAL, Decision(id=approval.id, decision=kind, by=by))
                 self._answered.add(approval.id)
                 self._doubts += doubt
 
@@ -120,7 +113,7 @@ class Rehearsal:
         if point is None or self._struck_at is not None or path != point.path:
             return
         reached = (self._generations[path] - 1, event.event_id) >= (point.generation, point.event_id)
-        if reached or event.event_type in _CLOSED:
+        if reached or event.event_type in ENDS:
             self._gone = self.lane.strike()
             self._struck_at = time.time()
             self.struck_after = Histories([(path, event)]).points()[0].what
@@ -129,5 +122,12 @@ class Rehearsal:
         return workflow.removeprefix(self.run).removeprefix("/") or DESK
 
 
-def _is_doubt(approval: PendingApproval) -> bool:
+def _signers(approval: Question, started_by: str) -> list[str]:
+    """As many names as must agree, of those who may."""
+    request = approval.request
+    anybody = [f"{_BY}-{number}" if number else _BY for number in range(request.quorum)]
+    return [name for name in request.approvers or anybody if name != started_by][: request.quorum]
+
+
+def _is_doubt(approval: Question) -> bool:
     return any(use.name == REPEAT for use in approval.request.capabilities)

@@ -37,7 +37,7 @@ class Server:
 
     async def start(self) -> Client:
         """Start it and return a client. Raises ConnectionFailed."""
-        return await await_server(self._begin(), self.address, self._log)
+        return await await_server(self._begin(), self.address, self._folder / "temporal.db", self._log)
 
     def strike(self) -> None:
         """SIGKILL it and start it again at once; it answers a little later."""
@@ -124,8 +124,8 @@ class Lane:
 
     def _begin(self) -> None:
         command = service_command(self.workshop, self._server.address)
-        queue = {"LLM_DO_TASK_QUEUE": self._folder.name}
-        self._services.append(spawn(command, self._folder / "service.log", queue))
+        variables = {"LLM_DO_TASK_QUEUE": self._folder.name, "LLM_DO_NOTIFY": "off"}
+        self._services.append(spawn(command, self._folder / "service.log", variables))
 
 
 def digests(workshop: Path) -> dict[str, str]:

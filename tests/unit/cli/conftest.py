@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from llm_do_temporal.client.runs import PendingApproval
+from llm_do_temporal.client.runs import Question
 from llm_do_temporal.client.view import Node, RunView
 from llm_do_temporal.messages import RequestApprovalInput, Usage
 from tests.unit.cli.moments import START, after
@@ -30,7 +30,7 @@ def view() -> RunView:
 
 
 @pytest.fixture
-def pending() -> PendingApproval:
+def pending() -> Question:
     """A question about a new file."""
     request = RequestApprovalInput(
         invocation="run-1/main",
@@ -45,4 +45,4 @@ def pending() -> PendingApproval:
         diff="--- /dev/null\n+++ /a.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n",
         reason="sandbox.write needs approval",
     )
-    return PendingApproval(id="a1", run="run-1", request=request, asked_at=datetime(2026, 1, 2, tzinfo=UTC))
+    return Question(id="a1", run="run-1", request=request, asked_at=datetime(2026, 1, 2, tzinfo=UTC))

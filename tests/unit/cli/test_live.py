@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from llm_do_temporal.cli.live import render_run
+from llm_do_temporal.client.tails import Tail
 from llm_do_temporal.client.view import Node, RunView
 from tests.unit.cli.moments import START, after
 
@@ -85,3 +87,16 @@ def test_a_run_that_no_service_goes_on_with_says_why(view: RunView) -> None:
     assert len(lines) <= 10
     view.status = "completed"
     assert "attempt 3" not in "\n".join(drawn(render_run(view, after(75))))
+
+
+def test_the_end_of_what_is_being_written_has_one_line_below_the_tree(view: RunView) -> None:
+    tail = Tail("so far\n[bold]x[/bold] \x1b[2J " + "漢字 " * 60 + "the end", 1_204, "text", 1)
+    lines = drawn(render_run(view, after(75), tails={"c3": tail}))
+    assert lines[4].startswith("main/scout-3 writes (1,204): ")
+    assert lines[4].endswith("漢字 the end")
+    assert cell_len(lines[4]) <= 100
+    assert len(lines) == 7
+    short = Tail("so far\n[bold]x[/bold] \x1b[2J", 21, "thinking", 1)
+    assert drawn(render_run(view, after(75), tails={"c3": short, "gone": short}))[4] == (
+        "main/scout-3 thinks (21): so far [bold]x[/bold] \\x1b[2J"
+    )

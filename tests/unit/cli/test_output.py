@@ -143,6 +143,13 @@ def test_events_read_again_are_not_printed_again_but_equal_ones_are(capsys: pyte
     assert [line["seq"] for line in printed(capsys)] == [1, 2, 3]
 
 
+def test_lines_can_begin_later_and_keep_their_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = EventLines(enabled=True, from_seq=3)
+    for turn in range(4):
+        lines.tell(event("turn.started", turn=turn))
+    assert [(line["seq"], line["turn"]) for line in printed(capsys)] == [(3, 2), (4, 3)]
+
+
 def test_nothing_is_printed_unless_lines_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     EventLines(enabled=False).tell(event("turn.started"))
     assert capsys.readouterr().out == ""

@@ -43,6 +43,18 @@ def test_a_record_tells_who_decided_what_when_and_what_still_waits(view: RunView
     ]
 
 
+def test_a_question_that_several_must_decide_in_time_says_so(view: RunView) -> None:
+    until = datetime(2026, 1, 2, 4, tzinfo=UTC)
+    view.pending = [PENDING.model_copy(update={"votes": 1, "quorum": 2, "deadline": until})]
+    console = Console(width=150, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_record(SUMMARY, view, [], after(75)))
+    waiting = "  a2  pending, 1 of 2 have agreed, until 2026-01-02 04:00:00 UTC  main: write /c"
+    assert capture.get().splitlines()[-1].rstrip() == waiting
+    (shown,) = record_json(SUMMARY, view, [])["approvals"]
+    assert (shown["votes"], shown["quorum"], shown["deadline"]) == (1, 2, "2026-01-02T04:00:00Z")
+
+
 def test_the_record_as_json(view: RunView) -> None:
     view.pending = [PENDING]
     shown = record_json(SUMMARY, view, [DECIDED])

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from llm_do_temporal.cli.tables import ago, format_table
+from llm_do_temporal.cli.tables import ago, ahead, format_table
 
 
 def test_columns_are_aligned_and_lines_end_with_their_text() -> None:
@@ -30,3 +30,8 @@ NOW = datetime(2026, 1, 10, tzinfo=UTC)
 )
 def test_how_long_ago(seconds: int, text: str) -> None:
     assert ago(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "in 0s"), (3_599, "in 59m"), (300_000, "in 3d"), (-5, "in 0s")])
+def test_how_far_ahead(seconds: int, text: str) -> None:
+    assert ahead(NOW + timedelta(seconds=seconds), NOW) == text

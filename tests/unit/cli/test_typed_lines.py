@@ -21,6 +21,19 @@ async def main():
 asyncio.run(main())
 """
 
+READ = """
+import asyncio
+from rich.console import Console
+from llm_do_temporal.cli.prompting import Prompter
+from llm_do_temporal.cli.terminal_lines import Interrupt
+async def main():
+    text = "\\n".join(f"line {number}" for number in range(1, 11))
+    await Prompter(Console(width=40, height=6), Interrupt(), lambda: None).read(text)
+    print("end", flush=True)
+asyncio.run(main())
+"""
+"""Shows ten lines of text on a terminal of six."""
+
 
 @dataclass
 class Terminal:
@@ -37,12 +50,18 @@ class Terminal:
         return self.program.stdout.readline().rstrip("\n")
 
 
-@pytest.fixture
-def terminal() -> Iterator[Terminal]:
+@pytest.fixture(params=[ASK])
+def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
     keyboard, screen = pty.openpty()
-    os.write(keyboard, b"typed too early\n")
+    if request.param == ASK:
+        os.write(keyboard, b"typed too early\n")
     program = subprocess.Popen(
-        [sys.executable, "-c", ASK], stdin=screen, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-c", request.param],
+        stdin=screen,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name != "PAGER"},
     )
     os.close(screen)
     yield Terminal(keyboard, program)
@@ -63,4 +82,13 @@ def test_lines_are_read_one_by_one_and_what_was_typed_before_the_question_is_dro
 def test_the_end_of_input_is_none(terminal: Terminal) -> None:
     assert terminal.hear() == "ready"
     terminal.type("\x04")
+    assert terminal.hear() == "end"
+
+
+@pytest.mark.parametrize("terminal", [READ], indirect=True)
+def test_a_long_text_is_read_page_by_page_where_there_is_no_pager(terminal: Terminal) -> None:
+    assert [terminal.hear() for _ in range(4)] == [f"line {number}" for number in range(1, 5)]
+    terminal.type("\n")
+    assert [terminal.hear() for _ in range(4)] == [f"line {number}" for number in range(5, 9)]
+    terminal.type("q\n")
     assert terminal.hear() == "end"

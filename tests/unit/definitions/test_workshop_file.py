@@ -8,9 +8,10 @@ import pytest
 from workshop_folder import WorkshopFolder
 
 from llm_do_temporal.definitions import WorkshopConfig, find_workshop, load_workshop
-from llm_do_temporal.definitions.workshop import model_aliases
+from llm_do_temporal.definitions.workshop import model_aliases, notify_settings
 from llm_do_temporal.errors import DefinitionError, WorkshopNotFound
-from llm_do_temporal.policy.approvals import Mode, Ruling
+from llm_do_temporal.policy.approvals import Mode, Rule, Ruling
+from llm_do_temporal.policy.notifying import NotifyEvent, NotifyTarget
 
 
 def test_a_workshop_is_found_from_any_folder_inside(workshop: WorkshopFolder) -> None:
@@ -51,10 +52,16 @@ def test_every_key_is_read(workshop: WorkshopFolder) -> None:
         sandbox: {root: ./files, readonly: true, write_approval: false}
         approvals:
           mode: strict
-          rules: {worker.call: pre_approved}
+          rules:
+            worker.call: pre_approved
+            sandbox.write: {approvers: [ann, bob], quorum: 2, timeout: 1h, on_timeout: fail, forbid_own: true}
           default: blocked
+          timeout: 72h
+          remind_after: 24h
         max_depth: 0
         on_refusal: abort
+        notify: [{url: 'https://a.example/hook', secret_env: HOOK_SECRET, events: [run.failed]}]
+        ui_url: https://approvals.example.com/
         """,
     )
     config = load_workshop(workshop.root).config
@@ -63,15 +70,53 @@ def test_every_key_is_read(workshop: WorkshopFolder) -> None:
     assert config.sandbox is not None
     assert config.sandbox.readonly
     assert config.approvals.mode is Mode.STRICT
-    assert config.approvals.rules == {"worker.call": Ruling.PRE_APPROVED}
+    assert config.approvals.rules == {
+        "worker.call": Rule(ruling=Ruling.PRE_APPROVED),
+        "sandbox.write": Rule(approvers=("ann", "bob"), quorum=2, timeout=3600, on_timeout="fail", forbid_own=True),
+    }
+    assert (config.approvals.timeout, config.approvals.remind_after) == (72 * 3600, 24 * 3600)
     assert (config.max_depth, config.on_refusal) == (0, "abort")
+    assert config.notify[0].events == (NotifyEvent.RUN_FAILED,)
+    assert notify_settings(config, "https://elsewhere.example").ui_url == "https://approvals.example.com"
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("https://a.example/", "https://a.example"),
+        ("", None),
+        ("a.example", None),  # no address: messages go without links, and no run fails for it
+    ],
+)
+def test_the_page_may_be_named_by_a_variable(given: str, used: str | None) -> None:
+    target = NotifyTarget(url="https://a.example", secret_env="HOOK_SECRET")
+    assert notify_settings(WorkshopConfig(notify=(target,)), given).ui_url == used
 
 
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
         ("name: x\nsandbx: {}", 2, "unknown key 'sandbx'"),  # a key nobody knows
-        ("approvals:\n  timeout: 72h", 2, "unknown key 'timeout' in 'approvals'; allowed: default, mode, rules"),
+        (
+            "approvals:\n  timeouts: 72h",
+            2,
+            "unknown key 'timeouts' in 'approvals'; allowed: default, mode, on_timeout, ",
+        ),
+        ("approvals:\n  timeout: 72 h", 2, "'approvals.timeout': '72 h' is not a time; write it like 90s"),
+        ("approvals: {on_timeout: approve}", 1, "'approvals.on_timeout' should be 'reject' or 'fail', not 'approve'"),
+        (
+            "approvals:\n  rules:\n    worker.call:\n      aprovers: [ann]",
+            4,
+            "unknown key 'aprovers' in 'approvals.rules.worker.call'; allowed: approvers, forbid_own, ",
+        ),
+        ("approvals:\n  rules:\n    a.b: {approvers: []}", 3, "'approvals.rules.a.b.approvers' "),
+        (
+            "approvals:\n  rules:\n    a.b: {approvers: [x], quorum: 2}",
+            3,
+            "'approvals.rules.a.b': `quorum: 2` can never",
+        ),
+        ("approvals:\n  rules:\n    a.b: {ruling: allow}", 3, "'approvals.rules.a.b.ruling' should be 'pre_approved'"),
+        ("approvals:\n  rules:\n    a.b: [ann]", 3, "'approvals.rules.a.b' should be keys and values, not a list"),
         ("approvals:\n  rules:\n    worker.call: allow", 3, "'approvals.rules.worker.call' should be 'pre_approved'"),
         ("max_depth: -1", 1, "'max_depth' should be greater than or equal to 0"),  # out of range
         ("max_depth: 2.5", 1, "'max_depth' should be a whole number"),  # wrong type
@@ -105,6 +150,24 @@ def test_a_mistake_is_named_with_its_line(workshop: WorkshopFolder, text: str, l
         load_workshop(workshop.root)
     assert words in caught.value.problem
     assert (caught.value.file, caught.value.line) == ("workshop.yaml", line)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("notify:\n  - {url: 'https://a.example', secret: x}", 2, "unknown key 'secret' in 'notify.0'; allowed: "),
+        ("notify: [{url: 'https://hooks.slack.com/x'}]", 1, "this address is a secret: put it into an environment"),
+        ("notify: [{url: 'https://a.example'}]", 1, "'notify.0': 'secret_env' is missing: it names the variable"),
+        ("notify: {url: 'https://a.example'}", 1, "'notify' should be a list"),
+        ("ui_url: approvals.example.com", 1, "'ui_url': it is an address like https://llm.example.com"),
+    ],
+)
+def test_a_mistake_about_who_is_told_is_named_too(workshop: WorkshopFolder, text: str, line: int, words: str) -> None:
+    workshop.write("workshop.yaml", text)
+    with pytest.raises(DefinitionError) as caught:
+        load_workshop(workshop.root)
+    assert words in caught.value.problem
+    assert caught.value.line == line
 
 
 def test_a_sandbox_behind_a_link_that_stays_inside_is_fine(workshop: WorkshopFolder) -> None:

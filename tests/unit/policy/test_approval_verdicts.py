@@ -57,7 +57,7 @@ PRE, ASK, BLOCKED = Ruling.PRE_APPROVED, Ruling.NEEDS_APPROVAL, Ruling.BLOCKED
 def test_the_most_specific_rule_decides_and_defaults_only_tighten(
     own: dict[str, Ruling], capability: str, expected: Ruling
 ) -> None:
-    assert ruling_of(ApprovalRules(rules=own), capability) is expected
+    assert ruling_of(ApprovalRules.model_validate({"rules": own}), capability) is expected
 
 
 @pytest.mark.parametrize("default", list(Ruling))

@@ -53,8 +53,8 @@ def test_the_place_in_the_workshop_counts_and_not_the_name_in_the_tree() -> None
 def test_writing_a_definition_is_blocked_until_a_rule_names_it(mode: Mode) -> None:
     use = CapabilityUse(name="sandbox.write.definitions", asks=False)
     for rules in ({}, {"sandbox.write": Ruling.PRE_APPROVED}):
-        assert decide(ApprovalRules(rules=rules), mode, "write_file", [use]).kind == "block"
-    named = ApprovalRules(rules={"sandbox.write.definitions": Ruling.PRE_APPROVED})
+        assert decide(ApprovalRules.model_validate({"rules": rules}), mode, "write_file", [use]).kind == "block"
+    named = ApprovalRules.model_validate({"rules": {"sandbox.write.definitions": Ruling.PRE_APPROVED}})
     assert decide(named, mode, "write_file", [use]).kind == "allow"
 
 

@@ -157,7 +157,7 @@ def test_a_blocked_command_is_blocked(policy: ShellPolicy, command: str, says: s
 )
 def test_an_unlisted_command_is_blocked_until_a_rule_names_it(own: dict[str, Ruling], kind: str) -> None:
     use = judge_command(ShellPolicy(), WHOLE, "ls").use
-    assert decide(ApprovalRules(rules=own), Mode.INTERACTIVE, "shell", [use]).kind == kind
+    assert decide(ApprovalRules.model_validate({"rules": own}), Mode.INTERACTIVE, "shell", [use]).kind == kind
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def broken_contracts(project: Path) -> set[str]:
     command = [str(LINTER), "--no-cache", "--no-logo"]
     result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     text = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout)
-    verdicts = dict(re.findall(r"^(\S.*?)\s+(KEPT|BROKEN)$", text, re.MULTILINE))
+    verdicts = dict(re.findall(r"^(\S.*?)\s*(KEPT|BROKEN)(?: \(.*\))?$", text, re.MULTILINE))
     assert set(verdicts) == set(read_contracts().values()), result.stdout + result.stderr
     broken = {name for name, verdict in verdicts.items() if verdict == "BROKEN"}
     assert (result.returncode != 0) == bool(broken)

@@ -11,9 +11,9 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 from temporalio.workflow import NondeterminismError
 
 from llm_do_temporal.activities.answers import MAX_CALL_BYTES, OVERSIZED
-from llm_do_temporal.errors import ApprovalRefusal, EffectFailed, RunAborted, SandboxRefusal
+from llm_do_temporal.errors import ApprovalRefusal, ApprovalTimedOut, EffectFailed, RunAborted, SandboxRefusal
 from llm_do_temporal.messages import DecisionKind, RunSettings, Verdict
-from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling
+from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling, Terms
 from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.workflows.gate import Gate, GatedTool, Outcome, Prepared, Question
 from tests.unit.workflows.questions import NOON
@@ -26,6 +26,9 @@ class Recorder:
     raises: dict[str, Exception] = field(default_factory=dict[str, Exception])
     answers: list[Verdict] = field(default_factory=list[Verdict])
     value: Any = "done"
+    terms: list[Terms] = field(default_factory=list[Terms])
+    uses: dict[str, str] = field(default_factory=dict[str, str])
+    """What a call with these arguments does, where that is no `worker.call`."""
     steps: list[str] = field(default_factory=list[str])
     name: str = "tool"
     description: str = ""
@@ -42,10 +45,12 @@ class Recorder:
         shared = Question(
             (CapabilityUse(name="sandbox.read", asks=True),), {"path": "/a"}, "share /a", changeable=False
         )
-        own = Question((CapabilityUse(name="worker.call"),), args, "call tool")
+        use = self.uses.get(str(args.get("n")), "worker.call")
+        own = Question((CapabilityUse(name=use),), args, "call tool")
         return Prepared((shared, own), self._effect, self._preview)
 
-    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str) -> Verdict:
+    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms) -> Verdict:
+        self.terms.append(terms)
         self._step(f"ask {question.summary} ({diff}; {reason})")
         return self.answers.pop(0)
 
@@ -71,10 +76,18 @@ def answer(decision: DecisionKind = DecisionKind.APPROVE, **more: Any) -> Verdic
     return Verdict.model_validate({"decision": decision, "args": {}, "at": NOON, "door": "signal", **more})
 
 
-def gate(tool: Recorder, *, mode: Mode = Mode.INTERACTIVE, abort: bool = False, calls: Ruling | None = None) -> Gate:
+def gate(
+    tool: Recorder,
+    *,
+    mode: Mode = Mode.INTERACTIVE,
+    abort: bool = False,
+    calls: Ruling | dict[str, Any] | None = None,
+    **rules: Any,
+) -> Gate:
+    given = ({"worker.call": calls} if calls else {}) | rules
     settings = RunSettings(
         mode=mode,
-        rules=ApprovalRules(rules={"worker.call": calls} if calls else {}),
+        rules=ApprovalRules.model_validate({"rules": given}),
         models=ModelSources(),
         on_refusal="abort" if abort else "tell_model",
     )
@@ -106,6 +119,35 @@ async def test_changed_arguments_are_prepared_again_and_only_their_own_question_
         "effect",
     ]
     assert outcome.value == 'done\nada changed this call before it ran. It ran with: {"n":2} (two is better)'
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "asks_again"),
+    [
+        # the same people, or more of them than needed
+        ({"approvers": ["ann"]}, {"approvers": ["ann"]}, False),
+        ({"approvers": ["ann"]}, {"approvers": ["ann", "bob"]}, False),
+        ({"quorum": 2}, "needs_approval", False),
+        ({"forbid_own": True}, {"forbid_own": True}, False),
+        # others, or more of them
+        ({"approvers": ["ann", "bob"]}, {"approvers": ["ann"]}, True),
+        ("needs_approval", {"approvers": ["ann"]}, True),
+        ("needs_approval", {"quorum": 2}, True),
+        ("needs_approval", {"forbid_own": True}, True),
+    ],
+)
+async def test_who_changes_a_call_has_approved_it_only_where_they_may(first: Any, then: Any, asks_again: bool) -> None:
+    answers = [answer(), answer(DecisionKind.MODIFY, args={"n": 2}), answer()]
+    tool = Recorder(answers=answers, uses={"2": "proc.exec"})
+    await gate(tool, calls=first, **{"proc.exec": then}).call(tool, {"n": 1})
+    assert len(answers) == (0 if asks_again else 1)
+    assert "effect" in tool.steps
+
+
+async def test_the_terms_of_a_call_reach_the_desk() -> None:
+    tool = Recorder(answers=[answer(), answer()])
+    await gate(tool, calls={"approvers": ["ann"], "timeout": "1h"}).call(tool, {"n": 1})
+    assert tool.terms == [Terms(), Terms(approvers=("ann",), timeout=3600)]
 
 
 async def test_a_result_that_is_an_object_is_told_beside_what_a_person_changed() -> None:
@@ -208,7 +250,9 @@ async def test_whatever_goes_wrong_at_any_step_is_a_result_for_the_model(
     assert ("failed unexpectedly" in told) is (tool.steps[-1] == f"report {type(error).__name__}")
 
 
-@pytest.mark.parametrize("error", [RunAborted("stop"), NondeterminismError("other code"), ModelRetry("again")])
+@pytest.mark.parametrize(
+    "error", [RunAborted("stop"), ApprovalTimedOut("late"), NondeterminismError("other code"), ModelRetry("again")]
+)
 async def test_what_others_have_to_see_leaves_the_gate_as_it_is(error: Exception) -> None:
     tool = Recorder(raises={"effect": error}, answers=[answer(), answer()])
     with pytest.raises(type(error)):

@@ -1,0 +1,78 @@
+"""What is told, as a message for Slack's incoming webhooks, and for those who understand the same.
+
+What a model or a person wrote is plain text there: it pings nobody, has no format, and no address in it is looked up.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from llm_do_temporal.messages import DecisionKind, Notification
+from llm_do_temporal.policy.notifying import NotifyEvent
+from llm_do_temporal.visible import is_hidden, written_out
+
+MAX_CHARS = 2_000
+"""Of one text, as it is sent; Slack refuses a message with a longer one than 3,000."""
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_TAKEN = {
+    DecisionKind.APPROVE: "approved",
+    DecisionKind.REJECT: "rejected",
+    DecisionKind.MODIFY: "changed and approved",
+}
+
+
+def slack_message(told: Notification) -> dict[str, Any]:
+    """The message."""
+    headline = _headline(told)
+    texts = [headline, told.summary, told.note, _content(told)]
+    blocks: list[dict[str, Any]] = [{"type": "section", "text": _plain(text)} for text in texts if text]
+    blocks.append({"type": "context", "elements": [_plain(_circumstances(told))]})
+    if told.link is not None:
+        button = {"type": "button", "text": _plain("Open"), "url": told.link}
+        blocks.append({"type": "actions", "elements": [button]})
+    text = ": ".join(filter(None, (headline, told.summary)))
+    return {"text": slack_text(text), "blocks": blocks, "unfurl_links": False, "unfurl_media": False}
+
+
+def slack_text(text: str) -> str:
+    """Text that Slack shows as it is: `<!channel>` is how people are pinged, and `<…|…>` how links are disguised."""
+    room = MAX_CHARS
+    shown: list[str] = []
+    for char in text:
+        piece = _ESCAPED.get(char) or (written_out(char) if is_hidden(char) and char != "\n" else char)
+        room -= len(piece)
+        if room <= 0:
+            return "".join((*shown, "…"))
+        shown.append(piece)
+    return "".join(shown)
+
+
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": slack_text(text), "emoji": False}
+
+
+def _headline(told: Notification) -> str:
+    match told.event:
+        case NotifyEvent.APPROVAL_REQUESTED:
+            return f"{told.worker} asks for approval: {told.tool}"
+        case NotifyEvent.APPROVAL_REMINDER:
+            return f"{told.worker} still waits for approval: {told.tool}"
+        case NotifyEvent.APPROVAL_DECIDED:
+            taken = _TAKEN[told.decision] if told.decision is not None else "decided"
+            return f"{taken} by {told.by or 'somebody'}: {told.tool}"
+        case NotifyEvent.RUN_COMPLETED:
+            return f"{told.worker} is done"
+        case NotifyEvent.RUN_FAILED:
+            return f"{told.worker} has failed: {told.error}"
+
+
+def _content(told: Notification) -> str | None:
+    return None if told.content is None else json.dumps(told.content, ensure_ascii=False, indent=1)
+
+
+def _circumstances(told: Notification) -> str:
+    where = " ".join(filter(None, ("run", told.run, told.approval)))
+    until = f"until {told.deadline.isoformat(timespec='minutes')}" if told.deadline else None
+    whom = f"for {', '.join(told.approvers)}" if told.approvers else None
+    return " · ".join(filter(None, (where, told.path, whom, until)))

@@ -1,0 +1,128 @@
+"""The list of runs, in pages, with what each has spent; and one run as that list has it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+
+from llm_do_temporal.client.asking import asked
+from llm_do_temporal.client.trees import Accounts, Branch, Spent, quoted, state_of
+from llm_do_temporal.client.view import pending_from_memo, run_from_memo
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages import PENDING_MEMO, RUN_WORKFLOW, WORKER_ATTRIBUTE, PendingApprovalMemo
+
+PAGE_RUNS = 25
+STATES = {
+    "open": "Running",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Canceled",
+    "terminated": "Terminated",
+    "timed out": "TimedOut",
+}
+"""What a list can be asked for, and what the server calls it."""
+_ENTRY = "main"
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run, as the server lists it."""
+
+    run: str
+    run_id: str
+    worker: str
+    started_by: str
+    status: str
+    """running, waiting, completed, failed, cancelled, terminated or timed out."""
+    pending: tuple[PendingApprovalMemo, ...]
+    started_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """A part of the list."""
+
+    runs: list[ListedRun]
+    following: str | None
+    """Asks for the part behind this one; None: there is no more."""
+
+
+async def list_runs(client: Client, *, state: str = "", worker: str = "", begins: str = "", page: str = "") -> RunPage:
+    """Runs in this state, of this worker, whose ids begin like this; open ones first, then those that ended last.
+
+    `page` is what the part before said. Raises UsageError for a filter that cannot be used, ConnectionFailed.
+    """
+    listing = client.list_workflows(_query(state, worker, begins), page_size=PAGE_RUNS, next_page_token=_token(page))
+    async with asked():
+        await listing.fetch_next_page()
+    found = [await _listed(execution) for execution in listing.current_page or ()]
+    following = listing.next_page_token
+    return RunPage(found, base64.urlsafe_b64encode(following).decode() if following else None)
+
+
+async def read_run(client: Client, run: str) -> ListedRun:
+    """One run as it stands now. Raises UsageError where there is none."""
+    async with asked(run):
+        description = await client.get_workflow_handle(run).describe()
+        if description.workflow_type != RUN_WORKFLOW:
+            raise UsageError(f"'{run}' is a workflow, and no run")
+        return await _listed(description)
+
+
+async def read_spent(accounts: Accounts, runs: Sequence[ListedRun]) -> dict[str, Spent]:
+    """What each of these runs has spent so far, without what is under way below its entry worker."""
+    async with asked():
+        spent = await asyncio.gather(*(accounts.read_one(_as_branch(run)) for run in runs))
+    return {run.run: one for run, one in zip(runs, spent, strict=True)}
+
+
+def _as_branch(run: ListedRun) -> Branch:
+    status = "running" if run.ended_at is None else run.status
+    branch = Branch(run.run, run.run_id, "", run.worker, "", status, run.started_at, run.ended_at)
+    if status == "running":
+        entry = f"{run.run}/{_ENTRY}"
+        branch.children = [Branch(entry, "", _ENTRY, run.worker, "", status, run.started_at, None)]
+    return branch
+
+
+def _query(state: str, worker: str, begins: str) -> str:
+    parts = [f"WorkflowType = '{RUN_WORKFLOW}'"]
+    if state and state not in STATES:
+        raise UsageError(f"there is no state '{state}'; there are {', '.join(STATES)}")
+    parts.append(f"ExecutionStatus = '{STATES[state]}'" if state else "ExecutionStatus != 'ContinuedAsNew'")
+    if worker:
+        parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(worker)}'")
+    if begins:
+        parts.append(f"WorkflowId STARTS_WITH '{quoted(begins)}'")
+    return " AND ".join(parts)
+
+
+def _token(page: str) -> bytes | None:
+    try:
+        return base64.urlsafe_b64decode(page) or None
+    except (binascii.Error, ValueError) as error:
+        raise UsageError("this address does not name a part of the list") from error
+
+
+async def _listed(execution: WorkflowExecution) -> ListedRun:
+    memo = await execution.memo()
+    begun = run_from_memo(memo)
+    running = execution.status is WorkflowExecutionStatus.RUNNING
+    pending = tuple(pending_from_memo(memo.get(PENDING_MEMO))) if running else ()
+    return ListedRun(
+        run=execution.id,
+        run_id=execution.run_id,
+        worker=begun.worker,
+        started_by=begun.started_by,
+        status="waiting" if pending else state_of(execution),
+        pending=pending,
+        started_at=execution.start_time,
+        ended_at=execution.close_time,
+    )

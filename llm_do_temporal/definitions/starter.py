@@ -1,0 +1,90 @@
+"""A workshop to begin with: what `init` writes. It runs at once, with no key and no server."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from llm_do_temporal.errors import UsageError
+
+WORKER = "greeter"
+_OPTIONAL = ".gitignore"
+"""Left as it is where there is one: what must not be committed ignores itself."""
+_FILES = {
+    "workshop.yaml": """\
+# A workshop: a folder with workers, their files, and what they may do. `llm-do-temporal check` finds mistakes.
+
+model: offline:greeter    # a script that ships with the package: no key needed. For a language model, write for
+                          # example anthropic:claude-sonnet-4-5 here, and set ANTHROPIC_API_KEY before you start.
+
+sandbox:
+  root: .                 # workers with `toolsets: {filesystem: {}}` reach the files below this folder, and no others
+
+approvals:
+  rules:                  # what is done without asking, after asking, or never
+    sandbox.read: pre_approved
+    sandbox.write: needs_approval
+    worker.call: needs_approval
+
+# limits: {cost: 1.00, time: 2h}     # for each run; a person is asked before more is spent
+""",
+    f"workers/{WORKER}.worker": """\
+description: Says hello.
+---
+Greet the person in one or two friendly sentences, and answer what they said.
+""",
+    _OPTIONAL: """\
+# State of the embedded server: runs, attachments, logs.
+.llm-do/
+__pycache__/
+""",
+}
+
+
+def make_workshop(folder: Path) -> list[str]:
+    """Write the workshop into a folder, which is made where it is missing; returns the files that were written.
+
+    Raises UsageError, with nothing written, where a file of it exists already or cannot be written.
+    """
+    files = {name: text for name, text in _FILES.items() if name != _OPTIONAL or not _is_there(folder / name)}
+    taken = [name for name in files if _is_there(folder / name)]
+    if taken:
+        raise UsageError(
+            f"'{folder / taken[0]}' exists already; nothing is overwritten",
+            next_step="Name a folder without a workshop: `llm-do-temporal init DIR`.",
+        )
+    with _all_or_nothing(folder) as made:
+        for name, text in files.items():
+            path = folder / name
+            _make_folders(path.parent, made)
+            with path.open("x", encoding="utf-8") as file:
+                made.append(path)
+                file.write(text)
+    return list(files)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
+
+
+def _make_folders(folder: Path, made: list[Path]) -> None:
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir()
+        made.append(one)
+
+
+@contextmanager
+def _all_or_nothing(folder: Path) -> Generator[list[Path]]:
+    """Take back what was made when not everything can be."""
+    made: list[Path] = []
+    try:
+        yield made
+    except OSError as error:
+        for path in reversed(made):
+            path.rmdir() if path.is_dir() else path.unlink()
+        raise UsageError(
+            f"the workshop cannot be written into '{folder}': {error.strerror}",
+            next_step="Name a folder that can be written: `llm-do-temporal init DIR`.",
+        ) from error

@@ -1,0 +1,87 @@
+"""The page as an ASGI application: its routes, and errors as pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+from llm_do_temporal.ui.guarding import Guard, answer_headers
+from llm_do_temporal.ui.pages import (
+    approval,
+    attachments,
+    editing,
+    grants,
+    inbox,
+    invocation,
+    run,
+    runs,
+    starting,
+    stopping,
+)
+from llm_do_temporal.ui.rendering import render
+from llm_do_temporal.ui.settings import UiSettings
+
+_STATIC = Path(__file__).with_name("static")
+_TITLES = {404: "Not found", 405: "Not possible"}
+
+
+def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
+    """The page for the runs of one server. Handlers find both arguments in `request.app.state`."""
+    app = Starlette(
+        routes=[
+            Mount("/static", StaticFiles(directory=_STATIC)),
+            *inbox.routes,
+            *approval.routes,
+            *editing.routes,
+            *attachments.routes,
+            *grants.routes,
+            *runs.routes,
+            *run.routes,
+            *invocation.routes,
+            *starting.routes,
+            *stopping.routes,
+        ],
+        middleware=[Middleware(Guard, settings=settings)],
+        exception_handlers={HTTPException: _http_error, LlmDoError: _known_error, Exception: _unknown_error},
+    )
+    app.state.settings = settings
+    app.state.client = client
+    app.state.accounts = None
+    app.state.streams = set[object]()
+    return app
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title = _TITLES.get(error.status_code, "Refused")
+    message = "There is no such page." if error.status_code == 404 else error.detail
+    return render(request, "error.html", status=error.status_code, title=title, message=message, next_step=None)
+
+
+async def _known_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, LlmDoError)
+    status = 404 if isinstance(error, UsageError) else 503 if isinstance(error, ConnectionFailed) else 500
+    title = {404: "Not found", 503: "No connection"}.get(status, "That did not work")
+    return render(request, "error.html", status=status, title=title, message=error.message, next_step=error.next_step)
+
+
+async def _unknown_error(request: Request, error: Exception) -> Response:
+    # It is answered outside of everything else, the guard included.
+    return render(
+        request,
+        "error.html",
+        status=500,
+        headers=answer_headers(request.state.nonce),
+        title="Something went wrong here",
+        message=f"The page met an error it does not know ({type(error).__name__}). No decision was taken by it.",
+        next_step="Load the page again to see what is true now.",
+    )

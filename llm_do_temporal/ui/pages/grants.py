@@ -1,0 +1,45 @@
+"""What is remembered for the rest of a run, and taking it back."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.ui.addresses import grants_address
+from llm_do_temporal.ui.asked import text_of
+from llm_do_temporal.ui.rendering import render
+
+
+async def show_grants(request: Request) -> Response:
+    """The remembered decisions that are in force."""
+    run = request.path_params["run"]
+    client: LlmDoClient = request.app.state.client
+    grants = await client.grants(run)
+    status = await client.status(run)
+    shown = [(grant, json.loads(grant.canonical_args)[0]) for grant in grants]
+    return render(
+        request,
+        "grants.html",
+        run=run,
+        grants=shown,
+        ended=status.ended_at is not None,
+        revoked="revoked" in request.query_params,
+    )
+
+
+async def revoke_grant(request: Request) -> Response:
+    """Take one back: identical calls are asked about again."""
+    run, approval = request.path_params["run"], text_of(request.state.form, "approval")
+    client: LlmDoClient = request.app.state.client
+    await client.revoke(run, approval, by=request.state.user)
+    return RedirectResponse(f"{grants_address(run)}?revoked", status_code=303)
+
+
+routes = [
+    Route("/runs/{run}/grants", show_grants, methods=["GET"]),
+    Route("/runs/{run}/grants", revoke_grant, methods=["POST"]),
+]

@@ -1,0 +1,48 @@
+"""From nothing to a first answer: `init`, and what it says to type; then `doctor` beside a server of one's own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+from tests.e2e.conftest import PATIENCE_SECONDS, Desk
+
+
+def typed(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command exactly as it is written, and see it end well."""
+    done = subprocess.run(
+        [sys.executable, "-m", "llm_do_temporal.cli", *arguments],
+        env=desk.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def findings(printed: str) -> dict[str, dict[str, Any]]:
+    return {one["what"]: one for one in json.loads(printed)["findings"]}
+
+
+def test_what_init_says_to_type_works(desk: Desk) -> None:
+    shop = desk.workshop.parent / "shop"
+    said = typed(desk, "init", str(shop)).stderr.splitlines()
+    desk.workshop = shop
+    start, doctor = [shlex.split(line)[1:] for line in said if line.startswith("  llm-do-temporal ")]
+    assert "Ada" in typed(desk, *start).stdout
+    assert "the workshop's own (process " in typed(desk, *doctor).stdout
+
+
+def test_doctor_says_what_a_server_lacks(desk: Desk, address: str) -> None:
+    lacking = findings(desk.type("doctor", "--address", address, "--json", code=1).stdout)
+    assert lacking["Temporal"]["message"] == f"{address}, named by --address"
+    assert lacking["search attributes"]["status"] == "warning"
+    assert lacking["worker service"]["status"] == "error"
+    wrong = findings(desk.type("doctor", "--address", address, "--namespace", "nobodys", "--json", code=1).stdout)
+    assert wrong["namespace"]["message"] == "there is no namespace 'nobodys'"

@@ -1,0 +1,311 @@
+"""The page as people use it: headless Chromium, real runs, what becomes of files and of the model's next turn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import httpx2
+import pytest
+import pytest_asyncio
+from axe_playwright_python.async_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
+from playwright.async_api import Page, expect
+
+from llm_do_temporal.client.embedded import any_free_port
+from llm_do_temporal.messages import Decision, DecisionKind, Remember
+from tests.e2e.conftest import PATIENCE_SECONDS, Desk
+from tests.e2e.office import Office, link_of, office_in, write
+from tests.support.hostile import hostile_pdf
+
+expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+HOSTILE_NAME = 'x"><b>\u202efdp.pdf'
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """One office for all of this file."""
+    async with office_in(tmp_path_factory.mktemp("office")) as office:
+        yield office
+
+
+async def test_a_call_is_found_in_the_inbox_and_approved_by_keyboard(office: Office) -> None:
+    ada = await office.person()
+    await office.asking("keys", [write("/keys.txt", "by keyboard")])
+    await expect(ada).to_have_title("(1) Inbox · llm-do-temporal")
+    await ada.keyboard.press("?")
+    await expect(ada.get_by_role("dialog")).to_be_visible()
+    await ada.keyboard.press("Escape")
+    await ada.keyboard.press("j")
+    await ada.keyboard.press("Enter")
+    await ada.wait_for_url(office.approval("keys"))
+    await ada.keyboard.press("a")
+    await ada.keyboard.press("Enter")
+    await expect(ada.get_by_role("status")).to_contain_text("Approved by ada")
+    assert (await office.client.result("keys")).output == "Done."
+    assert office.read("keys.txt") == "by keyboard"
+
+
+async def test_a_link_in_a_message_leads_whoever_is_signed_in_to_the_approval(office: Office) -> None:
+    ada = await office.person()
+    address = await office.asking("linked", [write("/linked.txt", "x")])
+    await ada.goto(f"data:text/html,<a href='{address}'>an approval is needed</a>")
+    await ada.get_by_role("link").click()
+    await expect(ada.get_by_role("heading", level=1)).to_have_text("write_file /linked.txt (1 bytes)")
+    await office.client.cancel("linked")
+
+
+async def test_the_reason_of_a_rejection_is_in_the_models_next_turn(office: Office) -> None:
+    ada = await office.person()
+    await ada.goto(await office.asking("rejected", [write("/rejected.txt", "x")]))
+    await ada.keyboard.press("r")
+    await ada.keyboard.type("Not on a Sunday")
+    await ada.get_by_role("button", name="Reject").click()
+    await expect(ada.get_by_role("status")).to_contain_text("Rejected by ada")
+    await office.client.result("rejected")
+    told = [json.dumps(request.body) for request in office.provider.requests if "rejected.txt" in str(request.body)]
+    assert "Rejected by ada: Not on a Sunday" in told[-1]
+    assert office.read("rejected.txt") is None
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
+async def test_an_edited_call_writes_the_edited_text(office: Office, scripts: bool) -> None:
+    run = f"edited-{scripts}"
+    ada = await office.person(java_script_enabled=scripts)
+    await ada.goto(await office.asking(run, [write(f"/{run}.txt", "one\ntwo\n")]))
+    await ada.get_by_role("link", name="Edit and approve").click()
+    await ada.get_by_label("content").fill("one\nthree\n")
+    await ada.get_by_role("button", name="Edit as JSON").click()
+    raw = ada.get_by_label("Arguments, as JSON")
+    await raw.fill((await raw.input_value()).replace("three", "drei"))
+    await ada.get_by_role("button", name="Show the difference").click()
+    await expect(ada.locator(".diff .add")).to_have_text("+drei")
+    await expect(ada.locator(".diff .del")).to_have_text("-two")
+    await ada.get_by_role("button", name="Approve with changes").click()
+    await expect(ada.get_by_role("status")).to_contain_text("Changed and approved by ada")
+    await office.client.result(run)
+    assert office.read(f"{run}.txt") == "one\ndrei\n"
+
+
+async def test_what_is_remembered_is_not_asked_again(office: Office) -> None:
+    ada = await office.person()
+    same = [write("/same.txt", "again")]
+    await ada.goto(await office.asking("remembered", same, same))
+    await ada.get_by_label("Identical calls need not ask again").check()
+    await ada.get_by_role("button", name="Approve", exact=True).click()
+    await office.client.result("remembered")
+    questions = await office.client.questions("remembered")
+    assert [one.verdict.door for one in questions if one.verdict is not None] == ["update", "grant"]
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
+async def test_a_double_click_decides_once_and_is_no_mistake(office: Office, scripts: bool) -> None:
+    run = f"double-{scripts}"
+    ada = await office.person(java_script_enabled=scripts)
+    await ada.goto(await office.asking(run, [write(f"/{run}.txt", "x")]))
+    await ada.get_by_role("button", name="Approve", exact=True).dblclick()
+    await expect(ada.get_by_role("status")).to_contain_text("Approved by ada")
+    await expect(ada.get_by_role("alert")).to_have_count(0)
+    await office.client.result(run)
+    assert office.read(f"{run}.txt") == "x"
+
+
+async def test_of_two_people_the_first_decides_and_the_other_is_told(office: Office) -> None:
+    ada, bob = await office.person("ada"), await office.person("bob")
+    address = await office.asking("race", [write("/race.txt", "x")])
+    await asyncio.gather(ada.goto(address), bob.goto(address))
+    await bob.get_by_label("Reason").fill("too early")
+    await asyncio.gather(
+        ada.get_by_role("button", name="Approve", exact=True).click(),
+        bob.get_by_role("button", name="Reject").click(),
+    )
+    await office.client.result("race")
+    (question,) = await office.client.questions("race")
+    assert question.verdict is not None
+    winner = {"ada": "Approved by ada", "bob": "Rejected by bob"}[question.verdict.by]
+    for page in (ada, bob):
+        await expect(page.locator("#state")).to_contain_text(winner)
+        await expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    assert (office.read("race.txt") is None) == (question.verdict.by == "bob")
+
+
+async def test_a_page_that_went_stale_says_so_by_itself(office: Office) -> None:
+    ada = await office.person()
+    await ada.goto(await office.asking("stale", [write("/stale.txt", "x")]))
+    decision = Decision(id="a1", decision=DecisionKind.REJECT, note="seen elsewhere", by="bob")
+    await office.client.decide("stale", decision)
+    await expect(ada.get_by_role("status")).to_contain_text("Rejected by bob")
+    await expect(ada.get_by_role("status")).to_contain_text("seen elsewhere")
+    await expect(ada.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+
+
+async def test_what_is_folded_has_to_be_opened_first(office: Office) -> None:
+    address = await office.asking("long", [write("/long.txt", "line\n" * 500)])
+    ada, without = await office.person(), await office.person(java_script_enabled=False)
+    await ada.goto(address)
+    approve = ada.get_by_role("button", name="Approve", exact=True)
+    await expect(approve).to_be_disabled()
+    await ada.keyboard.press("a")
+    await ada.keyboard.press("Enter")
+    await expect(approve).to_be_enabled()
+    await without.goto(address)
+    await expect(without.locator("details[open]")).to_have_count(1)
+    await without.get_by_role("button", name="Approve", exact=True).click()
+    await expect(without.get_by_role("status")).to_contain_text("Approved by ada")
+
+
+async def test_a_run_is_stopped_after_one_more_question(office: Office) -> None:
+    ada = await office.person()
+    await ada.goto(await office.asking("stopped", [write("/stopped.txt", "x")]))
+    await ada.get_by_role("link", name="Stop the run").click()
+    await ada.get_by_role("button", name="Stop the run").click()
+    async for _ in office.client.follow("stopped").events():
+        pass
+    assert (await office.client.status("stopped")).status == "cancelled"
+    await ada.goto(office.approval("stopped"))
+    await expect(ada.get_by_role("status")).to_contain_text("Nobody needs an answer any more")
+    assert office.read("stopped.txt") is None
+
+
+async def test_all_is_done_without_scripts(office: Office) -> None:
+    ada = await office.person(java_script_enabled=False)
+    await ada.get_by_role("link", name="Start", exact=True).click()
+    await ada.get_by_label("Worker", exact=True).select_option("clerk")
+    same, other = write("/plain.txt", "x"), write("/other.txt", "y")
+    await ada.get_by_label("Prompt").fill(json.dumps([[same], [other], [same]]))
+    await ada.get_by_label("Files").set_input_files(office.desk.workshop / "inbox" / "todo.md")
+    await ada.get_by_role("button", name="Start", exact=True).click()
+    await ada.wait_for_url("**/runs/clerk-*")
+    run = ada.url.rpartition("/")[2]
+    await office.asks(run, "a1")
+    await ada.goto(office.approval(run))
+    await ada.get_by_label("Identical calls need not ask again").check()
+    await ada.get_by_role("button", name="Approve", exact=True).click()
+    await expect(ada.get_by_role("status")).to_contain_text("Remembered for the rest of the run")
+    await office.asks(run, "a2")
+    await ada.goto(f"{office.link}/runs/{run}")
+    await ada.get_by_role("link", name="Remembered").click()
+    await ada.get_by_role("button", name="Take it back").click()
+    await expect(ada.get_by_role("status")).to_contain_text("Taken back")
+    await ada.goto(office.approval(run, "a2"))
+    await ada.get_by_label("Reason").fill("one is enough")
+    await ada.get_by_role("button", name="Reject").click()
+    await office.asks(run, "a3")
+    await ada.goto(office.approval(run, "a3"))
+    await ada.get_by_role("link", name="Stop the run").click()
+    await ada.get_by_role("button", name="Stop the run").click()
+    await ada.wait_for_url(f"**/runs/{run}")
+    async for _ in office.client.follow(run).events():
+        pass
+    assert (await office.client.status(run)).status == "cancelled"
+    assert office.read("plain.txt") == "x"
+    assert office.read("other.txt") is None
+
+
+async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None:
+    words = "one two three four five six seven eight"
+    await office.asking("live", [write("/live.txt", "x")], words)
+    ada, bob = await office.person(), await office.person("bob")
+    await asyncio.gather(ada.goto(f"{office.link}/runs/live/invocations/main"), bob.goto(f"{office.link}/runs/live"))
+    await expect(ada.locator("#live")).to_be_hidden()
+    await office.client.decide("live", Decision(id="a1", decision=DecisionKind.APPROVE))
+    await expect(ada.locator("#live pre")).to_contain_text("one two")
+    assert await ada.locator("#live pre").inner_text() != words
+    await _is_accessible(ada)
+    office.gate.open()
+    await expect(ada.locator("#entries .entry.text pre")).to_have_text(words)
+    await expect(ada.locator("#entries")).to_contain_text("Ended: completed")
+    await expect(ada.locator("#live")).to_be_hidden()
+    await expect(bob.locator("#tree .state").first).to_have_text("completed")
+
+
+async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
+    (office.desk.workshop / "axe.txt").write_text("before\n")
+    address = await office.asking("axe", [write("/axe.txt", "line\n" * 100 + "\u202e")])
+    ada = await office.person()
+    pages = ["/sign-in", "/", "/nowhere", "/runs", "/start", "/runs/axe", "/runs/axe/invocations/main"]
+    pages += ["/runs/axe/grants", "/runs/axe/cancel"]
+    for where in (*(office.link + page for page in pages), address, f"{address}/edit?raw"):
+        await ada.goto(where)
+        await _is_accessible(ada)
+    await ada.goto(f"{address}/edit")
+    await _is_accessible(ada)
+    # Hidden characters are edited as JSON.
+    await ada.get_by_label("content").fill("no JSON")
+    await ada.get_by_role("button", name="Show the difference").click()
+    await expect(ada.get_by_role("alert")).to_contain_text("content: ")
+    await _is_accessible(ada)
+    await ada.get_by_label("content").fill('"other"')
+    await ada.get_by_role("button", name="Show the difference").click()
+    await expect(ada.get_by_role("heading", level=1)).to_contain_text("with these changes?")
+    await _is_accessible(ada)
+    remembered = Decision(id="a1", decision=DecisionKind.REJECT, note="seen", remember=Remember.SESSION)
+    await office.client.decide("axe", remembered)
+    for where in (address, f"{office.link}/runs/axe/grants"):
+        await ada.goto(where)
+        await _is_accessible(ada)
+
+
+async def test_a_pdf_is_shown_and_its_scripts_are_not_run(office: Office) -> None:
+    """Nor is its name taken for anything but text. Dialogs are complaints of every browser here."""
+    (office.desk.workshop / HOSTILE_NAME).write_bytes(hostile_pdf())
+    handing = {"name": "greeter", "args": {"input": "Look.", "attachments": [HOSTILE_NAME]}}
+    address = await office.asking("pdf", [handing])
+    ada = await office.person()
+    async with ada.expect_response("**/attachments/*") as sent:
+        await ada.goto(address)
+        await ada.locator("iframe").scroll_into_view_if_needed()
+    answer = await sent.value
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/pdf")
+    await _is_accessible(ada)
+    await expect(ada.get_by_role("heading", level=3).filter(has_text=".pdf")).to_have_text('/x"><b>\\u202efdp.pdf')
+    async with ada.expect_download(lambda file: file.url.endswith("?download")) as kept:
+        await ada.get_by_role("link", name="Download").click()
+    assert (await (await kept.value).path()).read_bytes() == hostile_pdf()
+    await office.client.cancel("pdf")
+
+
+async def _is_accessible(page: Page) -> None:
+    """In light on a wide screen, and in dark on a phone."""
+    for width in (1280, 390):
+        await page.emulate_media(color_scheme="light" if width > 1000 else "dark")
+        await page.set_viewport_size({"width": width, "height": 844})
+        found = cast("dict[str, Any]", (await Axe().run(page, options={"resultTypes": ["violations"]})).response)
+        problems = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
+        assert not problems, f"{page.url}, {width} wide: {problems}"
+        wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+        assert not wide, f"{page.url} is wider than the window"
+
+
+async def test_without_a_worker_service_decisions_wait_for_one(office: Office) -> None:
+    """Last in this file: it replaces the service."""
+    address = await office.asking("alone", [write("/alone.txt", "decided alone")])
+    service = office.desk.groups[0]
+    service.send_signal(signal.SIGKILL)
+    service.wait()
+    ada = await office.person()
+    await expect(ada.get_by_role("link", name="write_file /alone.txt (13 bytes)")).to_be_visible()
+    await ada.goto(address)
+    await ada.get_by_role("button", name="Approve", exact=True).click()
+    await expect(ada.get_by_role("status")).to_contain_text("No worker service has answered yet")
+    assert office.read("alone.txt") is None
+    office.desk.begin("worker")
+    await expect(ada.get_by_role("status")).to_contain_text("Approved by ada")
+    assert (await office.client.result("alone")).output == "Done."
+    assert office.read("alone.txt") == "decided alone"
+
+
+def test_dev_serves_the_page_to_whoever_has_its_link(desk: Desk) -> None:
+    ports = ("--port", str(any_free_port()), "--ui-port", str(any_free_port()))
+    dev = desk.begin("dev", *ports, "--page-port", "0")
+    link = link_of(dev)
+    address = link.partition("/?")[0]
+    assert httpx2.get(f"{address}/").status_code == 401
+    with httpx2.Client(follow_redirects=True) as browser:
+        answer = browser.get(link)
+        assert (answer.status_code, str(answer.url)) == (200, f"{address}/")
+        assert "Nothing waits for a person." in answer.text
+    dev.send_signal(signal.SIGINT)
+    assert dev.wait(timeout=PATIENCE_SECONDS) == 0

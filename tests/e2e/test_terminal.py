@@ -1,0 +1,111 @@
+"""A person at a terminal: the live screen of a run, answers in place, a kill, and the inbox."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from tests.e2e.conftest import Desk, eventually, use_provider
+from tests.e2e.test_crashes import Held
+from tests.support.provider import FakeProvider
+from tests.support.tmux import at_terminal, write_editor
+
+
+def kill_services(desk: Desk) -> None:
+    """SIGKILL the host, its server and its worker service, all at once."""
+    host = psutil.Process(desk.host.pid)
+    doomed = [host, *host.children(recursive=True)]
+    assert len(doomed) >= 3, "a host, a server and a worker service were running"
+    for process in doomed:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def test_a_session(desk: Desk) -> None:
+    """Start, live tree, an answer in place, detach, watch, kill -9 of everything, watch, result."""
+    script, decks = Held("evaluators"), len(desk.decks)
+    job = ("pitch_orchestrator", "evaluate every deck", "--model", "openai-chat:gpt-test", "--id", "job")
+    with FakeProvider(script) as provider:
+        use_provider(desk, provider)
+        with at_terminal(desk) as terminal:
+            terminal.command("start", *job)
+            terminal.see("● main pitch_orchestrator", f"● pitch_evaluator-{decks}", f"0/{decks} delegations")
+            script.gate.open()
+            terminal.see("[a]pprove", "a1> ")
+            assert desk.evaluations() == {}
+            terminal.type("a")
+            terminal.see("a1 approved", "a2> ")
+            terminal.type("d")
+            terminal.see("run job goes on; llm-do-temporal watch job", "exit 0")
+
+            terminal.command("watch", "job")
+            terminal.see("a2> ")
+            desk.type("approve", "job", "a2")
+            terminal.see("a2 needs no answer any more", "a3> ")
+            kill_services(desk)
+            terminal.see("the run goes on, connecting again …", "connected again")
+            eventually(lambda: terminal.screen.count("a3> ") >= 2, "the question is asked again")
+            terminal.press("C-c")
+            terminal.see("exit 0")
+
+            terminal.command("watch", "job")
+            for number in range(3, decks + 1):
+                terminal.see(f"a{number}> ")
+                terminal.type("a")
+            screen = terminal.see("exit 0")
+        assert "✓ main pitch_orchestrator" in screen
+        assert f"{decks}/{decks} delegations" in screen
+        assert sorted(desk.evaluations()) == desk.decks
+        assert desk.type("result", "job").stdout.strip() in screen
+
+
+def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
+    """What waits in all runs, answered in all the ways there are."""
+    for run in ("one", "two", "three"):
+        desk.type("start", "approvals_demo", "sell the boat", "--id", run, "--detach")
+        desk.pending(run, 1)
+    editor = write_editor(tmp_path / "editor.py", "sell the boat", "keep the boat")
+    with at_terminal(desk) as terminal:
+        terminal.command("approvals", "watch", EDITOR=editor, PAGER="sed s/^/paged:/")
+        terminal.see("one a1", "two a1", "three a1", "Enter or a number: open")
+
+        terminal.press("2")
+        terminal.see("main · run two", "a1> ")
+        terminal.type("m")
+        terminal.see("+- keep the boat", "approve with this change? [y/N]")
+        terminal.type("y")
+        terminal.see("a1 modified")
+        desk.type("result", "two")
+        assert "keep the boat" in (desk.workshop / "notes.md").read_text()
+
+        terminal.press("j", "k", "Enter")
+        terminal.see("main · run one")
+        eventually(lambda: terminal.screen.count("a1> ") == 2, "its question is asked")
+        terminal.type("v")
+        terminal.see("paged:sandbox.write needs approval")
+        terminal.type("r")
+        terminal.see("reason, which the model is told")
+        terminal.type("put it into /private.md")
+        terminal.see("a1 rejected", "one a2")
+
+        terminal.press("j", "Enter")
+        terminal.see("a2> ")
+        terminal.type("n")
+        terminal.see("note (empty: back)")
+        terminal.type("as agreed")
+        terminal.see("a2 approved")
+        assert "sell the boat" in desk.type("result", "one").stdout
+
+        terminal.press("Enter")
+        terminal.see("main · run three")
+        eventually(lambda: terminal.screen.count("a1> ") == 4, "its question is asked")
+        terminal.type("x")
+        terminal.see("stop the whole run three? [y/N]")
+        terminal.type("y")
+        terminal.see("asked run three to stop", "nothing waits for approval")
+        terminal.press("q")
+        terminal.see("exit 0")
+    assert "as agreed" in desk.type("show", "one").stdout
+    desk.type("result", "three", code=5)

@@ -1,0 +1,382 @@
+"""The page without a browser and without JavaScript: real runs, and the forms that are really on the pages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import httpx2
+import pytest
+
+from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
+from llm_do_temporal.ui.access import TokenAccess
+from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.settings import UiSettings
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import calls, told
+from tests.support.browsing import Browser, Page
+from tests.support.hostile import hostile_pdf
+
+BASE = "http://127.0.0.1:8234"
+TOKENS = {"ada": "a" * 20, "bob": "b" * 20, "carol": "c" * 20}
+FILES: dict[str, Any] = {"filesystem": {}}
+SCRIPT = "<script>alert(1)</script>"
+
+
+async def browser(place: Place, user: str = "ada", *, workshop: bool = True) -> Browser:
+    """A browser in which `user` has signed in."""
+    settings = UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), place.folder if workshop else None)
+    opened = Browser(build_app(settings, place.client), BASE)
+    assert (await opened.open(f"/sign-in?token={TOKENS[user]}")).status == 200
+    return opened
+
+
+def writes(path: str = "/a.txt", content: str = "hi") -> Call:
+    return call("write_file", path=path, content=content)
+
+
+async def parked(place: Place, *turns: Any, toolsets: dict[str, Any] = FILES) -> tuple[str, ScriptedModel]:
+    """A run of a worker that plays these turns, waiting for its first approval."""
+    main = scripted(*turns)
+    place.worker("main", main, toolsets=toolsets)
+    run = await place.start("main")
+    await place.pending(run)
+    return run, main
+
+
+async def inbox(browser: Browser, address: str, *wanted: str) -> Page:
+    """The inbox, once all of this stands in it: the server lists runs a moment after they have changed."""
+    while True:
+        page = await browser.open(address)
+        if all(text in page.text for text in wanted):
+            return page
+        await asyncio.sleep(0.05)
+
+
+async def test_the_inbox_lists_what_waits_and_filters_it(place: Place) -> None:
+    run, _ = await parked(place, [writes("/a.txt"), writes("/b.txt")], "Done.")
+    await place.pending(run, 2)
+    ada = await browser(place)
+    page = await inbox(ada, f"/?run={run}", "write_file /a.txt (2 bytes)", "write_file /b.txt (2 bytes)")
+    assert page.html.index(f"/runs/{run}/approvals/a1") < page.html.index(f"/runs/{run}/approvals/a2")
+    found = await ada.open(f"/?run={run}&text=B.TXT")
+    assert "/b.txt" in found.text
+    assert "/a.txt" not in found.text
+    assert "/a.txt" not in (await ada.open(f"/?run={run}&tool=shell")).text
+    await place.client.cancel(run)
+
+
+async def test_approving_with_a_note_lets_the_call_happen_and_the_page_keeps_who_and_when(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    page = await (ada := await browser(place)).open(f"/runs/{run}/approvals/a1")
+    after = await ada.send(page, page.form(decision="approve"), note="looks good")
+    assert after.status == 200
+    assert (await place.client.result(run)).output == "Done."
+    assert (place.folder / "a.txt").read_text() == "hi"
+    kept = await (await browser(place, "bob")).open(f"/runs/{run}/approvals/a1")
+    assert "Approved by ada" in kept.text
+    assert "looks good" in kept.text
+    assert not [form for form in kept.forms if "decision" in form.fields]
+
+
+async def test_rejecting_needs_a_reason_which_the_model_is_told(place: Place) -> None:
+    run, main = await parked(place, writes(), "Pity.")
+    page = await (ada := await browser(place)).open(f"/runs/{run}/approvals/a1")
+    again = await ada.send(page, page.form(decision="reject"), note="  ")
+    assert again.status == 422
+    assert "Say why" in again.text
+    await ada.send(again, again.form(decision="reject"), note="not\ntoday")
+    await place.client.result(run)
+    assert told(main, "write_file") == ["Rejected by ada: not\ntoday"]
+
+
+async def test_an_edited_call_is_shown_as_a_difference_before_it_is_sent(place: Place) -> None:
+    run, main = await parked(place, writes(content="one\ntwo\n"), "Done.")
+    page = await (ada := await browser(place)).open(f"/runs/{run}/approvals/a1/edit")
+    (form,) = page.forms
+    assert form.fields["arg.content"] == "one\ntwo\n"
+    unchanged = await ada.send(page, form, step="review")
+    assert unchanged.status == 422
+    assert "nothing was changed" in unchanged.text
+    review = await ada.send(page, form, step="review", arg__content="one\r\nthree\r\n")
+    assert "-two" in review.text
+    assert "+three" in review.text
+    assert not (place.folder / "a.txt").exists()
+    await ada.send(review, review.forms[0], step="send", note="counted again")
+    await place.client.result(run)
+    assert (place.folder / "a.txt").read_text() == "one\nthree\n"
+    assert "counted again" in told(main, "write_file")[0]
+    assert "+three" in (await ada.open(f"/runs/{run}/approvals/a1")).text
+
+
+async def test_edited_json_is_checked_against_the_tools_schema_and_by_policy(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    ada = await browser(place)
+    page = await ada.open(f"/runs/{run}/approvals/a1/edit?raw")
+    (form,) = page.forms
+    for raw, complaint in (
+        ("{", "that is not JSON"),
+        ("[]", "the arguments are an object"),
+        ('{"path": "/a.txt"}', "'content' is a required property"),
+        ('{"path": "/a.txt", "content": 1}', "content: 1 is not of type 'string'"),
+    ):
+        refused = await ada.send(page, form, step="review", raw=raw)
+        assert refused.status == 422
+        assert complaint in refused.text
+    outside = await ada.send(page, form, step="review", raw='{"path": "/../a.txt", "content": "x"}')
+    denied = await ada.send(outside, outside.forms[0], step="send")
+    assert denied.status == 409
+    assert "policy refuses the new arguments" in denied.text
+    await place.client.cancel(run)
+
+
+async def test_a_remembered_call_is_not_asked_about_again(place: Place) -> None:
+    run, main = await parked(place, writes(), writes(), writes(), "Done.")
+    page = await (ada := await browser(place)).open(f"/runs/{run}/approvals/a1")
+    await ada.send(page, page.form(decision="approve"), remember="on")
+    assert (await place.client.result(run)).output == "Done."
+    assert len(told(main, "write_file")) == 3
+    granted = await ada.open(f"/runs/{run}/approvals/a2")
+    assert "by a decision that was remembered" in granted.text
+    grants = await ada.open(f"/runs/{run}/grants")
+    assert "write_file /a.txt" in grants.text
+    assert not [form for form in grants.forms if "approval" in form.fields]
+
+
+async def test_a_grant_is_listed_and_taken_back(place: Place) -> None:
+    run, main = await parked(place, writes(), writes("/b.txt"), writes(), "Done.")
+    ada = await browser(place)
+    page = await ada.open(f"/runs/{run}/approvals/a1")
+    await ada.send(page, page.form(decision="approve"), remember="on")
+    await place.pending_is(run, "a2")
+    grants = await ada.open(f"/runs/{run}/grants")
+    revoked = await ada.send(grants, grants.form(approval="a1"))
+    assert "Taken back" in revoked.text
+    assert "Nothing is remembered" in revoked.text
+    await place.decide(run, id="a2")
+    await place.pending_is(run, "a3")
+    await place.decide(run, "reject", id="a3", note="once is enough")
+    await place.client.result(run)
+    assert "once is enough" in told(main, "write_file")[2]
+
+
+async def test_the_first_decision_wins_and_the_second_learns_of_it(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Pity.")
+    ada, bob = await browser(place), await browser(place, "bob")
+    stale = await bob.open(f"/runs/{run}/approvals/a1")
+    page = await ada.open(f"/runs/{run}/approvals/a1")
+    await ada.send(page, page.form(decision="reject"), note="not today")
+    late = await bob.send(stale, stale.form(decision="approve"), note="why not")
+    assert late.status == 409
+    assert "already decided: reject by ada at 20" in late.text
+    assert "not today" in late.text
+    # Whoever sends the same twice has not made a mistake.
+    twice = await ada.send(page, page.form(decision="reject"), note="not today")
+    assert twice.status == 200
+    await place.client.result(run)
+
+
+async def test_two_people_agree_to_a_change_and_a_third_may_not(place: Place) -> None:
+    rule = {"approvers": ["ada", "bob"], "quorum": 2, "timeout": "1h"}
+    place.workshop(approvals={"rules": {"sandbox.write": rule}})
+    run, _ = await parked(place, writes(), "Done.")
+    barred = await (await browser(place, "carol")).open(f"/runs/{run}/approvals/a1")
+    assert "who may not decide this" in barred.text
+    assert "2 people must agree; nobody has so far" in barred.text
+    assert "then it is rejected" in barred.text
+    assert not [form for form in barred.forms if form.method == "post"]
+    ada, bob = await browser(place), await browser(place, "bob")
+    page = await ada.open(f"/runs/{run}/approvals/a1/edit")
+    review = await ada.send(page, page.forms[0], step="review", arg__content="ho")
+    voted = await ada.send(review, review.forms[0], step="send")
+    assert "1 of 2 has agreed: ada" in voted.text
+    second = await bob.open(f"/runs/{run}/approvals/a1")
+    assert "What was changed by those who agree" in second.text
+    assert "-hi +ho" in second.text
+    agreed = await bob.send(second, second.form(decision="approve"))
+    assert "Changed and approved by ada, bob" in agreed.text
+    again = await bob.send(second, second.form(decision="approve"))
+    assert again.status == 200
+    await place.client.result(run)
+    assert (place.folder / "a.txt").read_text() == "ho"
+
+
+async def test_what_nobody_needs_any_more_says_so(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    ada = await browser(place)
+    page = await ada.open(f"/runs/{run}/approvals/a1")
+    stop = await ada.open(f"/runs/{run}/cancel")
+    await ada.send(stop, next(form for form in stop.forms if form.action.endswith("/cancel")))
+    async for _event in place.client.follow(run).events():
+        pass
+    late = await ada.send(page, page.form(decision="approve"))
+    assert late.status == 409
+    assert "has ended: cancelled" in late.text
+    assert "Nobody needs an answer any more" in late.text
+    assert not (place.folder / "a.txt").exists()
+
+
+async def test_a_page_that_is_open_hears_of_a_decision(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    ada = await browser(place)
+    before = await ada.open(f"/runs/{run}/approvals/a1/state")
+    await place.decide(run, id="a1", by="bob")
+    after = await ada.open(f"/runs/{run}/approvals/a1/state")
+    assert "data-settled" not in before.html
+    assert "data-settled" in after.html
+    assert "Approved by bob" in after.text
+    await place.client.result(run)
+
+
+async def test_a_file_that_changed_since_is_shown_as_it_would_be_changed_now(place: Place) -> None:
+    place.write("a.txt", "one\n")
+    run, _ = await parked(place, writes(content="two\n"), "Done.")
+    ada = await browser(place)
+    before = await ada.open(f"/runs/{run}/approvals/a1")
+    assert "-one" in before.text
+    assert "has changed since" not in before.text
+    place.write("a.txt", "three\n")
+    after = await ada.open(f"/runs/{run}/approvals/a1")
+    assert "has changed since" in after.text
+    assert "-three" in after.text
+    elsewhere = await (await browser(place, workshop=False)).open(f"/runs/{run}/approvals/a1")
+    assert "cannot be checked here" in elsewhere.text
+    await place.client.cancel(run)
+
+
+async def test_an_edit_that_no_longer_fits_is_announced(place: Place) -> None:
+    place.write("a.txt", "one\n")
+    edit = call("edit_file", path="/a.txt", old_text="one", new_text="two")
+    run, _ = await parked(place, edit, "Done.")
+    place.write("a.txt", "nothing\n")
+    page = await (await browser(place)).open(f"/runs/{run}/approvals/a1")
+    assert "the call would fail: old_text does not occur in '/a.txt'" in page.text
+    await place.client.cancel(run)
+
+
+async def test_what_a_model_wrote_is_text_and_what_hides_in_it_is_shown(place: Place) -> None:
+    content = f"{SCRIPT}\u202eevil\x1b[2J\u200b&amp;\n</textarea><b>"
+    run, _ = await parked(place, writes(f"/{SCRIPT.replace('/', '-')}.txt", content), "Done.")
+    ada = await browser(place)
+    for address in (f"/?run={run}", f"/runs/{run}/approvals/a1", f"/runs/{run}/approvals/a1/edit"):
+        page = await ada.open(address)
+        assert page.status == 200
+        assert "<script>alert" not in page.html
+        assert "\u202e" not in page.html
+        assert "\x1b" not in page.html
+    shown = await ada.open(f"/runs/{run}/approvals/a1")
+    assert '<span class="hidden-char">\\u202e</span>evil<span class="hidden-char">\\x1b</span>' in shown.html
+    edit = await ada.open(f"/runs/{run}/approvals/a1/edit")
+    (form,) = edit.forms
+    # What a text field would change is edited as JSON, and comes back as it was.
+    assert json.loads(form.fields["arg.content"]) == content
+    await place.client.cancel(run)
+
+
+async def test_hostile_addresses_are_only_text(place: Place) -> None:
+    ada = await browser(place)
+    for run in (SCRIPT.replace("/", "%2F"), "..%2f..%2fetc", "%00", "\u202e", "a'b\"c"):
+        page = await ada.open(f"/runs/{run}/approvals/{SCRIPT.replace('/', '%2F')}")
+        assert page.status in (404, 503)
+        assert "<script>alert" not in page.html
+
+
+EVIL_PDF = hostile_pdf()
+EVIL_NAME = 'x"; filename=evil.html; \u202e<b>.pdf'
+
+
+async def handing_over(place: Place, files: dict[str, bytes]) -> str:
+    for name, data in files.items():
+        (place.folder / name).write_bytes(data)
+    place.worker("reader", scripted("Read."))
+    handing = call("reader", input="go", attachments=list(files))
+    run, _ = await parked(place, handing, "Done.", toolsets=calls("reader"))
+    return run
+
+
+async def attachment(place: Place, run: str, number: int = 0, query: str = "") -> httpx2.Response:
+    (question,) = await place.client.approvals(run)
+    sha256 = question.request.attachments[number].sha256
+    ada = await browser(place)
+    return await ada.client.get(f"/runs/{run}/approvals/{question.id}/attachments/{sha256}{query}")
+
+
+async def test_an_attachment_is_sent_so_that_nothing_in_it_runs(place: Place) -> None:
+    run = await handing_over(place, {EVIL_NAME: EVIL_PDF})
+    answer = await attachment(place, run)
+    assert b"/JavaScript" not in answer.content
+    assert answer.headers["content-type"] == "application/pdf"
+    assert answer.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    disposition = answer.headers["content-disposition"]
+    assert disposition.startswith("inline; filename=\"x___filename_evil.html____b_.pdf\"; filename*=UTF-8''")
+    assert unquote(disposition.rpartition("''")[2]) == EVIL_NAME
+    kept = await attachment(place, run, query="?download")
+    assert kept.content == EVIL_PDF
+    assert kept.headers["content-type"] == "application/octet-stream"
+    assert kept.headers["content-disposition"].startswith("attachment; ")
+    page = await (await browser(place)).open(f"/runs/{run}/approvals/a1")
+    assert f'<iframe src="/runs/{run}/approvals/a1/attachments/' in page.html
+    await place.client.cancel(run)
+
+
+async def test_a_document_that_can_hold_scripts_is_only_kept(place: Place) -> None:
+    files = {"a.html": SCRIPT.encode(), "b.svg": f"<svg>{SCRIPT}</svg>".encode(), "c.pdf": b"%PDF-1.4 no more"}
+    run = await handing_over(place, files)
+    for number in range(3):
+        answer = await attachment(place, run, number)
+        shown = answer.headers["content-type"], answer.headers["content-disposition"].partition(";")[0]
+        assert shown in {("text/plain; charset=utf-8", "inline"), ("application/octet-stream", "attachment")}
+    await place.client.cancel(run)
+
+
+@pytest.mark.parametrize("name", ["../../../workshop.yaml", "..%2f..%2fworkshop.yaml", "0" * 64, "%00", "*", "A" * 64])
+async def test_only_files_that_the_approval_names_are_sent(place: Place, name: str) -> None:
+    run = await handing_over(place, {"deck.pdf": EVIL_PDF})
+    ada = await browser(place)
+    answer = await ada.client.get(f"/runs/{run}/approvals/a1/attachments/{name}")
+    assert answer.status_code == 404
+    await place.client.cancel(run)
+
+
+async def test_a_blob_of_another_approval_is_not_sent(place: Place) -> None:
+    run = await handing_over(place, {"deck.pdf": EVIL_PDF})
+    (question,) = await place.client.approvals(run)
+    other, _ = await parked(place, writes(), "Done.")
+    ada = await browser(place)
+    digest = question.request.attachments[0].sha256
+    assert (await ada.client.get(f"/runs/{other}/approvals/a1/attachments/{digest}")).status_code == 404
+    for one in (run, other):
+        await place.client.cancel(one)
+
+
+async def test_a_page_about_a_run_that_is_not_there_says_so(place: Place, tmp_path: Path) -> None:
+    ada = await browser(place)
+    for address in ("/runs/none/approvals/a1", "/runs/none/grants", "/runs/none/cancel"):
+        page = await ada.open(address)
+        assert page.status == 404
+        assert "there is no run 'none'" in page.text
+        assert str(tmp_path) not in page.html
+
+
+async def test_who_agrees_on_the_page_agrees_to_what_it_shows(place: Place) -> None:
+    place.workshop(approvals={"rules": {"sandbox.write": {"approvers": ["ada", "bob"], "quorum": 2}}})
+    run, _ = await parked(place, writes(), "Done.")
+    ada, bob = await browser(place), await browser(place, "bob")
+    address = f"/runs/{run}/approvals/a1"
+    stale = await bob.open(address)
+    edit = await ada.open(f"{address}/edit")
+    review = await ada.send(edit, edit.forms[0], step="review", arg__content="better\r\n")
+    await ada.send(review, review.forms[0], step="send")
+    # Bob has not seen the change, so his agreement is not one to it.
+    refused = await bob.send(stale, stale.form(decision="approve"))
+    assert refused.status == 409
+    assert "'ada' has changed the arguments" in refused.text
+    assert "+better" in refused.text
+    await bob.send(refused, refused.form(decision="approve"))
+    await place.client.result(run)
+    assert (place.folder / "a.txt").read_text() == "better\n"
+    assert "ada, bob" in (await ada.open(address)).text

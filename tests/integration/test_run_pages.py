@@ -1,0 +1,221 @@
+"""The pages about runs, without a browser and without JavaScript: the list, the tree, conversations, the start form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.client.transcript_pages import read_transcript
+from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.testing import call, scripted
+from llm_do_temporal.ui.streaming import news
+from llm_do_temporal.workflows import growing
+from tests.integration.conftest import Place
+from tests.integration.test_delegation import ALL, calls
+from tests.integration.test_live_text import MODEL, WORDS, seen
+from tests.integration.test_page import FILES, SCRIPT, browser, parked, writes
+from tests.support.answers import Gate
+from tests.support.browsing import Browser, Page
+from tests.support.provider import Text, by_function
+
+
+async def listed(browser: Browser, address: str, *wanted: str) -> Page:
+    """A page, once all of this stands on it: the server lists workflows a moment after they have changed."""
+    async with asyncio.timeout(60):
+        while True:
+            page = await browser.open(address)
+            if all(text in page.text for text in wanted):
+                return page
+            await asyncio.sleep(0.05)
+
+
+async def test_the_list_shows_runs_with_what_they_spent_and_filters_them(place: Place) -> None:
+    place.worker("main", scripted("Fine."))
+    done = await place.start("main", mode=ALL)
+    await place.client.result(done)
+    run, _ = await parked(place, writes(), "Done.")
+    ada = await browser(place)
+    page = await listed(ada, f"/runs?state=completed&begins={done}", "completed")
+    assert "1 turn" in page.text
+    assert run not in page.text
+    page = await listed(ada, f"/runs?state=open&begins={run}", "waiting", "1 question")
+    assert done not in page.text
+    assert (await ada.open("/runs?state=lost")).status == 404
+    assert "No run is like that" in (await ada.open("/runs?begins=it's%20nothing")).text
+    await place.client.cancel(run)
+
+
+async def test_a_run_is_a_tree_whose_branches_open_and_lead_to_what_is_asked(place: Place) -> None:
+    place.worker("leaf", scripted("Leaf."))
+    place.worker("mid", scripted(call("leaf", input="a"), writes(), "Mid."), toolsets={**calls("leaf"), **FILES})
+    place.worker(
+        "main", scripted([call("mid", input="x"), call("leaf", input="y")], "Top."), toolsets=calls("mid", "leaf")
+    )
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    run = await place.start("main")
+    await place.pending(run)
+    ada = await browser(place)
+    # what leads to a question is open without being asked for
+    page = await listed(ada, f"/runs/{run}", "mid-1", "write_file /a.txt (2 bytes)", "4 invocations")
+    assert f"/runs/{run}/approvals/a1" in page.html
+    await place.decide(run)
+    await place.client.result(run)
+    page = await listed(ada, f"/runs/{run}", "completed", "mid-1", "leaf-1")
+    folded = re.findall(r'<a class="toggle" href="([^"]+)" aria-expanded="false"', page.html)
+    assert len(folded) == 1
+    assert "main/mid-1/leaf-1" not in page.html
+    opened = await ada.open(folded[0].replace("&amp;", "&"))
+    assert f"/runs/{run}/invocations/main/mid-1/leaf-1" in opened.html
+    total = (await place.client.result(run)).usage
+    assert f"{total.requests} turns" in opened.text
+    assert f"{total.input_tokens + total.output_tokens:,} tokens" in opened.text
+    assert "itself: 2 turns" in opened.text
+    assert (await ada.open("/runs/nowhere")).status == 404
+    assert (await ada.open(f"/runs/{run}/invocations/main/nobody-7")).status == 404
+
+
+async def test_a_conversation_shows_all_that_was_said_as_text(place: Place) -> None:
+    hidden = "safe\u202etxt"
+    run, _ = await parked(place, ["I write.", writes("/a.txt", SCRIPT)], f"{SCRIPT} {hidden}")
+    ada = await browser(place)
+    page = await ada.open(f"/runs/{run}/invocations/main")
+    assert f"/runs/{run}/approvals/a1" in page.html
+    assert "Asks a person" in page.text
+    await place.decide(run, "reject", note="no <b>scripts</b>", by="bob")
+    await place.client.result(run)
+    page = await ada.open(f"/runs/{run}/invocations/main")
+    for said in ("go", "I write.", "Calls write_file", "Rejected by bob", "Ended:", "completed"):
+        assert said in page.text
+    assert '<span class="hidden-char">\\u202e</span>txt' in page.html
+    assert SCRIPT not in page.html
+    assert "<b>scripts" not in page.html
+
+
+async def test_a_script_for_a_workers_name_is_text(place: Place) -> None:
+    run = await place.start(SCRIPT, SCRIPT, run=f"named-{place.queue}", started_by=SCRIPT)
+    with pytest.raises(LlmDoError):
+        await place.client.result(run)
+    ada = await browser(place)
+    pages = [
+        await listed(ada, f"/runs?begins={run}", run, SCRIPT),
+        await listed(ada, f"/runs/{run}", "failed", SCRIPT),
+        await ada.open(f"/runs/{run}/grants"),
+    ]
+    for page in pages:
+        assert page.status == 200
+        assert SCRIPT not in page.html
+
+
+async def test_an_open_page_reads_on_where_it_stopped(place: Place) -> None:
+    run, _ = await parked(place, writes(), "Done.")
+    ada = await browser(place)
+    page = await ada.open(f"/runs/{run}/invocations/main")
+    (part, after) = re.findall(r'data-part="([^"]+)" data-after="(\d+)"', page.html)[0]
+    await place.decide(run)
+    await place.client.result(run)
+    news = await ada.client.get(f"/runs/{run}/entries/main?part={part}&after={after}")
+    assert "Approved" in news.text
+    assert "Calls write_file" not in news.text
+    assert "completed" in news.text
+    again = await ada.client.get(
+        f"/runs/{run}/entries/main?part={news.headers['x-part']}&after={news.headers['x-after']}"
+    )
+    assert again.text.strip() == ""
+    for nonsense in ("x", "²", "9" * 5_000):
+        assert (await ada.open(f"/runs/{run}/entries/main?part={part}&after={nonsense}")).status == 404
+
+
+async def test_a_long_conversation_opens_at_its_end_and_older_turns_follow(
+    monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
+    monkeypatch.setattr(growing, "TURNS_A_RUN", 12)
+    place.write("a.txt", "a")
+    turns = [[f"Turn {number}.", call("read_file", path="/a.txt")] for number in range(1, 33)]
+    place.worker("main", scripted(*turns, "Done."), toolsets=FILES)
+    run = await place.start("main", mode=ALL)
+    await place.client.result(run)
+    said = [entry async for entry in read_transcript(place.client.temporal, f"{run}/main")]
+    assert [entry.turn for entry in said if entry.kind == "turn"] == list(range(1, 34))
+    late = [entry async for entry in read_transcript(place.client.temporal, f"{run}/main", from_turn=20)]
+    assert late == [entry for entry in said if entry.turn >= 20]
+    ada = await browser(place)
+    newest = await ada.open(f"/runs/{run}/invocations/main")
+    assert "Turn 30." in newest.text
+    assert "Turn 5." not in newest.text
+    (older,) = re.findall(r'href="([^"]+part=[^"]+)"', newest.html)
+    assert "Turn 5." in (await ada.open(older)).text
+    middle = await ada.open(f"/runs/{run}/invocations/main?turn=14")
+    assert "Turn 14." in middle.text
+    assert "Turn 30." not in middle.text
+
+
+async def test_what_is_written_now_reaches_the_page_as_it_is_written(place: Place, point_at: Any) -> None:
+    gate, streams, texts = Gate(), set[object](), list[str]()
+    point_at(by_function(lambda _: Text(WORDS, pause=gate)))
+    place.worker("main", MODEL)
+    run = await place.start("main")
+    ada = await browser(place)
+    await seen(place, run)
+    async for event in news(place.client.temporal, f"{run}/main", streams):
+        assert len(streams) == 1
+        name, _, data = event.partition("\ndata: ")
+        tail = json.loads(data) if name == "event: tail" else None
+        if tail and not texts:
+            texts.append(tail["text"])
+            page = await ada.open(f"/runs/{run}/invocations/main")
+            assert tail["text"].strip() in page.text
+            gate.open()
+    assert WORDS.startswith(texts[0])
+    assert not streams
+    ended = await ada.client.get(f"/runs/{run}/live/main")
+    assert ended.headers["content-type"].startswith("text/event-stream")
+    assert ended.text.endswith("event: end\ndata: {}\n\n")
+
+
+async def test_a_form_starts_one_run_with_its_files_as_the_user(place: Place) -> None:
+    main = scripted("Thanks.")
+    place.worker("main", main, attachment_policy={"max_attachments": 2, "allowed_suffixes": [".txt"]})
+    ada = await browser(place)
+    page = await ada.open("/start")
+    (form,) = (form for form in page.forms if form.action == "/start")
+    data = {**form.fields, "worker": "main", "prompt": "Look at this."}
+    sent: dict[str, Any] = {"data": data, "headers": {"origin": "http://127.0.0.1:8234"}}
+    refused = await ada.client.post("/start", files=[("files", ("deck.pdf", b"%PDF-1.4"))], **sent)
+    assert refused.status_code == 400
+    assert "deck.pdf" in refused.text
+    assert "Look at this." in refused.text
+    files = [("files", ("../../note.txt", b"first")), ("files", ("other.txt", b"second"))]
+    answers = [await ada.client.post("/start", files=files, **sent) for _ in range(2)]
+    run = f"main-{form.fields['key']}"
+    place.started.append(run)
+    assert {str(answer.url.path) for answer in answers} == {f"/runs/{run}"}
+    assert (await place.client.result(run)).output == "Thanks."
+    assert len(main.requests) == 1
+    said = [entry async for entry in read_transcript(place.client.temporal, f"{run}/main")]
+    (prompt,) = (entry for entry in said if entry.kind == "prompt")
+    assert [file.name.rpartition("/")[2] for file in prompt.files] == ["note.txt", "other.txt"]
+    assert [file.bytes for file in prompt.files] == [5, 6]
+    assert "by ada" in (await ada.open(f"/runs/{run}")).text
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        ({"worker": ""}, "no worker was chosen"),
+        ({"worker": "nobody"}, "no worker 'nobody'"),
+        ({"worker": "main", "input": '{"half": "\\ud83d"}'}, "the input is not JSON"),
+        ({"worker": "main", "mode": "anything"}, "there is no mode 'anything'"),
+        ({"worker": "main", "key": "../x"}, "this form is not complete"),
+    ],
+)
+async def test_a_form_that_makes_no_sense_says_why(place: Place, typed: dict[str, str], complaint: str) -> None:
+    place.worker("main", scripted("Never."))
+    page = await (ada := await browser(place)).open("/start")
+    (form,) = (form for form in page.forms if form.action == "/start")
+    answer = await ada.send(page, form, **{"prompt": "go", **typed})
+    assert answer.status == 400
+    assert complaint in answer.text

@@ -1,0 +1,26 @@
+"""The list of what waits: plain where one person decides some day, and with more columns where it matters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from llm_do_temporal.cli.deciding import questions_table
+from llm_do_temporal.client.questions import Question
+
+PLAIN = ["ID", "RUN", "PATH", "TOOL", "ASKED", "SUMMARY"]
+
+
+def asking(question: Question, **request: object) -> Question:
+    return replace(question, request=question.request.model_copy(update=request))
+
+
+def test_deadlines_and_votes_have_columns_where_there_are_any(pending: Question) -> None:
+    assert questions_table([pending])[0] == PLAIN
+    timed = asking(pending, deadline=datetime.now(UTC) + timedelta(days=2, hours=1))
+    header, (first, second) = questions_table([pending, timed])
+    assert header == [*PLAIN[:-1], "DEADLINE", "SUMMARY"]
+    assert (first[5], second[5]) == ("", "in 2d")
+    header, (row,) = questions_table([asking(timed, quorum=2)])
+    assert header == [*PLAIN[:-1], "DEADLINE", "VOTES", "SUMMARY"]
+    assert row[6] == "0 of 2"

@@ -1,0 +1,143 @@
+"""What a history tells of a desk that it does not tell from its beginning, or not here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from llm_do_temporal.big_payloads import REFERENCE_TYPE
+from llm_do_temporal.client.questions import DeskRecord, read_desk
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages import DeliverDecisionInput, Grant, Remember, RequestApprovalInput, Verdict
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+VERDICT = Verdict.model_validate(
+    {"decision": "approve", "args": {}, "at": NOON, "door": "signal", "remember": "session", "by": "ann"}
+)
+
+
+class Offline:
+    """A client of nothing, that can read payloads."""
+
+    data_converter = pydantic_data_converter
+
+
+def at(event: HistoryEvent, minutes: float) -> HistoryEvent:
+    event.event_time.FromDatetime(NOON + timedelta(minutes=minutes))
+    return event
+
+
+def payloads(value: Any) -> Payloads:
+    return Payloads(payloads=pydantic_data_converter.payload_converter.to_payloads([value]))
+
+
+def started(given: Any, *, before: str = "") -> HistoryEvent:
+    event = HistoryEvent()
+    event.workflow_execution_started_event_attributes.input.CopyFrom(
+        Payloads(payloads=[given]) if isinstance(given, Payload) else payloads(given)
+    )
+    event.workflow_execution_started_event_attributes.continued_execution_run_id = before
+    return event
+
+
+def signaled(name: str, value: Any) -> HistoryEvent:
+    event = HistoryEvent()
+    event.workflow_execution_signaled_event_attributes.signal_name = name
+    event.workflow_execution_signaled_event_attributes.input.CopyFrom(payloads(value))
+    return event
+
+
+def told(name: str, value: Any) -> HistoryEvent:
+    event = HistoryEvent()
+    event.signal_external_workflow_execution_initiated_event_attributes.signal_name = name
+    event.signal_external_workflow_execution_initiated_event_attributes.input.CopyFrom(payloads(value))
+    return event
+
+
+def task(begins: float) -> list[HistoryEvent]:
+    """A task of the desk that begins at this minute."""
+    first, last = HistoryEvent(), HistoryEvent()
+    first.workflow_task_started_event_attributes.SetInParent()
+    last.workflow_task_completed_event_attributes.SetInParent()
+    return [at(first, begins), at(last, begins)]
+
+
+def request(key: str = "1") -> RequestApprovalInput:
+    return RequestApprovalInput(
+        invocation="run/main", key=key, worker="main", path="main", tool="t", args={}, capabilities=(), summary="s"
+    )
+
+
+def decided(approval: str, minutes: float = 0, door: str = "signal") -> HistoryEvent:
+    verdict = VERDICT.model_copy(update={"at": NOON + timedelta(minutes=minutes), "door": door})
+    return told("deliver_decision", DeliverDecisionInput(key="1", id=approval, verdict=verdict))
+
+
+async def read(*events: HistoryEvent) -> DeskRecord:
+    async def reading() -> AsyncIterator[HistoryEvent]:
+        for event in events:
+            yield event
+
+    return await read_desk(cast("Any", Offline()), "run", reading())
+
+
+async def test_what_a_batch_had_settled_before_it_went_on_as_new_counts() -> None:
+    grants = [Grant(tool="t", canonical_args="[]", approval=f"a{number}", verdict=VERDICT) for number in (1, 2)]
+    desk = {"earlier": 4, "grants": [grant.model_dump(mode="json") for grant in grants]}
+    begun = started({"worker": "main", "batch": {"continued": {"desk": desk}}}, before="first")
+    record = await read(begun, signaled("revoke_grant", {"id": "a2"}), signaled("request_approval", request()))
+    assert [question.id for question in record.questions] == ["a5"]
+    assert [grant.approval for grant in record.grants] == ["a1"]
+
+
+async def test_where_a_batch_stands_must_be_readable() -> None:
+    elsewhere = Payload(metadata={"encoding": b"json/protobuf", "messageType": REFERENCE_TYPE}, data=b"{}")
+    assert (await read(started(elsewhere))).questions == []
+    with pytest.raises(UsageError, match="workshop"):
+        await read(started(elsewhere, before="first"))
+
+
+REVOKE = signaled("revoke_grant", {"id": "a1", "by": "bob"})
+DECIDE = signaled("decide", {"id": "a1", "decision": "approve"})
+ASK = signaled("request_approval", request())
+
+
+@pytest.mark.parametrize(
+    ("events", "in_force"),
+    [
+        ([ASK, *task(1), decided("a1", 1)], True),
+        ([ASK, *task(1), decided("a1", 1), REVOKE, *task(2)], False),
+        # no worker service has seen to it yet
+        ([ASK, *task(1), decided("a1", 1), REVOKE], False),
+        # decided and taken back while no worker service ran
+        ([ASK, DECIDE, REVOKE, *task(1), decided("a1", 1)], False),
+        ([ASK, signaled("decide", {"decision": "approve"}), REVOKE, *task(1), decided("a1", 1)], False),
+        # taken back before it was decided, all in one task
+        ([ASK, REVOKE, DECIDE, *task(1), decided("a1", 1)], True),
+        ([ASK, REVOKE, *task(1), decided("a1", 1, door="update")], True),
+        ([ASK, REVOKE, DECIDE, REVOKE, *task(1), decided("a1", 1)], False),
+        # the answer was told later than it was taken back
+        ([ASK, *task(1), REVOKE, *task(2), decided("a1", 1)], False),
+        # there was nothing to take back then
+        ([ASK, REVOKE, *task(1), *task(2), decided("a1", 2)], True),
+    ],
+)
+async def test_a_grant_is_taken_back_by_what_came_after_it(events: list[HistoryEvent], in_force: bool) -> None:
+    assert bool((await read(*events)).grants) is in_force
+
+
+async def test_what_a_grant_answered_is_no_grant() -> None:
+    echoed = VERDICT.model_copy(update={"door": "grant"})
+    once = VERDICT.model_copy(update={"remember": Remember.NONE})
+    second = told("deliver_decision", DeliverDecisionInput(key="2", id="a2", verdict=echoed))
+    third = told("deliver_decision", DeliverDecisionInput(key="3", id="a3", verdict=once))
+    asked = [signaled("request_approval", request(key)) for key in ("1", "2", "3")]
+    record = await read(*asked, decided("a1"), second, third)
+    assert [grant.approval for grant in record.grants] == ["a1"]
+    assert [question.is_open for question in record.questions] == [False] * 3
