@@ -2,20 +2,15 @@
 
 Speaks Temporal's remote codec protocol: `POST /decode` and `POST /encode` take and return `{"payloads": […]}`. The CLI
 says who it is by `Authorization: Bearer TOKEN`; for the UI, which is a page in a browser, `/sign-in` changes the token
-for a cookie. Connects to no Temporal server, and logs neither tokens nor values.
+for a cookie, as the page does. Connects to no Temporal server, and logs neither tokens nor values.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from urllib.parse import parse_qs
 
-import uvicorn
 from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -27,16 +22,17 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 
-from llm_do_temporal.errors import EffectFailed, KeyMismatch, UsageError
+from llm_do_temporal.errors import EffectFailed, KeyMismatch
+from llm_do_temporal.ui.access import Access, Caller
 
 DEFAULT_PORT = 8235
 DEFAULT_ORIGINS = ("http://localhost:8233", "http://127.0.0.1:8233")
 """Where the UI of a development server is."""
 MAX_BODY_BYTES = 32 << 20
-MIN_TOKEN_CHARS = 16
+MAX_SIGN_IN_BYTES = 16 << 10
+"""Of what anybody may send."""
 _COOKIE = "llm-do-codec"
 _SIGN_IN = "/sign-in"
-_STOP_SECONDS = 2
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Codec server</title>
 <style>body{{font:16px system-ui;max-width:32rem;margin:4rem auto;padding:0 1rem}}</style>
 <h1>Codec server</h1><p role="status">{said}</p>
@@ -55,12 +51,12 @@ _Answer = Callable[[Request], Awaitable[Response]]
 
 
 class CodecServer:
-    """What answers requests, for whoever has one of the tokens."""
+    """What answers requests of those who may come in."""
 
-    def __init__(self, converter: DataConverter, tokens: Mapping[str, str]) -> None:
-        """`converter` encrypts, and knows big values where the workshop is at hand; `tokens` are by user."""
+    def __init__(self, converter: DataConverter, access: Access) -> None:
+        """`converter` encrypts, and knows big values where the workshop is at hand; `access` says who may ask."""
         self._converter = converter
-        self._tokens = dict(tokens)
+        self._access = access
 
     async def decode(self, request: Request) -> Response:
         """Open payloads; a big value that is not at hand stays a reference."""
@@ -76,19 +72,19 @@ class CodecServer:
 
     async def sign_in(self, request: Request) -> Response:
         """Change a token for a cookie."""
-        given = parse_qs((await _body(request) or b"").decode(errors="replace")).get("token", [""])[0]
-        user = self._user_of(given.strip())
-        if user is None:
+        body = await _body(request, MAX_SIGN_IN_BYTES) or b""
+        session = self._access.open_session(parse_qs(body.decode(errors="replace")).get("token", [""])[0].strip())
+        if session is None:
             return _page("This token is not known here.", status=401)
         response = RedirectResponse(_SIGN_IN, status_code=303)
         secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-        response.set_cookie(_COOKIE, self._cookie(user), httponly=True, samesite="strict", secure=secure, path="/")
+        response.set_cookie(_COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
         return response
 
     async def _answer(self, request: Request, change: Callable[[Payload], Awaitable[Payload]]) -> Response:
         if not self._knows(request):
             return _refused(401, "give a token: Authorization: Bearer TOKEN, or sign in at /sign-in of this server")
-        body = await _body(request)
+        body = await _body(request, MAX_BODY_BYTES)
         if body is None:
             return _refused(413, f"more than {MAX_BODY_BYTES >> 20} MiB were sent")
         try:
@@ -113,23 +109,15 @@ class CodecServer:
 
     def _knows(self, request: Request) -> bool:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._user_of(token.strip()) is not None:
+        if scheme.lower() == "bearer" and self._access.open_session(token.strip()) is not None:
             return True
-        cookie = request.cookies.get(_COOKIE, "")
-        return any(_equal(cookie, self._cookie(user)) for user in self._tokens)
-
-    def _user_of(self, token: str) -> str | None:
-        found = [user for user, known in self._tokens.items() if _equal(known, token)]
-        return found[0] if found else None
-
-    def _cookie(self, user: str) -> str:
-        signature = hmac.new(self._tokens[user].encode(), f"codec session:{user}".encode(), hashlib.sha256)
-        return f"{base64.urlsafe_b64encode(user.encode()).decode().rstrip('=')}.{signature.hexdigest()}"
+        peer = request.client.host if request.client is not None else ""
+        return self._access.visitor(Caller(peer, request.headers, request.cookies.get(_COOKIE))) is not None
 
 
-def build_codec_app(converter: DataConverter, tokens: Mapping[str, str], origins: Sequence[str]) -> Starlette:
+def build_codec_app(converter: DataConverter, access: Access, origins: Sequence[str]) -> Starlette:
     """The codec server as an ASGI application; pages of these origins may ask it from a browser."""
-    server = CodecServer(converter, tokens)
+    server = CodecServer(converter, access)
     cors = Middleware(
         CORSMiddleware,
         allow_origins=list(origins),
@@ -149,58 +137,12 @@ def build_codec_app(converter: DataConverter, tokens: Mapping[str, str], origins
     )
 
 
-class StoppableServer(uvicorn.Server):
-    """Leaves signals to the command that runs it."""
-
-    def __init__(self, app: Starlette) -> None:
-        config = uvicorn.Config(
-            app,
-            log_level="error",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=_STOP_SECONDS,
-        )
-        super().__init__(config)
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Capture none."""
-        yield
-
-
-def read_tokens(path: Path) -> dict[str, str]:
-    """The tokens of a file with lines `name: token`, by user. Raises UsageError naming the line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"the token file '{path}' cannot be read: {reason}") from error
-    tokens: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        user, colon, token = (part.strip() for part in line.partition(":"))
-        if not colon or not user or user in tokens:
-            raise UsageError(f"{path}:{number}: not a line like `name: token`, with a name of its own")
-        if len(token) < MIN_TOKEN_CHARS or not token.isascii():
-            raise UsageError(
-                f"{path}:{number}: the token of '{user}' is not {MIN_TOKEN_CHARS} or more letters, digits and signs",
-                next_step="`openssl rand -base64 32` makes one.",
-            )
-        tokens[user] = token
-    if not tokens:
-        raise UsageError(f"the token file '{path}' names nobody", next_step="Write lines like `ada: TOKEN`.")
-    return tokens
-
-
-async def _body(request: Request) -> bytes | None:
-    """What was sent; None where it is more than is taken."""
+async def _body(request: Request, most: int) -> bytes | None:
+    """What was sent; None where it is more than `most` bytes."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
-        if len(data) > MAX_BODY_BYTES:
+        if len(data) > most:
             return None
     return bytes(data)
 
@@ -215,7 +157,3 @@ def _page(said: str, *, status: int = 200) -> Response:
 
 def _no_store() -> dict[str, str]:
     return {"Cache-Control": "no-store"}
-
-
-def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pydantic_ai.durable_exec.temporal import PydanticAIPayloadConverter, PydanticAIPlugin
+from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPayloadConverter, PydanticAIPlugin
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
@@ -26,6 +26,7 @@ from llm_do_temporal.activities.attachments import AttachmentActivities
 from llm_do_temporal.activities.conversations import ConversationActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.delegation import DelegationActivities
+from llm_do_temporal.activities.effect_spans import SpanInterceptor
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
@@ -37,17 +38,31 @@ from llm_do_temporal.big_payloads import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.blob_places import SERVICE_PATIENCE, workshop_blobs
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.client.callers import Service, install_service
+from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.object_blobs import ObjectBlobStore
+from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
+from llm_do_temporal.polling import Workers
+from llm_do_temporal.workflows.agent import AGENT
+from llm_do_temporal.workflows.routing import RoutesActivities
 from llm_do_temporal.workflows.run import LlmDoRun
 from llm_do_temporal.workflows.worker import LlmDoWorker
 
 _log = logging.getLogger(__name__)
 _QUICK_CONVERTER = DataConverter(payload_converter_class=PydanticAIPayloadConverter)
 """Same payloads as Temporal's Pydantic converter, which builds the validators of a value's type each time."""
-_PASSED_THROUGH = ("llm_do_temporal", "jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
+_PASSED_THROUGH = (
+    "llm_do_temporal",
+    "jsonschema",
+    "jsonschema_specifications",
+    "opentelemetry",
+    "referencing",
+    "rpds",
+    "attr",
+    "attrs",
+)
 """Loaded once a process instead of once a workflow: 6 ms and 37 KiB a workflow instead of 59 ms and 679 KiB."""
 _SEARCH_ATTRIBUTES = {
     STATE_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
@@ -66,6 +81,8 @@ class ServiceSettings:
     max_concurrent_activities: int = 200
     graceful_shutdown: timedelta = timedelta(seconds=30)
     """How long activities that are under way may take after the service was told to stop."""
+    only: frozenset[Role] = ROLES
+    """What this process does, of all that a workshop needs."""
     deployment: WorkerDeploymentConfig | None = None
     """Which version of a worker deployment this process is; None: it is none, and takes every run."""
 
@@ -88,50 +105,68 @@ async def register_search_attributes(client: Client) -> bool:
 
 def build_worker(
     client: Client, workshop: Path, settings: ServiceSettings | None = None, *, search_attributes: bool = True
-) -> Worker:
-    """A Temporal worker that serves this workshop; run it with `async with` or `.run()`.
+) -> Workers:
+    """The Temporal workers that serve this workshop; run them with `async with` or `.run()`.
 
-    Big values go to the workshop's blob store, unless the client has another place for them.
+    Big values go to the workshop's blob store, unless the client has another place for them. Raises UsageError for
+    roles that do not fit the workshop, DefinitionError for queues in `workshop.yaml` that cannot be used.
     """
     chosen = settings or ServiceSettings()
+    providers, separate_files = own_queues(workshop)
+    polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
     client = _with_quick_converter(client)
     blobs = workshop_blobs(workshop, ring_of(client.data_converter), patience=SERVICE_PATIENCE)
     client = with_big_payloads(client, blobs)
     conversations = ConversationActivities(install_blobs(blobs))
-    install_service(Service(workshop, client, chosen.task_queue))
-    definitions = DefinitionActivities(workshop, blobs, search_attributes=search_attributes)
-    return Worker(
-        client,
-        task_queue=chosen.task_queue,
-        workflows=[LlmDoRun, LlmDoWorker],
-        activities=_activities(workshop, blobs, definitions, conversations),
-        plugins=[PydanticAIPlugin()],
-        interceptors=[HeartbeatInterceptor(blobs.check if isinstance(blobs, ObjectBlobStore) else None)],
-        workflow_runner=_runner(),
-        activity_executor=ThreadPoolExecutor(chosen.max_concurrent_activities, thread_name_prefix="activity"),
-        max_cached_workflows=chosen.max_cached_workflows,
-        max_concurrent_activities=chosen.max_concurrent_activities,
-        graceful_shutdown_timeout=chosen.graceful_shutdown,
-        deployment_config=chosen.deployment,
-        # A crashed service's cached workflows wait this long before another one takes them over.
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        # Whoever beats does so at its own pace; a text that is watched should not wait here.
-        max_heartbeat_throttle_interval=timedelta(milliseconds=100),
-        default_heartbeat_throttle_interval=timedelta(milliseconds=100),
+    install_service(Service(workshop, client, chosen.task_queue), [one.task_queue for one in polled])
+    definitions = DefinitionActivities(
+        workshop,
+        blobs,
+        search_attributes=search_attributes,
+        queues=Queues(models=tuple(providers), files=separate_files),
+        has_files="files" in chosen.only,
+    )
+    activities: dict[Role, list[Callable[..., Any]]] = {
+        "workflows": [definitions.load_run, conversations.keep_conversation, notify],
+        "files": [definitions.load_run, definitions.load_worker, *_file_activities(workshop, blobs)],
+    }
+    store_check = blobs.check if isinstance(blobs, ObjectBlobStore) else None
+    executor = ThreadPoolExecutor(chosen.max_concurrent_activities, thread_name_prefix="activity")
+    return Workers(
+        polled,
+        [
+            Worker(
+                client,
+                task_queue=one.task_queue,
+                workflows=[LlmDoRun, LlmDoWorker] if "workflows" in one.roles else [],
+                activities=list({done for role in one.roles for done in activities.get(role, [])}),
+                plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
+                interceptors=[RoutesActivities(), SpanInterceptor(), HeartbeatInterceptor(store_check)],
+                workflow_runner=_runner(),
+                activity_executor=executor,
+                max_cached_workflows=chosen.max_cached_workflows,
+                max_concurrent_activities=chosen.max_concurrent_activities,
+                max_task_queue_activities_per_second=one.max_per_second,
+                graceful_shutdown_timeout=chosen.graceful_shutdown,
+                deployment_config=chosen.deployment,
+                # A crashed service's cached workflows wait this long before another one takes them over.
+                sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+                # Whoever beats does so at its own pace; a text that is watched should not wait here.
+                max_heartbeat_throttle_interval=timedelta(milliseconds=100),
+                default_heartbeat_throttle_interval=timedelta(milliseconds=100),
+            )
+            for one in polled
+        ],
     )
 
 
-def _activities(
-    workshop: Path, blobs: BlobStore, definitions: DefinitionActivities, conversations: ConversationActivities
-) -> list[Callable[..., Any]]:
+def _file_activities(workshop: Path, blobs: BlobStore) -> list[Callable[..., Any]]:
     files = FileActivities(workshop)
     shell = ShellActivities(workshop, blobs)
     attachments = AttachmentActivities(workshop, blobs)
     delegation = DelegationActivities(workshop)
     external = ExternalActivities(workshop)
     return [
-        definitions.load_run,
-        definitions.load_worker,
         files.read_file,
         files.write_file,
         files.edit_file,
@@ -142,8 +177,6 @@ def _activities(
         shell.run_command,
         attachments.snapshot_attachments,
         attachments.find_files,
-        conversations.keep_conversation,
-        notify,
         delegation.draft_worker,
         delegation.save_worker,
         delegation.load_template,
@@ -178,6 +211,7 @@ def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None)
     return Replayer(
         workflows=[LlmDoRun, LlmDoWorker],
         plugins=[PydanticAIPlugin()],
+        interceptors=[RoutesActivities()],
         workflow_runner=_runner(),
         data_converter=converter,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,17 +19,17 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.queues import Polled
 
 ANSWER_SECONDS = 3
 """How long the server, and this process, may take to show that they are there."""
-_KINDS = (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
 Check = Callable[[], Awaitable[str | None]]
 """What is wrong, or None."""
 
 
-async def polls(client: Client, task_queue: str) -> str | None:
-    """None where the server answers and knows this process as a poller of the queue; else what is wrong."""
-    for kind in _KINDS:
+async def polls(client: Client, polled: Sequence[Polled]) -> str | None:
+    """None where the server answers and knows this process as a poller of its queues; else what is wrong."""
+    for task_queue, kind in ((one.task_queue, kind) for one in polled for kind in _kinds(one)):
         request = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
         )
@@ -42,6 +42,12 @@ async def polls(client: Client, task_queue: str) -> str | None:
         if all(poller.identity != client.identity for poller in found.pollers):
             return f"task queue '{task_queue}' is not polled yet"
     return None
+
+
+def _kinds(one: Polled) -> Iterator[TaskQueueType.ValueType]:
+    if "workflows" in one.roles:
+        yield TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+    yield TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from typing import TypeAlias
 
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
@@ -21,15 +22,20 @@ from temporalio.runtime import (
 )
 from temporalio.service import RPCError
 
+from llm_do_temporal.client.view import pending_from_memo
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages import PENDING_ATTRIBUTE, RUN_WORKFLOW, WORKER_ATTRIBUTE
-from llm_do_temporal.workflows.metrics import COST, WAITED
+from llm_do_temporal.messages import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_WORKFLOW, WORKER_ATTRIBUTE
+from llm_do_temporal.workflows.metrics import COST, UNKNOWN, WAITED
 
 PENDING = "llm_do_approvals_pending"
 POLL_SECONDS = 15.0
 _DOLLARS = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]
 _SECONDS = [1.0, 10.0, 60.0, 600.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0]
 _OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running' AND {PENDING_ATTRIBUTE} > 0"
+_PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
+_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
+Asker: TypeAlias = tuple[str, str]
+"""A worker and its model."""
 _log = logging.getLogger("worker_service")
 
 
@@ -65,26 +71,32 @@ def install_runtime(address: str, port: int | None) -> Runtime:
 
 
 async def watch_pending(client: Client, runtime: Runtime) -> None:
-    """Tell how many approvals are pending in the namespace, by the worker that the run began with, for ever."""
+    """Tell how many approvals are pending in the namespace, by worker and model, for ever."""
     gauge = runtime.metric_meter.create_gauge(PENDING, "Approvals that wait for a person in this namespace")
-    told: set[str] = set()
+    told: set[Asker] = set()
     while True:
         try:
             found = await count_pending(client)
         except RPCError as error:
             _log.warning("pending approvals are not counted: %s", error.message)
         else:
-            for worker in told | set(found):
-                gauge.set(found[worker], {"worker": worker})
+            for asker in told | set(found):
+                gauge.set(found[asker], {"worker": asker[0], "model": asker[1]})
             told |= set(found)
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def count_pending(client: Client) -> Counter[str]:
-    """How many approvals are pending, by worker. Raises RPCError."""
-    pending, worker = SearchAttributeKey.for_int(PENDING_ATTRIBUTE), SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
-    found: Counter[str] = Counter()
+async def count_pending(client: Client) -> Counter[Asker]:
+    """How many approvals are pending; those that a run's memo has no room for count for its first worker.
+
+    Raises RPCError.
+    """
+    found: Counter[Asker] = Counter()
     async for execution in client.list_workflows(_OPEN):
+        shown = pending_from_memo((await execution.memo()).get(PENDING_MEMO))
+        found.update((one.worker, one.model or UNKNOWN) for one in shown)
         attributes = execution.typed_search_attributes
-        found[attributes.get(worker) or "unknown"] += attributes.get(pending) or 0
+        further = (attributes.get(_PENDING) or 0) - len(shown)
+        if further > 0:
+            found[attributes.get(_WORKER) or UNKNOWN, UNKNOWN] += further
     return found

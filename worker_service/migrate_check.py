@@ -24,6 +24,7 @@ from llm_do_temporal.client.connecting import Connection, connect
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.service import build_replayer
+from worker_service.metrics import install_runtime
 
 _OPEN = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}') AND ExecutionStatus = 'Running'"
 _SHOWN = 400
@@ -78,7 +79,9 @@ async def _histories(client: Client) -> AsyncIterator[WorkflowHistory]:
 
 def main() -> None:
     """Check, say what was found, and exit 0 where everything would go on, else 1."""
-    logging.basicConfig(level=logging.CRITICAL)  # what a replay logs is in the result
+    # What a replay logs is in the result; the SDK would write it to stdout.
+    logging.basicConfig(level=logging.CRITICAL)
+    install_runtime("", None)
     parser = argparse.ArgumentParser(prog="migrate-check")
     parser.add_argument("--workshop", type=Path, default=None)
     parser.add_argument("--json", action="store_true")

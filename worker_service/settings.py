@@ -10,9 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, ValidationError
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -24,6 +25,7 @@ from yaml import YAMLError
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages import TASK_QUEUE
+from llm_do_temporal.policy.queues import ROLES, Role
 from llm_do_temporal.service import ServiceSettings
 
 PREFIX = "LLM_DO_"
@@ -36,6 +38,14 @@ Port = Annotated[int, Field(ge=1, le=65_535)]
 Version = Annotated[str, Field(min_length=1)]
 
 
+def _listed(value: object) -> object:
+    """One text with commas as the list that it is."""
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+Roles = Annotated[frozenset[Role], NoDecode, BeforeValidator(_listed), Field(min_length=1)]
+
+
 class Settings(BaseSettings):
     """What one process does; each field is a key of the file and, with the prefix, a variable."""
 
@@ -45,6 +55,8 @@ class Settings(BaseSettings):
 
     workshop: Path = Path()
     task_queue: str = TASK_QUEUE
+    only: Roles = ROLES
+    """What this process does: `workflows`, `models`, `files`, or several of them with commas between."""
     max_cached_workflows: int = Field(default=ServiceSettings.max_cached_workflows, ge=0)
     max_concurrent_activities: int = Field(default=ServiceSettings.max_concurrent_activities, ge=1)
     graceful_shutdown_seconds: float = Field(default=ServiceSettings.graceful_shutdown.total_seconds(), ge=0, le=86_400)
@@ -82,6 +94,7 @@ class Settings(BaseSettings):
         """What the Temporal worker is told. Raises UsageError."""
         return ServiceSettings(
             task_queue=self.task_queue,
+            only=self.only,
             max_cached_workflows=self.max_cached_workflows,
             max_concurrent_activities=self.max_concurrent_activities,
             graceful_shutdown=timedelta(seconds=self.graceful_shutdown_seconds),

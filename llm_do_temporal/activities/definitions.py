@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.blobs import BlobStore
@@ -14,6 +15,7 @@ from llm_do_temporal.definitions import Registry, Workshop, load_workshop, notif
 from llm_do_temporal.definitions.inputs import build_input
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
 from llm_do_temporal.messages import (
+    FILES_ELSEWHERE,
     BuiltInput,
     LoadedRun,
     LoadRunInput,
@@ -23,6 +25,7 @@ from llm_do_temporal.messages import (
 )
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.notifying import NotifySettings
+from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.sandbox import root_tree
 
 MODEL_VARIABLE = "LLM_DO_MODEL"
@@ -51,14 +54,28 @@ def _notify(workshop: Workshop) -> NotifySettings:
 class DefinitionActivities:
     """Reads the workshop's files anew for every run and every callee, so that new workers are found at once."""
 
-    def __init__(self, workshop: Path, blobs: BlobStore, *, search_attributes: bool) -> None:
+    def __init__(
+        self, workshop: Path, blobs: BlobStore, *, search_attributes: bool, queues: Queues, has_files: bool = True
+    ) -> None:
         self._workshop = workshop
         self._blobs = blobs
         self._search_attributes = search_attributes
+        self._queues = queues
+        self._has_files = has_files
 
     @activity.defn(name="load_run")
     def load_run(self, request: LoadRunInput) -> LoadedRun:
-        """The entry worker and all that a run takes from its workshop."""
+        """The entry worker and all that a run takes from its workshop.
+
+        Fails with FILES_ELSEWHERE where this process does not serve the workshop's files.
+        """
+        if not self._has_files:
+            raise ApplicationError(
+                "the files of the workshop are elsewhere",
+                type=FILES_ELSEWHERE,
+                non_retryable=True,
+                category=ApplicationErrorCategory.BENIGN,  # nothing to be logged
+            )
         start = request.start
         with user_errors():
             workshop = load_workshop(self._workshop)
@@ -71,6 +88,7 @@ class DefinitionActivities:
                 start,
                 environment_model=os.environ.get(MODEL_VARIABLE),
                 search_attributes=self._search_attributes,
+                queues=self._queues,
             )
             return LoadedRun(
                 worker=worker,

@@ -19,9 +19,11 @@ from llm_do_temporal.cli.output import say_error
 from llm_do_temporal.cli.plain_text import PROGRAM
 from llm_do_temporal.cli.starting import STDIN
 from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.telemetry import end_telemetry
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
+_FLUSH_SECONDS = 2.0
 
 
 def main() -> None:
@@ -37,6 +39,7 @@ def main() -> None:
         code = _BROKEN_PIPE
     with suppress(OSError):
         sys.stderr.flush()
+    end_telemetry(_FLUSH_SECONDS)
     # A process that has used the Temporal client can abort while Python exits; leave before it can.
     os._exit(code)
 

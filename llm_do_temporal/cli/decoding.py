@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import secrets
 import signal
-import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -44,9 +41,11 @@ async def codec_server(
 
     from llm_do_temporal.big_payloads import keeping_big_payloads
     from llm_do_temporal.blob_places import workshop_blobs
-    from llm_do_temporal.codec_server import DEFAULT_ORIGINS, DEFAULT_PORT, StoppableServer, build_codec_app
+    from llm_do_temporal.codec_server import DEFAULT_ORIGINS, DEFAULT_PORT, build_codec_app
     from llm_do_temporal.encryption.codec import encrypting
     from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, KEYS_VARIABLE, key_ring
+    from llm_do_temporal.ui.access import TokenAccess
+    from llm_do_temporal.ui.listening import HttpServer, listen, shown_address
 
     ring = key_ring()
     if ring.first is None:
@@ -57,13 +56,12 @@ async def codec_server(
     if folder is not None:
         converter = keeping_big_payloads(converter, workshop_blobs(folder, ring))
     origins = tuple(_origin(one) for one in ui_origin) or DEFAULT_ORIGINS
-    server = StoppableServer(build_codec_app(converter, tokens, origins))
-    listening = _listen(host, DEFAULT_PORT if port is None else port)
+    server = HttpServer(build_codec_app(converter, TokenAccess(tokens), origins))
+    listening = listen(host, DEFAULT_PORT if port is None else port, what="the codec server")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: setattr(server, "should_exit", True))
-    shown = f"[{host}]" if ":" in host else host
-    say(f"codec server  http://{shown}:{listening.getsockname()[1]}  (sign in with a browser at /sign-in)")
+    say(f"codec server  {shown_address(host, listening.getsockname()[1])}  (sign in with a browser at /sign-in)")
     say(f"UI            {', '.join(origins)}")
     if token_file is None:
         say(f"token         {next(iter(tokens.values()))}")
@@ -72,23 +70,17 @@ async def codec_server(
 
 
 def _tokens(file: Path | None, host: str) -> dict[str, str]:
-    from llm_do_temporal.codec_server import read_tokens
+    from llm_do_temporal.ui.access import new_token, read_token_file
+    from llm_do_temporal.ui.listening import is_loopback
 
     if file is not None:
-        return read_tokens(file)
-    if not _is_loopback(host):
+        return read_token_file(file)
+    if not is_loopback(host):
         raise UsageError(
             f"values would be shown to others at '{host}', and nothing says to whom",
             next_step="Give --token-file FILE, with lines `name: token`.",
         )
-    return {"somebody": secrets.token_urlsafe(32)}
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    return {"somebody": new_token()}
 
 
 def _origin(text: str) -> str:
@@ -98,15 +90,3 @@ def _origin(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query or "*" in text:
         raise UsageError(f"--ui-origin '{text}' is not like https://temporal.example.com")
     return f"{parts.scheme}://{parts.netloc.lower()}"
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    if not 0 <= port < 65_536:
-        raise UsageError(f"{port} is not a port; ports go from 1 to 65535")
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise UsageError(
-            f"the codec server cannot listen at '{host}' port {port}: {error.strerror or error}",
-            next_step="Choose another with --host and --port.",
-        ) from error

@@ -50,8 +50,10 @@ async def ui(
         Address of the Temporal UI, for links into it; known for the embedded server.
     """
     from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.telemetry import begin_telemetry
     from llm_do_temporal.ui.serving import PageOptions, PageServer
 
+    begin_telemetry()
     page = PageServer(PageOptions(host, port, token_file, trusted_header, trusted_proxy, allowed_host))
     try:
         async with opened(location) as session:

@@ -84,12 +84,15 @@ async def dev(
 
 def worker(
     *,
+    only: Annotated[str | None, Parameter(help="What this one does: workflows, models, files, or several.")] = None,
     max_cached_workflows: Annotated[int | None, Parameter(help="Workflows kept in memory between tasks.")] = None,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Run the worker service alone, against the server that the flags, TEMPORAL_* or a profile name."""
     workshop = location.find_workshop()
     command = [sys.executable, "-m", "worker_service", "--workshop", str(workshop)]
+    if only is not None:
+        command += ["--only", only]
     if max_cached_workflows is not None:
         command += ["--max-cached-workflows", str(max_cached_workflows)]
     _become(command, service_environment(location, workshop))
@@ -197,7 +200,9 @@ async def _serve_page(page: PageServer, info: HostInfo, workshop: Path) -> None:
     from llm_do_temporal.client.connecting import connect_embedded
     from llm_do_temporal.client.runs import LlmDoClient
     from llm_do_temporal.client.session import task_queue
+    from llm_do_temporal.telemetry import begin_telemetry
 
+    begin_telemetry()
     client = LlmDoClient(await connect_embedded(info.address, workshop), task_queue=task_queue())
     await page.serve(client, workshop=workshop, temporal_ui=info.ui)
 

@@ -148,7 +148,9 @@ async def start(
         wanted, location = _by_itself(wanted, location)
         request = None if wanted.worker is None or batch.retry_failed else _prepare(wanted, wanted.worker, location)
         from llm_do_temporal.cli.session import opened
+        from llm_do_temporal.telemetry import begin_telemetry
 
+        begin_telemetry()
         async with opened(location) as session:
             request = request or await _again(wanted, session.client)
             run = await session.client.start(request, run=id)

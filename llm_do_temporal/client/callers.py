@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,7 @@ class Service:
     workshop: Path
     client: Client
     task_queue: str
+    """Where runs are started."""
 
 
 _MAX_ATTEMPTS = 1_000
@@ -98,12 +100,13 @@ def _count(attempt: str, said: str) -> int:
 
 
 _services: dict[str, Service] = {}
-"""By task queue."""
+"""By the task queues that they poll."""
 
 
-def install_service(service: Service) -> None:
-    """Tell this process what it serves. Called by the worker service before it polls."""
-    _services[service.task_queue] = service
+def install_service(service: Service, polled: Iterable[str]) -> None:
+    """Tell this process what it serves, and at which task queues. Called by the worker service before it polls."""
+    for task_queue in polled:
+        _services[task_queue] = service
 
 
 async def current_caller() -> CallerContext | None:

@@ -33,6 +33,16 @@ _LONG_HISTORY = 1_000
 
 A service that takes over an open invocation replays its history first, about 1 s for 1,000 events, three times that
 for twice as many, and has 10 s for it."""
+_SETTINGS = (
+    f"limit.historyCount.suggestContinueAsNew={_LONG_HISTORY}",
+    # Runs take turns at a task queue with more work than its services can do. The order of turns, and a limit on
+    # requests a second, are kept for each partition of a queue by itself, so there is one.
+    "matching.enableFairness=true",
+    "matching.numTaskqueueReadPartitions=1",
+    "matching.numTaskqueueWritePartitions=1",
+)
+SERVER_OPTIONS = tuple(word for setting in _SETTINGS for word in ("--dynamic-config-value", setting))
+"""What the development server does otherwise than by default."""
 _START_SECONDS = 30
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
@@ -44,7 +54,7 @@ def server_command(address: str, database: Path, ui: str | None) -> list[str]:
     command += ["--db-filename", str(database), "--log-level", "warn", "--ui-disable-news-fetch"]
     command += ["--namespace", _mark(database)]
     command += ["--headless"] if ui is None else ["--ui-port", ui.rpartition(":")[2]]
-    command += ["--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={_LONG_HISTORY}"]
+    command += SERVER_OPTIONS
     for name, kind in ((STATE_ATTRIBUTE, "Keyword"), (PENDING_ATTRIBUTE, "Int"), (WORKER_ATTRIBUTE, "Keyword")):
         command += ["--search-attribute", f"{name}={kind}"]
     return command

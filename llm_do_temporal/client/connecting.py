@@ -18,6 +18,7 @@ from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.telemetry import tracing_interceptors
 
 DEFAULT_NAMESPACE = "default"
 CONNECT_SECONDS = 10
@@ -83,7 +84,10 @@ async def _connect(config: dict[str, Any], workshop: Path | None) -> Client:
     config["target_host"] = address
     try:
         client = await asyncio.wait_for(
-            Client.connect(data_converter=encrypting(pydantic_data_converter, ring), **config), timeout=CONNECT_SECONDS
+            Client.connect(
+                data_converter=encrypting(pydantic_data_converter, ring), interceptors=tracing_interceptors(), **config
+            ),
+            timeout=CONNECT_SECONDS,
         )
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ConnectionFailed(

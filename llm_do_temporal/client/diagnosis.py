@@ -18,8 +18,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.client.connecting import Connection, connect, connect_config, connect_embedded
 from llm_do_temporal.client.embedded import running_host
+from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
+from llm_do_temporal.policy.queues import ROLES, polled_queues
 
 _ATTRIBUTES = {STATE_ATTRIBUTE: "Keyword", PENDING_ATTRIBUTE: "Int", WORKER_ATTRIBUTE: "Keyword"}
 _RECENT = timedelta(minutes=2)
@@ -68,8 +70,24 @@ async def examine_server(connection: Connection, workshop: Path | None, queue: s
         Finding("Temporal", "ok", found),
         await _namespace(client),
         await _search_attributes(client),
-        await _worker_service(client, queue),
+        await _worker_service(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW),
+        *[
+            await _worker_service(client, one, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
+            for one in _further_queues(workshop, queue)
+        ],
     ]
+
+
+def _further_queues(workshop: Path | None, queue: str) -> list[str]:
+    """The task queues of the workshop beside the one that runs are started on."""
+    if workshop is None:
+        return []
+    try:
+        providers, separate_files = own_queues(workshop)
+    except LlmDoError:
+        return []  # what is wrong with the workshop is another finding
+    polled = polled_queues(queue, providers, separate_files=separate_files, only=ROLES)
+    return [one.task_queue for one in polled if one.task_queue != queue]
 
 
 def _origin(connection: Connection) -> str:
@@ -121,11 +139,11 @@ async def _search_attributes(client: Client) -> Finding:
     return Finding(what, "warning", f"{len(missing)} of {len(_ATTRIBUTES)} are not registered; runs do without", step)
 
 
-async def _worker_service(client: Client, queue: str) -> Finding:
+async def _worker_service(client: Client, queue: str, kind: TaskQueueType.ValueType) -> Finding:
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=queue),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+        task_queue_type=kind,
     )
     try:
         answer = await client.workflow_service.describe_task_queue(request)

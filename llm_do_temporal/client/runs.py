@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from temporalio import activity
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -17,7 +18,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -61,6 +62,8 @@ from llm_do_temporal.messages import (
     RunResult,
     StartRunInput,
 )
+from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
+from llm_do_temporal.telemetry import start_span
 
 _SUMMARY_CHARS = 200
 UPDATE_SECONDS = 8
@@ -99,16 +102,18 @@ class LlmDoClient:
             raise UsageError(f"the run id '{run}' contains '/', which separates a run from its invocations")
         try:
             async with asked():
-                await self.temporal.start_workflow(
-                    RUN_WORKFLOW,
-                    request,
-                    id=run,
-                    task_queue=self._task_queue,
-                    memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
-                    static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:_SUMMARY_CHARS],
-                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                    id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                )
+                with start_span(request.worker, run):
+                    await self.temporal.start_workflow(
+                        RUN_WORKFLOW,
+                        request,
+                        id=run,
+                        task_queue=self._task_queue,
+                        memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
+                        static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:_SUMMARY_CHARS],
+                        priority=_priority(request, run),
+                        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                        id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                    )
         except WorkflowAlreadyStartedError as error:
             raise UsageError(f"there is already a run '{run}'; choose another id") from error
         return run
@@ -261,6 +266,16 @@ def _ended_with(failure: WorkflowFailureError) -> LlmDoError:
         known = rebuild_error(cause.type, cause.message, details.get("next_step"))
         return known or RunFailed(cause.message)
     return RunFailed(str(cause or failure))
+
+
+def _priority(request: StartRunInput, run: str) -> Priority:
+    """Runs take turns where work waits, and single questions come before batches. A tool's runs share its run's."""
+    inherited = activity.info().priority if activity.in_activity() else Priority()
+    return Priority(
+        priority_key=inherited.priority_key or (None if request.batch is None else BATCH_PRIORITY),
+        fairness_key=inherited.fairness_key or fairness_key(run),
+        fairness_weight=inherited.fairness_weight,
+    )
 
 
 def _first_line(text: str) -> str:

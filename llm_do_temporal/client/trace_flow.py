@@ -57,12 +57,6 @@ def activity_failure(event: HistoryEvent) -> tuple[int, str, str] | None:
     return None
 
 
-def model_attributes(model: str) -> dict[str, str | None]:
-    """A `provider:name` as the conventions have it."""
-    provider, _, name = model.partition(":")
-    return {"gen_ai.request.model": name or model, "gen_ai.provider.name": provider if name else None}
-
-
 def reason_of(failure: Failure) -> tuple[str, str]:
     """The code and the message of a failure: the first error of ours in it, else the innermost; never a stack."""
     while True:

@@ -19,26 +19,27 @@ from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.client.local_effects import LocalEffect, local_effect
 from llm_do_temporal.client.payloads import decode_json, first_object
 from llm_do_temporal.client.spans import OpenSpan, Trace
-from llm_do_temporal.client.trace_content import (
-    JsonObject,
-    arguments_of,
-    as_text,
-    input_messages,
-    new_messages,
-    output_message,
-    parts_of,
-    scrubbed,
-)
 from llm_do_temporal.client.trace_flow import (
     Flow,
     activity_failure,
     is_object,
-    model_attributes,
     nanoseconds,
     reason_of,
 )
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import DELIVER_DECISION_SIGNAL, MODEL_ACTIVITY, REQUEST_APPROVAL_SIGNAL
+from llm_do_temporal.telemetry.contents import (
+    JsonObject,
+    answer_attributes,
+    arguments_of,
+    as_text,
+    input_messages,
+    model_attributes,
+    new_messages,
+    output_message,
+    parts_of,
+    scrubbed,
+)
 
 _ENDINGS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: None,
@@ -252,18 +253,8 @@ class Tracer:
         if turn is None:
             return []
         response = first_object(list(attributes.result.payloads))
-        usage = cast("JsonObject", response.get("usage") or {})
-        finish = response.get("finish_reason")
-        turn.attributes |= {
-            "gen_ai.response.model": response.get("model_name"),
-            "gen_ai.response.id": response.get("provider_response_id"),
-            "gen_ai.response.finish_reasons": None if finish is None else [str(finish)],
-            "gen_ai.usage.input_tokens": int(usage.get("input_tokens") or 0),
-            "gen_ai.usage.output_tokens": int(usage.get("output_tokens") or 0),
-            "gen_ai.usage.cache_read.input_tokens": usage.get("cache_read_tokens") or None,
-            "gen_ai.usage.cache_creation.input_tokens": usage.get("cache_write_tokens") or None,
-            "gen_ai.output.messages": as_text([output_message(response, binary=self._binary)]),
-        }
+        said = as_text([output_message(response, binary=self._binary)])
+        turn.attributes |= {**answer_attributes(response), "gen_ai.output.messages": said}
         for part in parts_of(response):
             if part.get("part_kind") == "tool-call" and not str(part.get("tool_name")).startswith(_FINAL):
                 self._call(flow, turn, part, at)

@@ -20,13 +20,13 @@ from temporalio.api.history.v1 import HistoryEvent
 from llm_do_temporal.big_payloads import KEPT_OUTSIDE, is_kept_outside
 from llm_do_temporal.client.histories import ENDS
 from llm_do_temporal.client.payloads import first_object
-from llm_do_temporal.client.trace_content import arguments_of, content_items, new_messages, parts_of, scrubbed
 from llm_do_temporal.messages import (
     CONVERSATION_SETTING,
     DELIVER_DECISION_SIGNAL,
     MODEL_ACTIVITY,
     REQUEST_APPROVAL_SIGNAL,
 )
+from llm_do_temporal.telemetry.contents import arguments_of, content_items, new_messages, parts_of, scrubbed
 
 Kind = Literal[
     "instructions", "prompt", "text", "thinking", "call", "result", "turn", "question", "decision", "error", "end"

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from llm_do_temporal.blob_places import BlobSettings
 from llm_do_temporal.definitions.external_keys import ClassOptions, McpKeys
@@ -18,6 +26,7 @@ from llm_do_temporal.policy.limits import Limits
 from llm_do_temporal.policy.model_ids import ModelAlias, ModelNames, check_no_secret
 from llm_do_temporal.policy.notifying import MAX_TARGETS, NotifyTarget, check_ui_url
 from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
+from llm_do_temporal.policy.queues import ProviderKeys, ProviderName
 from llm_do_temporal.policy.sandbox import WorkerSandbox, WorkshopSandbox
 from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
 from llm_do_temporal.policy.templates import TemplateRules
@@ -233,6 +242,10 @@ class WorkshopConfig(Strict):
     """Aliases."""
     model_settings: ModelSettings = Field(default_factory=dict)
     model_resolution: Literal["inherited", "isolated"] = "inherited"
+    providers: dict[ProviderName, ProviderKeys] = Field(default_factory=dict)
+    """Those whose requests have a task queue of their own."""
+    separate_files: bool = False
+    """Whether files, commands and Python tools have a task queue of their own."""
     attachments_as: AttachmentsAs = "auto"
     max_context_tokens: int | None = Field(default=None, ge=1)
     toolset_aliases: dict[str, Text] = Field(default_factory=dict)
@@ -250,3 +263,12 @@ class WorkshopConfig(Strict):
     notify: tuple[NotifyTarget, ...] = Field(default=(), max_length=MAX_TARGETS)
     ui_url: Annotated[str, AfterValidator(check_ui_url)] | None = None
     """Where people reach the approvals page."""
+
+    @field_validator("providers")
+    @classmethod
+    def _ask_somebody(cls, providers: dict[str, ProviderKeys], info: ValidationInfo) -> dict[str, ProviderKeys]:
+        aliases = cast("dict[str, ModelAlias]", info.data.get("models", {}))
+        for name in providers:
+            if name in aliases and aliases[name].is_plain:
+                raise ValueError(f"the alias '{name}' is short for '{aliases[name].model}'; name the provider instead")
+        return providers

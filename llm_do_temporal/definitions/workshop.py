@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from llm_do_temporal.messages import RunSettings, StartRunInput
 from llm_do_temporal.policy.model_ids import ModelAlias
 from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.notifying import NotifySettings, check_ui_url
+from llm_do_temporal.policy.queues import ProviderKeys, Queues
 from llm_do_temporal.policy.sandbox import WorkshopSandbox, root_tree
 
 _log = logging.getLogger(__name__)
@@ -38,6 +40,7 @@ def run_settings(
     *,
     environment_model: str | None = None,
     search_attributes: bool = True,
+    queues: Queues | None = None,
 ) -> RunSettings:
     """What a run takes from its workshop and its start; `environment_model` is used where the start carries none."""
     return RunSettings(
@@ -61,6 +64,7 @@ def run_settings(
         limits=start.limits.over(config.limits),
         live_text=config.live_text,
         search_attributes=search_attributes,
+        queues=queues or Queues(),
     )
 
 
@@ -96,6 +100,21 @@ def load_workshop(folder: Path) -> Workshop:
     return workshop
 
 
+def own_queues(folder: Path) -> tuple[Mapping[str, ProviderKeys], bool]:
+    """The providers with a task queue of their own, and whether the files have one. Raises DefinitionError.
+
+    Most workshops say nothing of it; their services start whatever else is wrong in the file.
+    """
+    try:
+        text = (folder / WORKSHOP_FILE).read_bytes()
+    except OSError:
+        text = b""
+    if b"providers" not in text and b"separate_files" not in text:
+        return {}, False
+    config = load_workshop(folder).config
+    return config.providers, config.separate_files
+
+
 def parse_workshop(folder: Path) -> tuple[Workshop, list[Problem], Document]:
     """The workshop with everything that is wrong left out, what that is, and the document for its lines.
 
@@ -112,15 +131,18 @@ def parse_workshop(folder: Path) -> tuple[Workshop, list[Problem], Document]:
     config, invalid = validate(WorkshopConfig, document, file=WORKSHOP_FILE)
     problems += invalid
     if config.sandbox is not None:
-        wrong = check_sandbox_root(config.sandbox, root)
+        wrong = check_sandbox_root(config.sandbox, root, elsewhere=config.separate_files)
         if wrong is not None:
             problems.append(Problem(WORKSHOP_FILE, document.line_of(("sandbox", "root")), wrong))
             config = config.model_copy(update={"sandbox": None})
     return Workshop(root, config), problems, document
 
 
-def check_sandbox_root(sandbox: WorkshopSandbox, root: Path) -> str | None:
-    """What is wrong with the sandbox's root, or None: it must be a folder inside the workshop, links followed."""
+def check_sandbox_root(sandbox: WorkshopSandbox, root: Path, *, elsewhere: bool = False) -> str | None:
+    """What is wrong with the sandbox's root, or None: it must be a folder inside the workshop, links followed.
+
+    `elsewhere`: it may be on another machine, and not here.
+    """
     try:
         root_tree(sandbox)
         real = (root / sandbox.root).resolve()
@@ -131,5 +153,6 @@ def check_sandbox_root(sandbox: WorkshopSandbox, root: Path) -> str | None:
     if not real.is_relative_to(root):
         return f"sandbox root '{sandbox.root}' is a link that leads out of the workshop"
     if not real.exists():
-        return f"sandbox root '{sandbox.root}' does not exist; make the folder, or name another one"
+        missing = f"sandbox root '{sandbox.root}' does not exist; make the folder, or name another one"
+        return None if elsewhere else missing
     return None if real.is_dir() else f"sandbox root '{sandbox.root}' is not a folder"

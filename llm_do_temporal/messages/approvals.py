@@ -84,6 +84,8 @@ class RequestApprovalInput(Message):
     on_timeout: OnTimeout = "reject"
     """What happens then: the call is refused, or the asking invocation fails."""
     remind_at: AwareDatetime | None = None
+    model: str = ""
+    """The model that wants it, for metrics; empty where an earlier version asked."""
 
     @property
     def names_people(self) -> bool:
@@ -243,3 +245,4 @@ class PendingApprovalMemo(Message):
     quorum: int = 1
     approvers: tuple[str, ...] = ()
     reminded_at: datetime | None = None
+    model: str = ""

@@ -11,6 +11,8 @@ WORKER_WORKFLOW = "LlmDoWorker"
 AGENT_NAME = "llmdo"
 MODEL_ACTIVITY = f"agent__{AGENT_NAME}__model_request"
 TASK_QUEUE = "llm-do"
+FILES_ELSEWHERE = "FilesElsewhere"
+"""Type of the failure of an activity that came to a worker service without the workshop's files."""
 
 DECIDE_SIGNAL = "decide"
 DECIDE_UPDATE = "decide_now"

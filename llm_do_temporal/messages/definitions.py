@@ -15,6 +15,7 @@ from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
 from llm_do_temporal.policy.limits import Limits
 from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
+from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.sandbox import WorkerSandbox
 from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
 from llm_do_temporal.policy.templates import TemplateRules
@@ -136,5 +137,7 @@ class RunSettings(Message):
     """For the whole run."""
     live_text: bool = True
     """Whether answers can be watched while they are written."""
+    queues: Queues = Queues()
+    """What has a task queue of its own at the worker service that loaded the run."""
     search_attributes: bool = True
     """Whether the namespace knows our search attributes; setting an unknown one would wedge the workflow."""

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
-
-import uvicorn
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.ui.access import Access, ProxyAccess, TokenAccess, new_token, read_token_file
 from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.listening import HttpServer, is_loopback, listen, shown_address
 from llm_do_temporal.ui.settings import UiSettings
 
 DEFAULT_PORT = 8234
-_STOP_SECONDS = 2
-"""How long a browser that still reads may hold up the end."""
+_WHAT = "the page"
 
 
 @dataclass(frozen=True)
@@ -47,12 +43,11 @@ class PageServer:
         self._access, token = _access(options)
         _check_names(options)
         self._socket = _bound(options)
-        self._server: _Server | None = None
+        self._server: HttpServer | None = None
         self._stopped = False
         port = int(self._socket.getsockname()[1])
         self._hosts = _hosts(options, port)
-        shown = f"[{options.host}]" if ":" in options.host else options.host
-        self.address = f"http://{options.allowed_hosts[0] if _is_any(options.host) else shown}:{port}"
+        self.address = shown_address(options.allowed_hosts[0] if _is_any(options.host) else options.host, port)
         self.link = self.address + (f"/?token={quote(token)}" if token else "/")
         """What to open in a browser; carries the token where it is a random one."""
 
@@ -61,19 +56,9 @@ class PageServer:
     ) -> None:
         """Answer until `stop` is called."""
         settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace)
-        config = uvicorn.Config(
-            build_app(settings, client),
-            log_level="error",
-            # Addresses may carry tokens; and who calls is who is connected, whatever headers say.
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=_STOP_SECONDS,
-        )
         if self._stopped:
             return
-        self._server = _Server(config)
+        self._server = HttpServer(build_app(settings, client))
         await self._server.serve(sockets=[self._socket])
 
     def stop(self) -> None:
@@ -83,15 +68,6 @@ class PageServer:
             self._server.should_exit = True
         else:
             self._socket.close()
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to the command that runs it."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Capture none."""
-        yield
 
 
 def _access(options: PageOptions) -> tuple[Access, str | None]:
@@ -107,7 +83,7 @@ def _access(options: PageOptions) -> tuple[Access, str | None]:
         return ProxyAccess(options.trusted_header, tuple(_ip(one) for one in options.trusted_proxies)), None
     if options.token_file is not None:
         return TokenAccess(read_token_file(options.token_file)), None
-    if not _is_loopback(options.host):
+    if not is_loopback(options.host):
         raise UsageError(
             f"the page would be open to others at '{options.host}', and nothing says who they are",
             next_step="Give --token-file FILE (lines `name: token`), or --trusted-header and --trusted-proxy.",
@@ -126,30 +102,19 @@ def _check_names(options: PageOptions) -> None:
 
 def _hosts(options: PageOptions, port: int) -> tuple[str, ...]:
     names = {options.host}
-    if _is_loopback(options.host):
+    if is_loopback(options.host):
         names |= {"127.0.0.1", "localhost", "::1"}
     own = {f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names}
     return tuple(sorted(own | {name.lower() for name in options.allowed_hosts}))
 
 
 def _bound(options: PageOptions) -> socket.socket:
-    wanted = DEFAULT_PORT if options.port is None else options.port
-    if not 0 <= wanted < 65_536:
-        raise UsageError(f"{wanted} is not a port; ports go from 1 to 65535")
+    if options.port is not None:
+        return listen(options.host, options.port, what=_WHAT)
     try:
-        return _listen(options.host, wanted)
-    except OSError as error:
-        if options.port is None:
-            return _listen(options.host, 0)
-        raise UsageError(
-            f"the page cannot be served at '{options.host}' port {wanted}: {error.strerror or error}",
-            next_step="Choose another with --host and --port.",
-        ) from error
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family)
+        return listen(options.host, DEFAULT_PORT, what=_WHAT)
+    except UsageError:
+        return listen(options.host, 0, what=_WHAT)
 
 
 def _ip(text: str) -> str:
@@ -157,13 +122,6 @@ def _ip(text: str) -> str:
         return str(ipaddress.ip_address(text))
     except ValueError:
         raise UsageError(f"--trusted-proxy '{text}' is not an IP address") from None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _is_any(host: str) -> bool:

@@ -32,6 +32,7 @@ from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT
 from llm_do_temporal.workflows.growing import GrowingConversation, go_on_as_new
 from llm_do_temporal.workflows.limits import SpendsTurns
 from llm_do_temporal.workflows.model_chain import HandsOver
+from llm_do_temporal.workflows.run_spans import TurnSpans
 
 TURN_TIMEOUT = timedelta(minutes=30)
 """Longest single attempt of a model turn; thinking models on long documents take many minutes."""
@@ -164,6 +165,7 @@ AGENT: Agent[object, Any] = Agent(
     name=AGENT_NAME,
     retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
     capabilities=[
+        TurnSpans(),
         ResolveModelId(build_model),
         BlobContent(),
         OutputCheck(),

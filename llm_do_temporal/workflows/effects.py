@@ -21,7 +21,8 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from llm_do_temporal.big_payloads import TOO_LARGE
 from llm_do_temporal.encryption.codec import could_not_read, lacks_key
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.messages import WITHDRAW_APPROVALS_SIGNAL, WithdrawApprovalsInput
+from llm_do_temporal.messages import FILES_ELSEWHERE, WITHDRAW_APPROVALS_SIGNAL, WithdrawApprovalsInput
+from llm_do_temporal.workflows.routing import queue_of
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -63,9 +64,10 @@ async def run_quick(
     """Run an activity that only reads, or is idempotent and mostly quick, and return its result.
 
     It is tried at once, within the workflow's task, which saves most of the time and the events of an activity. What
-    takes longer than a moment there, or fails in a way that may pass, becomes an activity like any other.
+    takes longer than a moment there, or fails in a way that may pass, becomes an activity like any other. So does what
+    belongs to another task queue.
     """
-    if not workflow.patched(_QUICK_EFFECTS):
+    if queue_of(activity) is not None or not workflow.patched(_QUICK_EFFECTS):
         return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
     handle = workflow.start_local_activity(
         activity,
@@ -127,6 +129,12 @@ async def until_keys_fit(
             missing = "an encryption key" if lacks_key(error) else "the blob store"
         await workflow.sleep(wait, summary=f"wait for {missing}")
         wait = min(wait * 2, _LONGEST_KEY_WAIT)
+
+
+def is_elsewhere(error: FailureError) -> bool:
+    """Whether an activity failed because the files of the workshop are at another task queue."""
+    cause = error.cause if isinstance(error, ActivityError) else error
+    return isinstance(cause, ApplicationError) and cause.type == FILES_ELSEWHERE
 
 
 def lacks_blobs(error: ActivityError) -> bool:

@@ -23,6 +23,7 @@ from llm_do_temporal.policy.approvals import CapabilityUse, Terms, Verdict, cano
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.schemas import schema_problems
 from llm_do_temporal.workflows.failures import explain
+from llm_do_temporal.workflows.run_spans import tell_outcome, tool_span
 
 T = TypeVar("T")
 ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
@@ -107,11 +108,11 @@ class Gate:
         self._settings = settings
         self._desk = desk
 
-    async def call(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
+    async def call(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> Outcome:
         """The tool's result as the model is told it. Raises what `carry_out` raises."""
-        return _with_note(await self.carry_out(tool, args))
+        return _with_note(await self.carry_out(tool, args, call_id))
 
-    async def carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
+    async def carry_out(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> Outcome:
         """The tool's result, for whoever called it.
 
         Raises ToolFailed with a text for the model, ModelRetry, or one of ENDS_INVOCATION.
@@ -119,6 +120,12 @@ class Gate:
         Nothing else leaves but cancellation and what Temporal has to see: any other exception would fail the
         workflow's task, which is then tried for ever.
         """
+        with tool_span(tool.name, args, call_id) as span:
+            outcome = await self._carry_out(tool, args)
+            tell_outcome(span, outcome.value, outcome.failure)
+        return outcome
+
+    async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
         try:
             _check_arguments(tool, args)
             prepared, change = await self._cleared(tool, args)

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import Priority
 from temporalio.exceptions import ChildWorkflowError, TerminatedError
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ParentClosePolicy
@@ -23,6 +24,7 @@ from llm_do_temporal.messages import (
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.policy.ledger import Report
+from llm_do_temporal.policy.queues import fairness_key
 from llm_do_temporal.workflows.effects import await_op, send_signal, withdraw
 from llm_do_temporal.workflows.failures import explain
 
@@ -61,8 +63,14 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
         memo={INVOCATION_MEMO: memo},
         parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
         static_summary=f"{invocation.path}: {_first_line(invocation)}"[:_SUMMARY_CHARS],
+        priority=_turn_of(invocation.run),
     )
     return await await_op(await await_op(asyncio.create_task(starting)))
+
+
+def _turn_of(run: str) -> Priority:
+    """All of a run takes its turn under one key. Whoever starts a run may give it another; that is inherited."""
+    return Priority(fairness_key=None if workflow.info().priority.fairness_key else fairness_key(run))
 
 
 def workflow_id_of(invocation: InvokeWorkerInput) -> str:

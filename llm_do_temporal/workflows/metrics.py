@@ -13,6 +13,8 @@ from llm_do_temporal.messages import Approval
 TOKENS = "llm_do_tokens"
 COST = "llm_do_turn_cost_usd"
 WAITED = "llm_do_approval_wait_seconds"
+UNKNOWN = "unknown"
+"""The label of what an earlier version did not say."""
 
 
 def count_turn(response: ModelResponse, *, worker: str, model: str) -> None:
@@ -31,8 +33,9 @@ def count_answer(approval: Approval) -> None:
     """Count how long a question waited for a person; one that a remembered decision answers did not."""
     if approval.verdict is None or approval.verdict.door == "grant":
         return
+    request, decision = approval.request, approval.verdict.decision.value
     meter = workflow.metric_meter().with_additional_attributes(
-        {"worker": approval.request.worker, "decision": approval.verdict.decision.value}
+        {"worker": request.worker, "model": request.model or UNKNOWN, "decision": decision}
     )
     waited = (approval.verdict.at - approval.asked_at).total_seconds()
     meter.create_histogram_float(WAITED, "Time from a question to its answer", "s").record(max(waited, 0.0))

@@ -34,6 +34,7 @@ class ModelChain:
         self._aliases = invocation.settings.models.aliases
         self._given = invocation.settings.model_settings, invocation.worker.model_settings
         self._names = models_of(invocation.model)
+        self._queues = invocation.settings.queues
         self.live = invocation.settings.live_text
         self.begin_turn()
 
@@ -48,6 +49,11 @@ class ModelChain:
     def serving_id(self) -> str:
         """The id of the model that is asked, for the activity."""
         return serving_id(self._aliases, self.current)
+
+    @property
+    def queue(self) -> str | None:
+        """The task queue for requests to the model that is asked; None: the workflow's own."""
+        return self._queues.of_model(workflow.info().task_queue, self._aliases, self.current)
 
     @property
     def shown(self) -> str:

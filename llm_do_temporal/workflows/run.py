@@ -52,16 +52,19 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.delegation import check_depth
     from llm_do_temporal.policy.ledger import Report
     from llm_do_temporal.policy.models import resolve_model
+    from llm_do_temporal.policy.queues import Queues
     from llm_do_temporal.policy.sandbox import narrow
+    from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows import desk
     from llm_do_temporal.workflows.batch import BatchWork
     from llm_do_temporal.workflows.delegating import with_built_input
-    from llm_do_temporal.workflows.effects import run_quick, send_signal
+    from llm_do_temporal.workflows.effects import is_elsewhere, run_effect, run_quick, send_signal
     from llm_do_temporal.workflows.failures import as_failure, explain
     from llm_do_temporal.workflows.invoking import run_invocation
     from llm_do_temporal.workflows.limits import limited_by
     from llm_do_temporal.workflows.metrics import count_answer
     from llm_do_temporal.workflows.notifying import Notifier
+    from llm_do_temporal.workflows.run_spans import run_span, tell_result
     from llm_do_temporal.workflows.showing import pending_details, pending_memo
     from llm_do_temporal.workflows.signals import read_signal
     from llm_do_temporal.workflows.treasury import Treasury
@@ -91,6 +94,7 @@ class LlmDoRun:
         """Questions that were decided, or agreed to by one more person."""
         self._treasury = Treasury(self._desk.ledger)
         self._notifier = Notifier()
+        self.queues = Queues()
 
     @workflow.run
     async def run(self, payload: Any = None) -> RunResult:
@@ -99,6 +103,12 @@ class LlmDoRun:
         `payload` is a StartRunInput. It may have been written by hand, so it is checked here: the SDK would
         try one that does not fit again and again.
         """
+        with run_span(payload) as span:
+            result = await self._run(payload)
+            tell_result(span, result.output, result.usage)
+        return result
+
+    async def _run(self, payload: Any) -> RunResult:
         # No command may stand in a `finally` here: one of a workflow that left the cache runs whenever Python
         # collects it, and would become a command of the workflow that happens to run then.
         serving = (self._serve_desk(), self._treasury.serve(), self._keep_time())
@@ -156,7 +166,8 @@ class LlmDoRun:
             started_at=work.started_at,
         )
         batch = batch.model_copy(update={"continued": continued})
-        workflow.continue_as_new(start.model_copy(update={"batch": batch}))
+        with outside_workflow_span():
+            workflow.continue_as_new(start.model_copy(update={"batch": batch}))
 
     @property
     def is_asking(self) -> bool:
@@ -172,6 +183,7 @@ class LlmDoRun:
         self._desk = self._desk.model_copy(update={"started_by": start.started_by})
         self._notifier.open(loaded.notify, loaded.worker.name)
         self._search_attributes = loaded.settings.search_attributes
+        self.queues = loaded.settings.queues
         if self._search_attributes:
             workflow.upsert_search_attributes(
                 [_STATE.value_set("running"), _PENDING.value_set(0), _WORKER.value_set(loaded.worker.name)]
@@ -180,10 +192,15 @@ class LlmDoRun:
         return loaded
 
     async def _load_anew(self, start: StartRunInput) -> LoadedRun:
+        request, summary = LoadRunInput(start=start), f"load worker {start.worker}"
         try:
-            return await run_quick(
-                "load_run", LoadRunInput(start=start), LoadedRun, summary=f"load worker {start.worker}"
-            )
+            try:
+                return await run_quick("load_run", request, LoadedRun, summary=summary)
+            except FailureError as error:
+                if not is_elsewhere(error):
+                    raise
+            self.queues = Queues(files=True)
+            return await run_effect("load_run", request, LoadedRun, summary=summary)
         except FailureError as error:
             raise explain(error) from error
 

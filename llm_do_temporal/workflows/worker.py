@@ -39,6 +39,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.approvals import Terms
     from llm_do_temporal.policy.ledger import Action
     from llm_do_temporal.schemas import schema_problems
+    from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.agent import AGENT, HIDDEN, TOOL_RETRIES
     from llm_do_temporal.workflows.conversation import first_message
     from llm_do_temporal.workflows.delegation_tools import Delegator, delegation_tools
@@ -52,6 +53,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.limits import Purse
     from llm_do_temporal.workflows.model_chain import ModelChain
     from llm_do_temporal.workflows.python_tools import Functions, python_tools
+    from llm_do_temporal.workflows.run_spans import approval_span, invocation_span, tell_result, tell_verdict
     from llm_do_temporal.workflows.shell_tools import shell_tools
     from llm_do_temporal.workflows.signals import read_signal
     from llm_do_temporal.workflows.terms import asked_for, in_time
@@ -78,6 +80,7 @@ class LlmDoWorker:
         self._abandoned: list[str] = []
         before = invocation.continued or ContinuedInvocation(base=(), usage={})
         self.models = ModelChain(invocation)
+        self.queues = invocation.settings.queues
         self.purse = Purse(invocation, before.spending)
         self._guard = Guard(invocation, self.purse, self)
         self._gate = Gate(invocation.settings, self, self.purse.begin_call)
@@ -100,7 +103,13 @@ class LlmDoWorker:
     @workflow.run
     async def run(self, invocation: InvokeWorkerInput) -> InvocationResult:
         """The worker's output and what it and its children spent."""
-        # Nothing may be awaited in a `finally` here: see LlmDoRun.run.
+        with invocation_span(invocation) as span:
+            result = await self._run(invocation)
+            tell_result(span, result.output, result.usage)
+        return result
+
+    async def _run(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        # Nothing may be awaited in a `finally` here: see LlmDoRun.
         try:
             result = await self._run_within_limits(invocation)
             await self.purse.close()
@@ -147,6 +156,10 @@ class LlmDoWorker:
         except AGENT_ERRORS as error:
             raise explain_agent(error) from error
         return InvocationResult(output=result.output, usage=self._usage())
+
+    def model_queue(self) -> str | None:
+        """The task queue for the model that is asked. See AsksModels."""
+        return self.models.queue
 
     def count_tool_calls(self, response: ModelResponse) -> None:
         """Add the tool calls of an answer; giving the structured output is none."""
@@ -206,7 +219,8 @@ class LlmDoWorker:
             spending=self.purse.state,
             external=self._external,
         )
-        workflow.continue_as_new(self._invocation.model_copy(update={"continued": continued}))
+        with outside_workflow_span():
+            workflow.continue_as_new(self._invocation.model_copy(update={"continued": continued}))
 
     async def _toolset(self) -> FunctionToolset[object]:
         invocation = self._invocation
@@ -233,7 +247,7 @@ class LlmDoWorker:
 
     def _offered(self, tool: GatedTool) -> Tool[object]:
         async def call(context: RunContext[object], /, **args: Any) -> Any:
-            outcome = await self._gate.call(tool, args)
+            outcome = await self._gate.call(tool, args, context.tool_call_id)
             spent = outcome.usage
             self.purse.add_below(spent)
             self._below = self._below.plus(spent)
@@ -289,19 +303,22 @@ class LlmDoWorker:
             attachments=question.attachments,
             reason=reason,
             account=account,
+            model=self.models.shown,
             **asked_for(terms),
         )
         self._waiting.append(key)
         workflow.set_current_details(f"Waiting for approval: {question.summary}")
-        try:
-            await send_signal(invocation.run, REQUEST_APPROVAL_SIGNAL, request)
-            await workflow.wait_condition(lambda: key in self._answers)
-        except asyncio.CancelledError:
-            self._abandoned.append(key)
-            raise
-        self._waiting.remove(key)
-        workflow.set_current_details("")
-        return in_time(self._answers.pop(key), request)
+        with approval_span(request) as span:
+            try:
+                await send_signal(invocation.run, REQUEST_APPROVAL_SIGNAL, request)
+                await workflow.wait_condition(lambda: key in self._answers)
+            except asyncio.CancelledError:
+                self._abandoned.append(key)
+                raise
+            self._waiting.remove(key)
+            workflow.set_current_details("")
+            tell_verdict(span, self._answers[key])
+            return in_time(self._answers.pop(key), request)
 
     def report(self, tool: GatedTool, error: Exception) -> None:
         """Log that a tool broke in a way that nobody thought of."""

@@ -161,7 +161,7 @@ def desk_in(folder: Path) -> Generator[Desk]:
     workshop = folder / "workers"
     left_behind = (".llm-do", "evaluations", "__pycache__", "notes.md", "generated")
     shutil.copytree(SHIPPED, workshop, ignore=shutil.ignore_patterns(*left_behind))
-    hidden = ("TEMPORAL_", "LLM_DO_", "OPENAI_", "ANTHROPIC_")
+    hidden = ("TEMPORAL_", "LLM_DO_", "OPENAI_", "ANTHROPIC_", "OTEL_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     environment |= {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
     desk = Desk(workshop, environment)

@@ -94,7 +94,7 @@ def must_not_be_found(desk: Desk, result: str) -> list[bytes]:
     """What must not be found: the prompt, what came of it, what the decks say, and what the workers are told."""
     texts = [PROMPT, result, *desk.evaluations().values()]
     texts += [page.extract_text() for path in decks(desk) for page in PdfReader(path).pages]
-    texts += [path.read_text() for path in (desk.workshop / "workers").glob("pitch_*.worker")]
+    texts += [path.read_text() for path in desk.workshop.glob("pitch_*.worker")]
     lines = {line.strip() for text in texts for line in text.splitlines()}
     found = [line.encode() for line in sorted(lines) if len(line) >= 20]
     assert len(found) > 100

@@ -176,12 +176,13 @@ async def place(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Pl
 
 
 @asynccontextmanager
-async def served(server: WorkflowEnvironment, tmp_path: Path) -> AsyncGenerator[Place]:
-    """A place on a server."""
+async def served(server: WorkflowEnvironment, tmp_path: Path, **more: Any) -> AsyncGenerator[Place]:
+    """A place on a server; `more` are settings of its worker service."""
     folder = tmp_path / "workshop"
     folder.mkdir()
     (folder / "workshop.yaml").write_text("name: test\nsandbox: {root: .}\n", encoding="utf-8")
-    settings = ServiceSettings(task_queue=f"test-{uuid4().hex}", max_cached_workflows=0 if NO_CACHE else 100)
+    queue, cached = f"test-{uuid4().hex}", 0 if NO_CACHE else 100
+    settings = ServiceSettings(task_queue=queue, max_cached_workflows=cached, **more)
     async with build_worker(server.client, folder, settings):
         client = with_big_payloads(server.client, workshop_blobs(folder))
         place = Place(folder, LlmDoClient(client, task_queue=settings.task_queue), settings.task_queue)

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import uuid4
 
+import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.blob_places import workshop_blobs
+from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.collecting import collect
 from llm_do_temporal.client.deleting import delete_run, open_parts
 from llm_do_temporal.errors import UsageError
@@ -89,3 +91,30 @@ async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, ser
     deleted = await delete_run(server.client, run, None)
     place.started.remove(run)
     assert deleted.histories == 2
+
+
+async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", place.client.temporal.service_client.config.target_host)
+    place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
+    run = await place.start("main")
+    await place.pending(run)
+
+    async def delete(*arguments: str) -> tuple[int, str]:
+        typed = ["delete", *arguments, "--workshop", str(place.folder)]
+        code = await asyncio.to_thread(run_command, typed)
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    for arguments, says in (
+        ((run, "--yes"), f"run '{run}' is open"),
+        ((run, "--cancel"), "Add --yes."),
+        (("nobody", "--yes"), "there is no run 'nobody'"),
+    ):
+        code, said = await delete(*arguments)
+        assert (code, says in said) == (2, True), said
+    code, said = await delete(run, "--yes", "--cancel")
+    assert (code, f"deleted run {run}: 2 histories, 0 blobs\n" in said) == (0, True), said
+    assert await gone(place, run)
+    place.started.remove(run)

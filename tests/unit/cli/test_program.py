@@ -222,7 +222,7 @@ def imported(done: subprocess.CompletedProcess[str]) -> set[str]:
 def test_help_imports_neither_temporal_nor_yaml(tmp_path: Path) -> None:
     done = run("--help", folder=tmp_path, code=SPY)
     assert done.returncode == 0
-    assert not imported(done) & {"temporalio", "yaml", "jinja2", "pydantic", "pydantic_ai"}
+    assert not imported(done) & {"temporalio", "yaml", "jinja2", "opentelemetry", "pydantic", "pydantic_ai"}
 
 
 @pytest.mark.parametrize(
@@ -234,6 +234,7 @@ def test_no_command_imports_agents(arguments: list[str], workshop: Path) -> None
     done = run(*arguments, "--address", NOBODY, folder=workshop, code=SPY)
     assert done.returncode == 4
     assert not imported(done) & {
+        "opentelemetry",
         "pydantic_ai",
         "llm_do_temporal.activities",
         "llm_do_temporal.service",

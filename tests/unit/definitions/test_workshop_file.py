@@ -8,7 +8,7 @@ import pytest
 from workshop_folder import WorkshopFolder
 
 from llm_do_temporal.definitions import WorkshopConfig, find_workshop, load_workshop
-from llm_do_temporal.definitions.workshop import model_aliases, notify_settings
+from llm_do_temporal.definitions.workshop import model_aliases, notify_settings, own_queues
 from llm_do_temporal.errors import DefinitionError, WorkshopNotFound
 from llm_do_temporal.policy.approvals import Mode, Rule, Ruling
 from llm_do_temporal.policy.notifying import NotifyEvent, NotifyTarget
@@ -168,6 +168,45 @@ def test_a_mistake_about_who_is_told_is_named_too(workshop: WorkshopFolder, text
         load_workshop(workshop.root)
     assert words in caught.value.problem
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (
+            "providers:\n  openai: {max_requests: 2}",
+            2,
+            "unknown key 'max_requests' in 'providers.openai'; allowed: max_",
+        ),
+        ("providers: {openai: 2}", 1, "'providers.openai' should be keys and values, not '2'"),
+        ("providers: {openai: {max_requests_per_second: 0}}", 1, "should be greater than 0"),
+        ("providers: {openai: {max_requests_per_second: true}}", 1, "should be a valid number"),
+        ("providers: {'open ai': {}}", 1, "'providers.open ai"),
+        (
+            "models: {fast: 'openai:gpt-5-mini'}\nproviders:\n  fast: {max_requests_per_second: 2}",
+            2,
+            "'providers': the alias 'fast' is short for 'openai:gpt-5-mini'; name the provider instead",
+        ),
+        ("separate_files: files", 1, "'separate_files' should be true or false"),
+    ],
+)
+def test_a_mistake_about_task_queues_is_named_too(workshop: WorkshopFolder, text: str, line: int, words: str) -> None:
+    workshop.write("workshop.yaml", text)
+    with pytest.raises(DefinitionError) as caught:
+        own_queues(workshop.root)
+    assert words in caught.value.problem
+    assert caught.value.line == line
+
+
+def test_only_what_is_said_of_task_queues_keeps_a_service_from_starting(workshop: WorkshopFolder) -> None:
+    workshop.write("workshop.yaml", "max_depth: many")
+    assert own_queues(workshop.root) == ({}, False)
+    assert own_queues(workshop.root / "nowhere") == ({}, False)
+
+
+def test_files_that_are_elsewhere_may_be_missing_here(workshop: WorkshopFolder) -> None:
+    workshop.write("workshop.yaml", "separate_files: true\nsandbox: {root: data}")
+    assert load_workshop(workshop.root).config.sandbox is not None
 
 
 def test_a_sandbox_behind_a_link_that_stays_inside_is_fine(workshop: WorkshopFolder) -> None:

@@ -16,11 +16,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from llm_do_temporal import codec_server
 from llm_do_temporal.big_payloads import keeping_big_payloads
 from llm_do_temporal.blobs import LocalBlobStore
-from llm_do_temporal.codec_server import build_codec_app, read_tokens
+from llm_do_temporal.codec_server import build_codec_app
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.encryption.sealing import Seal
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.ui.access import TokenAccess
 
 RING = KeyRing.of(Key("k", b"k" * 32))
 CONVERTER = encrypting(pydantic_data_converter, RING)
@@ -31,7 +31,7 @@ UI = "https://temporal.example.com"
 
 @pytest.fixture
 def client() -> TestClient:
-    return TestClient(build_codec_app(CONVERTER, {"ada": TOKEN, "bob": "another-token-of-bobs"}, (UI,)))
+    return TestClient(build_codec_app(CONVERTER, TokenAccess({"ada": TOKEN, "bob": "another-token-of-bobs"}), (UI,)))
 
 
 async def given(*values: Any) -> Any:
@@ -94,7 +94,8 @@ async def test_a_browser_signs_in_once(client: TestClient) -> None:
     assert answer.headers["access-control-allow-credentials"] == "true"
     assert "signed in" in client.get("/sign-in").text
     # Another token for ada ends her sessions.
-    later = TestClient(build_codec_app(CONVERTER, {"ada": "a-newer-token-of-adas"}, ()), cookies=client.cookies)
+    newer = TokenAccess({"ada": "a-newer-token-of-adas"})
+    later = TestClient(build_codec_app(CONVERTER, newer, ()), cookies=client.cookies)
     assert later.post("/decode", json=await given("one")).status_code == 401
 
 
@@ -130,32 +131,13 @@ async def test_a_missing_key_is_named(client: TestClient) -> None:
 def test_too_much_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec_server, "MAX_BODY_BYTES", 1000)
     assert client.post("/decode", content=b"x" * 1001, headers=ADA).status_code == 413
+    form = {"token": TOKEN, "more": "x" * codec_server.MAX_SIGN_IN_BYTES}
+    assert client.post("/sign-in", data=form).status_code == 401
 
 
 async def test_big_values_are_shown_where_their_store_is_at_hand(tmp_path: Path, client: TestClient) -> None:
     converter = keeping_big_payloads(CONVERTER, LocalBlobStore(tmp_path, Seal(RING)))
     payloads = MessageToDict(Payloads(payloads=await converter.encode(["said " * 100_000])))
     assert "claimData" in told(client.post("/decode", json=payloads, headers=ADA))[0]
-    near = TestClient(build_codec_app(converter, {"ada": TOKEN}, ()))
+    near = TestClient(build_codec_app(converter, TokenAccess({"ada": TOKEN}), ()))
     assert told(near.post("/decode", json=payloads, headers=ADA)) == ["said " * 100_000]
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "names nobody"),
-        ("# only a remark\n", "names nobody"),
-        (f"ada {TOKEN}", "tokens:1: not a line like"),
-        (f"\nada: {TOKEN}\nada: {TOKEN}", "tokens:3: not a line like"),
-        ("ada: short", "tokens:1: the token of 'ada' is not 16 or more"),
-    ],
-)
-def test_a_token_file_that_cannot_be_used_is_an_error(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "tokens").write_text(text)
-    with pytest.raises(UsageError, match=says):
-        read_tokens(tmp_path / "tokens")
-
-
-def test_a_token_file_has_a_line_for_each_user(tmp_path: Path) -> None:
-    (tmp_path / "tokens").write_text(f"# who may see\nada: {TOKEN}\nbob:another-token-of-bobs\n")
-    assert read_tokens(tmp_path / "tokens") == {"ada": TOKEN, "bob": "another-token-of-bobs"}

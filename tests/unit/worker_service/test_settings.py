@@ -48,6 +48,16 @@ def test_flags_come_before_variables_and_those_before_the_file(tmp_path: Path, m
     assert service.deployment.default_versioning_behavior is VersioningBehavior.PINNED
 
 
+@pytest.mark.parametrize("flag", ["workflows, models", None])
+def test_roles_are_a_list_with_commas(flag: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if flag is None:
+        (file := tmp_path / "service.yaml").write_text("only: [models, workflows]\n")
+        monkeypatch.setenv("LLM_DO_SETTINGS", str(file))
+    else:
+        monkeypatch.setenv("LLM_DO_ONLY", "files")
+    assert read_settings(only=flag).service.only == {"workflows", "models"}
+
+
 def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LLM_DO_TASK_QUEUE", "LLM_DO_HEALTH_PORT", "TEMPORAL_DEPLOYMENT_NAME", "LLM_DO_SETTINGS"):
         monkeypatch.setenv(name, "")
@@ -64,6 +74,7 @@ def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"LLM_DO_LOG_FORMAT": "xml"}, "Input should be 'text' or 'json'"),
         ({"LLM_DO_MAX_CONCURRENT_ACTIVITIES": "0"}, "'max_concurrent_activities'"),
         ({"LLM_DO_VERSIONING": "sometimes"}, "'versioning' (LLM_DO_VERSIONING)"),
+        ({"LLM_DO_ONLY": "workflows,model"}, "'only.1' (LLM_DO_ONLY"),
         ({"LLM_DO_SETTINGS": "/nowhere.yaml"}, "LLM_DO_SETTINGS names '/nowhere.yaml', which is no file"),
     ],
 )

@@ -1,7 +1,8 @@
-"""What was said in a conversation, as the GenAI conventions of OpenTelemetry write it down.
+"""Models, answers and messages, as the GenAI conventions of OpenTelemetry write them down.
 
-Owns the shape of messages in spans, and that the bytes of files stay out of them unless they are asked for.
-Called by `tracing` and `transcripts`. Takes and gives plain JSON values.
+Owns their shape, in spans of runs that go on and in traces made from histories, and that the bytes of files stay out
+of them unless they are asked for.
+Takes and gives plain JSON values, as they stand in histories.
 """
 
 from __future__ import annotations
@@ -16,6 +17,44 @@ from urllib.parse import unquote
 JsonObject: TypeAlias = dict[str, Any]
 _BLOB_SCHEME = "llmdo-blob:sha256/"
 _FILE_URLS = ("document-url", "image-url", "audio-url", "video-url")
+
+
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "google": "gcp.gemini",
+    "google-cloud": "gcp.vertex_ai",
+    "google-gla": "gcp.gemini",
+    "google-vertex": "gcp.vertex_ai",
+    "grok": "x_ai",
+    "mistral": "mistral_ai",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "xai": "x_ai",
+}
+"""What the conventions call those that they call otherwise than a model's id does."""
+
+
+def model_attributes(model: str) -> JsonObject:
+    """A `provider:name` as the conventions have it."""
+    provider, _, name = model.partition(":")
+    known = _PROVIDERS.get(provider, provider) if name else None
+    return {"gen_ai.request.model": name or model, "gen_ai.provider.name": known}
+
+
+def answer_attributes(response: JsonObject) -> JsonObject:
+    """What a turn took, and which model gave its answer; nothing of what it said."""
+    usage = cast("JsonObject", response.get("usage") or {})
+    finish = response.get("finish_reason")
+    return {
+        "gen_ai.response.model": response.get("model_name"),
+        "gen_ai.response.id": response.get("provider_response_id"),
+        "gen_ai.response.finish_reasons": None if finish is None else [str(finish)],
+        "gen_ai.usage.input_tokens": int(usage.get("input_tokens") or 0),
+        "gen_ai.usage.output_tokens": int(usage.get("output_tokens") or 0),
+        "gen_ai.usage.cache_read.input_tokens": usage.get("cache_read_tokens") or None,
+        "gen_ai.usage.cache_creation.input_tokens": usage.get("cache_write_tokens") or None,
+    }
 
 
 def new_messages(messages: list[JsonObject]) -> list[JsonObject]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.trace_content import input_messages, new_messages, output_message, scrubbed
+from llm_do_temporal.telemetry.contents import input_messages, new_messages, output_message, scrubbed
 
 DATA = b"\xfb\xff\x00 picture"
 BINARY = {"kind": "binary", "data": base64.urlsafe_b64encode(DATA).decode(), "media_type": "image/png"}

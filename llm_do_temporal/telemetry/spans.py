@@ -1,0 +1,88 @@
+"""Spans of runs while they go on, and what may be in them.
+
+Owns how a span begins and ends. By default nothing that was said, read or written is in one. Where nobody collects
+spans (`telemetry`), all of this costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import context, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, StatusCode
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from llm_do_temporal.errors import LlmDoError
+
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_SHOWS_CONTENT = ("true", "span_only", "span_and_event")
+_ERROR_CHARS = 500
+_OUTSIDE = context.create_key("llm-do-outside-workflow")
+Attributes = Mapping[str, Any]
+
+
+@contextmanager
+def span(
+    name: str, attributes: Attributes, *, kind: SpanKind = SpanKind.INTERNAL, workflow_wide: bool = False
+) -> Generator[Span]:
+    """A span around the block. Attributes that are None are left out.
+
+    `workflow_wide`: it is that of the whole workflow, and ends with it also when that goes on as new. Any other that
+    is left so was no more than an attempt, and nobody is told of it.
+    """
+    given = {key: value for key, value in attributes.items() if value is not None}
+    one = trace.get_tracer("llm-do-temporal").start_span(name, kind=kind, attributes=given)
+    inside = trace.set_span_in_context(one)
+    if workflow_wide:
+        inside = context.set_value(_OUTSIDE, context.get_current(), inside)
+    token = context.attach(inside)
+    try:
+        # The library's own way to end a span tells of exceptions with all that stands in them.
+        yield one
+    except (Exception, asyncio.CancelledError) as error:
+        fail(one, error)
+        one.end()
+        raise
+    except workflow.ContinueAsNewError:
+        if workflow_wide:
+            one.end()
+        raise
+    finally:
+        context.detach(token)
+    one.end()
+
+
+@contextmanager
+def outside_workflow_span() -> Generator[None]:
+    """Whatever begins in the block stands beside the span of the whole workflow, not below what goes on in it."""
+    outside = context.get_value(_OUTSIDE)
+    token = context.attach(outside if isinstance(outside, Context) else Context())
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+def fail(one: Span, error: BaseException) -> None:
+    """Say that what the span is about failed; the message only where content is wanted."""
+    while not isinstance(error, (LlmDoError, ApplicationError)) and error.__cause__ is not None:
+        error = error.__cause__
+    known = error.type if isinstance(error, ApplicationError) else None
+    one.set_attribute("error.type", known or type(error).__name__)
+    one.set_status(StatusCode.ERROR, str(error)[:_ERROR_CHARS] if shows_content() else None)
+
+
+def shows_content() -> bool:
+    """Whether whoever runs this process wants prompts, answers, arguments and results in spans."""
+    return os.environ.get(_CONTENT, "").lower() in _SHOWS_CONTENT
+
+
+def will_tell(one: Span) -> bool:
+    """Whether what is said of the span now will be seen by anybody; not in a replay, nor where nobody collects."""
+    return one.is_recording() and not (workflow.in_workflow() and workflow.unsafe.is_replaying())

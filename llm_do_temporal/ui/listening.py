@@ -1,0 +1,67 @@
+"""Answering at an address: the socket, and a server that leaves signals to the command that runs it.
+
+Used by the page and by the codec server.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from llm_do_temporal.errors import UsageError
+
+_STOP_SECONDS = 2
+"""How long a browser that still reads may hold up the end."""
+
+
+class HttpServer(uvicorn.Server):
+    """Answers until its `should_exit` is set."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        config = uvicorn.Config(
+            app,
+            log_level="error",
+            # Addresses may carry tokens; and who calls is who is connected, whatever headers say.
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_STOP_SECONDS,
+        )
+        super().__init__(config)
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+
+def listen(host: str, port: int, *, what: str) -> socket.socket:
+    """A socket for `what`, like "the page"; port 0 is any. Raises UsageError."""
+    if not 0 <= port < 65_536:
+        raise UsageError(f"{port} is not a port; ports go from 1 to 65535")
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UsageError(
+            f"{what} cannot be served at '{host}' port {port}: {error.strerror or error}",
+            next_step="Choose another with --host and --port.",
+        ) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def shown_address(host: str, port: int) -> str:
+    """What to type into a browser."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

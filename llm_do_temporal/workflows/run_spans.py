@@ -1,0 +1,149 @@
+"""The spans of a run: of itself, its invocations, their turns, tool calls and approvals.
+
+Owns their names and what they tell, by the GenAI conventions of OpenTelemetry where there are any. What was said is
+told only where that is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from opentelemetry.trace import Span, SpanKind
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities.abstract import WrapModelRequestHandler
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
+from pydantic_ai.models import ModelRequestContext
+from temporalio import workflow
+
+from llm_do_temporal.messages import InvokeWorkerInput, RequestApprovalInput, Usage, Verdict
+from llm_do_temporal.telemetry.contents import (
+    answer_attributes,
+    as_text,
+    input_messages,
+    model_attributes,
+    new_messages,
+    output_message,
+    scrubbed,
+)
+from llm_do_temporal.telemetry.spans import fail, shows_content, span, will_tell
+from llm_do_temporal.workflows.model_chain import running_chain
+
+_NAME_CHARS = 100
+
+
+@contextmanager
+def run_span(payload: Any) -> Generator[Span]:
+    """The span of the whole run. What it was started with may be anything: nobody has looked at it yet."""
+    given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+    worker = str(given.get("worker") or "")[:_NAME_CHARS]
+    shown = {"llm_do.run": workflow.info().workflow_id, "llm_do.worker": worker}
+    shown |= said("llm_do.prompt", given.get("prompt"))
+    with span(f"run {worker}", shown, workflow_wide=True) as one:
+        yield one
+
+
+@contextmanager
+def invocation_span(invocation: InvokeWorkerInput) -> Generator[Span]:
+    """The span of one invocation."""
+    worker = invocation.worker
+    shown = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": worker.name,
+        "gen_ai.conversation.id": workflow.info().workflow_id,
+        "llm_do.run": invocation.run,
+        "llm_do.path": invocation.path,
+        "llm_do.depth": invocation.depth,
+        "llm_do.worker.sha256": worker.sha256,
+        **model_attributes(invocation.model),
+        **said("gen_ai.system_instructions", worker.instructions),
+        **said("llm_do.prompt", invocation.prompt),
+    }
+    with span(f"invoke_agent {worker.name}", shown, workflow_wide=True) as one:
+        yield one
+
+
+def tell_result(one: Span, output: Any, usage: Usage) -> None:
+    """Say what came of a run or an invocation: what it spent with all below it and, where wanted, its output."""
+    if will_tell(one):
+        spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        one.set_attributes({f"gen_ai.usage.{name}": count for name, count in spent.items()})
+        one.set_attributes(said("llm_do.output", output))
+
+
+class TurnSpans(AbstractCapability[Any]):
+    """The span of each turn, with the waiting for limits before it, and the other models that were asked."""
+
+    async def wrap_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
+    ) -> ModelResponse:
+        """See AbstractCapability."""
+        if not workflow.in_workflow():
+            return await handler(request_context)
+        shown = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": workflow.info().workflow_id,
+            **model_attributes(running_chain().current),
+        }
+        with span(f"chat {shown['gen_ai.request.model']}", shown, kind=SpanKind.CLIENT) as one:
+            response = await handler(request_context)
+            if will_tell(one):
+                _tell_turn(one, request_context, response)
+        return response
+
+
+def _tell_turn(one: Span, asked: ModelRequestContext, response: ModelResponse) -> None:
+    model = model_attributes(running_chain().current)
+    answer = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+    one.update_name(f"chat {model['gen_ai.request.model']}")
+    settings = asked.model_settings or {}
+    asking = {f"gen_ai.request.{name}": settings.get(name) for name in ("temperature", "max_tokens")}
+    told = {**model, **asking, **answer_attributes(answer)}
+    if shows_content():
+        new = new_messages(ModelMessagesTypeAdapter.dump_python(asked.messages, mode="json"))
+        told["gen_ai.input.messages"] = as_text(input_messages(new, binary=False))
+        told["gen_ai.output.messages"] = as_text([output_message(answer, binary=False)])
+    one.set_attributes({name: value for name, value in told.items() if value is not None})
+
+
+@contextmanager
+def tool_span(tool: str, args: dict[str, Any], call_id: str | None) -> Generator[Span]:
+    """The span of one tool call, from the model's wish to the result, waiting for people included."""
+    shown = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": call_id,
+        **said("gen_ai.tool.call.arguments", args),
+    }
+    with span(f"execute_tool {tool}", shown) as one:
+        yield one
+
+
+def tell_outcome(one: Span, value: Any, failure: Exception | None) -> None:
+    """Say what came of a tool call: where wanted, its result."""
+    if failure is not None:
+        fail(one, failure)
+    elif will_tell(one):
+        one.set_attributes(said("gen_ai.tool.call.result", value))
+
+
+@contextmanager
+def approval_span(request: RequestApprovalInput) -> Generator[Span]:
+    """The span of a question, from being asked to being answered."""
+    with span("approval", {"llm_do.tool": request.tool, **said("llm_do.summary", request.summary)}) as one:
+        yield one
+
+
+def tell_verdict(one: Span, verdict: Verdict) -> None:
+    """Say how a question was decided; by whom, and with what words, only where content is wanted."""
+    if will_tell(one):
+        one.set_attributes({"llm_do.approval.decision": verdict.decision.value, "llm_do.approval.door": verdict.door})
+        one.set_attributes(said("llm_do.approval.by", verdict.by) | said("llm_do.approval.note", verdict.note))
+
+
+def said(name: str, value: Any) -> dict[str, Any]:
+    """An attribute that holds content: nothing, unless content is wanted and there is any."""
+    return {name: as_text(scrubbed(value, binary=False))} if value and shows_content() else {}

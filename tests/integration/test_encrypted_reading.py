@@ -1,0 +1,111 @@
+"""Whatever shows a run shows it with encryption on, too: pages, tree, conversations, live text, logs, export, items."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.cli.exported import read_exported
+from llm_do_temporal.client.transcript_pages import read_part_with
+from llm_do_temporal.client.trees import Accounts, Branch, list_tree
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.testing import scripted
+from llm_do_temporal.workflows import growing
+from tests.integration.conftest import Place
+from tests.integration.test_batches import batch
+from tests.integration.test_delegation import calls
+from tests.integration.test_encryption import OLD, SECRET, Vault, vault
+from tests.integration.test_live_text import MODEL, seen
+from tests.integration.test_page import browser
+from tests.integration.test_run_pages import listed
+from tests.support.answers import Answer, Gate, Text, tool_call
+from tests.support.provider import by_function
+
+__all__ = ["vault"]
+
+
+def then(gate: Gate) -> Any:
+    """A model that calls the reader, then writes a text that stops half way."""
+
+    def answer(request: dict[str, Any]) -> Answer:
+        if any(message["role"] == "tool" for message in request["messages"]):
+            return Text(f"Mind the {SECRET}, {SECRET}, {SECRET}.", pause=gate)
+        return tool_call("reader", input=f"look for the {SECRET}")
+
+    return by_function(answer)
+
+
+async def test_everything_that_is_shown_of_a_run_is_opened(
+    vault: Vault, point_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, "TURNS_A_RUN", 1)
+    place, gate = vault.place, Gate()
+    point_at(then(gate))
+    place.worker("main", MODEL, toolsets=calls("reader"))
+    place.worker("reader", scripted(f"No {SECRET} here."))
+    async with vault.serving(OLD):
+        run = await place.start("main", f"beware of the {SECRET}", started_by="ada")
+        await place.pending(run)
+        await shown_while_it_waits(place, run)
+        await place.decide(run, remember="session")
+        tail = await seen(place, run)
+        assert f"Mind the {SECRET}".startswith(tail.text[:17])
+        gate.open()
+        await place.client.result(run)
+        await shown_in_the_end(place, run)
+        await items_are_shown(place)
+
+
+async def shown_while_it_waits(place: Place, run: str) -> None:
+    """What is in memos, and the question."""
+    ada = await browser(place)
+    await listed(ada, f"/?run={run}", f"look for the {SECRET}", "reader")
+    await listed(ada, f"/runs?begins={run}", "main", "waiting", "ada")
+    assert f"look for the {SECRET}" in (await ada.open(f"/runs/{run}/approvals/a1")).text
+
+
+async def shown_in_the_end(place: Place, run: str) -> None:
+    """Tree, spending, conversation, log and export."""
+    client, temporal = place.client, place.client.temporal
+    ada = await browser(place)
+    await listed(ada, f"/runs/{run}", "completed", "main", "reader-1", "2 turns", "1 turn")
+    root = await ended_tree(place, run)
+    assert (root.worker, [one.worker for one in root.children]) == ("main", ["reader"])
+    spent = await Accounts(temporal).read(root.children)
+    assert [one.total.requests for one in spent.values()] == [1]
+    page = await ada.open(f"/runs/{run}/invocations/main")
+    assert f"Mind the {SECRET}, {SECRET}" in page.text
+    first = await read_part_with(temporal, f"{run}/main", 1)
+    assert [entry.text for entry in first.entries if entry.kind == "prompt"] == [f"beware of the {SECRET}"]
+    assert {entry.turn for entry in first.entries if entry.kind == "turn"} == {1}
+    assert [grant.tool for grant in await client.grants(run)] == ["reader"]
+    (question,) = await client.questions(run)
+    assert question.args["input"] == f"look for the {SECRET}"
+    assert SECRET in str([event.data async for event in client.events(run)])
+    exported = str((await read_exported(client, run)).as_json())
+    assert all(re.search(f"{said} the {SECRET}", exported) for said in ("beware of", "look for", "Mind"))
+
+
+async def ended_tree(place: Place, run: str) -> Branch:
+    """The tree, once the server lists all of it as ended."""
+    async with asyncio.timeout(60):
+        while True:
+            (root,) = await list_tree(place.client.temporal, run)
+            if {root.status, *(child.status for child in root.children)} == {"completed"}:
+                return root
+
+
+async def items_are_shown(place: Place) -> None:
+    """Those of a batch, and that none of them is left to do."""
+    run = await place.start("reader", batch=batch("one", "two"))
+    await place.client.result(run)
+    view = await place.client.view(run)
+    assert {item.name: item.output for item in view.items.values()} == {
+        "one": f"No {SECRET} here.",
+        "two": f"No {SECRET} here.",
+    }
+    with pytest.raises(UsageError, match="all 2 items"):
+        await place.client.unfinished(run)

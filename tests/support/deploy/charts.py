@@ -1,0 +1,191 @@
+"""What is wrong with what the chart makes, beyond what Helm and the schemas of Kubernetes find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, cast
+
+import helm_python  # pyright: ignore[reportMissingTypeStubs]
+import kubernetes_validate  # pyright: ignore[reportMissingTypeStubs]
+import yaml
+
+from llm_do_temporal.errors import UsageError
+from tests.support.deploy.programs import HEALTH_PATHS, OPEN_PAGES, ROOT, VARIABLES, command_faults
+
+CHART = ROOT / "deploy/helm/llm-do-temporal"
+KUBERNETES = ("1.27", "1.36")
+"""The oldest and the newest that it is checked against."""
+Manifest = dict[str, Any]
+# KEDA's documentation of the trigger, https://keda.sh/docs/2.21/scalers/temporal/
+_TRIGGER = """
+    endpoint namespace taskQueue queueTypes targetQueueSize activationTargetQueueSize workerDeploymentName
+    workerDeploymentBuildId includeRunningWorkflowCount workflowTaskQueueForCount minConnectTimeout unsafeSsl
+    tlsServerName enableTLS
+"""
+_TRIGGER_SECRETS = frozenset({"apiKey", "ca", "cert", "key", "keyPassword"})
+
+
+def render(values: dict[str, Any], release: str = "decks") -> list[Manifest]:
+    """What Helm makes of the chart. Raises UsageError for values that it refuses."""
+    try:
+        with helm_python.Chart.load(CHART) as chart:
+            texts = chart.render(values, name=release, namespace="team")
+    except helm_python.HelmError as error:
+        raise UsageError(str(error)) from error
+    templates = (text for name, text in texts.items() if name.endswith(".yaml"))
+    return [one for text in templates for one in yaml.safe_load_all(text) if one]
+
+
+def chart_faults(manifests: list[Manifest]) -> list[str]:
+    """Everything that is wrong."""
+    faults = [f"{_called(one)}: {fault}" for one in manifests for fault in _shape_faults(one)]
+    names = [_called(one) for one in manifests]
+    faults += [f"{name} is there twice" for name in set(names) if names.count(name) > 1]
+    for one in manifests:
+        faults += [f"{_called(one)}: {fault}" for fault in _faults(one, manifests)]
+    return faults
+
+
+def variables(manifest: Manifest) -> dict[str, str | None]:
+    """The variables of a Deployment's program; None: it comes from a secret."""
+    return {one["name"]: one.get("value") for one in container(manifest)["env"]}
+
+
+def container(manifest: Manifest) -> dict[str, Any]:
+    """The program of a Deployment."""
+    (only,) = manifest["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def _faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
+    deployments = {each["metadata"]["name"]: each for each in all_of_them if each["kind"] == "Deployment"}
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in deployments.values()]
+    match one["kind"]:
+        case "Deployment":
+            yield from _pod_faults(one, all_of_them)
+        case "Service":
+            found = [each for each in deployments.values() if _selects(one["spec"]["selector"], each)]
+            if len(found) != 1:
+                yield f"it selects {len(found)} deployments"
+            for port in one["spec"]["ports"]:
+                yield from (
+                    f"there is no port {port['targetPort']}" for each in found if port["targetPort"] not in _ports(each)
+                )
+        case "PodDisruptionBudget":
+            if not any(one["spec"]["selector"]["matchLabels"].items() <= each.items() for each in labels):
+                yield "it selects nothing"
+        case "ScaledObject":
+            yield from _scaler_faults(one, all_of_them, deployments)
+        case "TriggerAuthentication":
+            for secret in one["spec"]["secretTargetRef"]:
+                if secret["parameter"] not in _TRIGGER_SECRETS:
+                    yield f"KEDA does not know {secret['parameter']}"
+        case "Ingress":
+            services = [each["metadata"]["name"] for each in all_of_them if each["kind"] == "Service"]
+            for rule in one["spec"]["rules"]:
+                backend = rule["http"]["paths"][0]["backend"]["service"]["name"]
+                if backend not in services:
+                    yield f"there is no service {backend}"
+        case "ServiceAccount":
+            return
+        case kind:
+            yield f"the chart has no business with a {kind}"
+
+
+def _pod_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
+    pod, program = one["spec"]["template"]["spec"], container(one)
+    if not _selects(one["spec"]["selector"]["matchLabels"], one):
+        yield "it does not select its own pods"
+    if pod["serviceAccountName"] not in [
+        each["metadata"]["name"] for each in all_of_them if each["kind"] == "ServiceAccount"
+    ]:
+        yield f"there is no account {pod['serviceAccountName']}"
+    yield from command_faults(program["args"])
+    yield from (f"nobody reads the variable {name}" for name in variables(one) if name not in VARIABLES)
+    names = [each["name"] for each in program["env"]]
+    yield from (f"{name} is set twice" for name in set(names) if names.count(name) > 1)
+    safe = program["securityContext"]
+    if not (safe.get("readOnlyRootFilesystem") and safe["capabilities"]["drop"] == ["ALL"]):
+        yield "its root filesystem can be written, or it keeps capabilities"
+    if not (pod["securityContext"].get("runAsNonRoot") and pod["securityContext"]["runAsUser"]):
+        yield "it may run as root"
+    mounted = [each["name"] for each in program["volumeMounts"]]
+    if sorted(mounted) != sorted(each["name"] for each in pod["volumes"]):
+        yield "its volumes are not what it mounts"
+    yield from _probe_faults(one)
+    under_way = variables(one).get("LLM_DO_GRACEFUL_SHUTDOWN_SECONDS")
+    if under_way and pod["terminationGracePeriodSeconds"] <= int(under_way):
+        yield "it is killed before it has finished what is under way"
+
+
+def _probe_faults(one: Manifest) -> Iterator[str]:
+    program = container(one)
+    command = program["args"][0]
+    wanted = {"worker": {"livenessProbe": HEALTH_PATHS[0], "readinessProbe": HEALTH_PATHS[1]}}.get(
+        command, dict.fromkeys(("livenessProbe", "readinessProbe"), OPEN_PAGES.get(command))
+    )
+    for probe, path in wanted.items():
+        asked = program[probe]["httpGet"]
+        if asked["port"] not in _ports(one):
+            yield f"the {probe} asks at a port that there is not"
+        if asked["path"] != path:
+            yield f"the {probe} asks for {asked['path']}"
+        hosts = [part.partition("=")[2] for part in program["args"] if part.startswith("--allowed-host=")]
+        if hosts and [each["value"] for each in asked.get("httpHeaders", ())] != hosts[:1]:
+            yield f"the {probe} is refused for its Host"
+    named = [variables(one).get(name) for name in ("LLM_DO_HEALTH_PORT", "LLM_DO_METRICS_PORT")]
+    named += [part.partition("=")[2] for part in program["args"] if part.startswith("--port=")]
+    if sorted(int(port) for port in named if port) != sorted(_ports(one).values()):
+        yield "its ports are not those that the program is told"
+
+
+def _scaler_faults(one: Manifest, all_of_them: list[Manifest], deployments: dict[str, Manifest]) -> Iterator[str]:
+    target = deployments.get(one["spec"]["scaleTargetRef"]["name"])
+    if target is None:
+        yield "it scales nothing"
+        return
+    if "replicas" in target["spec"]:
+        yield "each upgrade would undo what it has scaled"
+    secrets = [each["metadata"]["name"] for each in all_of_them if each["kind"] == "TriggerAuthentication"]
+    for trigger in one["spec"]["triggers"]:
+        said: dict[str, Any] = trigger["metadata"]
+        yield from (f"KEDA does not know {name}" for name in said if name not in _TRIGGER.split())
+        yield from (
+            f"KEDA takes text, and {name} is none" for name, value in said.items() if not isinstance(value, str)
+        )
+        if (reference := trigger.get("authenticationRef")) and reference["name"] not in secrets:
+            yield f"there is no {reference['name']}"
+        told = variables(target)
+        if (said["endpoint"], said["namespace"]) != (told["TEMPORAL_ADDRESS"], told["TEMPORAL_NAMESPACE"]):
+            yield "it looks at another server than the worker service"
+
+
+def _shape_faults(one: Manifest) -> Iterator[str]:
+    if "keda.sh" not in one["apiVersion"]:
+        yield from _misshapen(json.dumps(one))
+
+
+@cache
+def _misshapen(manifest: str) -> tuple[str, ...]:
+    """What the schemas of Kubernetes have against it; most manifests of a test are those of the test before."""
+    faults: list[str] = []
+    for version in KUBERNETES:
+        try:
+            kubernetes_validate.validate(json.loads(manifest), version, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            faults.append(f"Kubernetes {version}: {cast('Any', error).message}")
+    return tuple(faults)
+
+
+def _selects(selector: dict[str, str], deployment: Manifest) -> bool:
+    return selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def _ports(deployment: Manifest) -> dict[str, int]:
+    return {port["name"]: port["containerPort"] for port in container(deployment)["ports"]}
+
+
+def _called(one: Manifest) -> str:
+    return f"{one['kind']} {one['metadata']['name']}"

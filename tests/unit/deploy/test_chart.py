@@ -1,0 +1,214 @@
+"""The Helm chart, rendered by Helm, and what it makes, held against Kubernetes, KEDA and our programs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, cast
+
+import helm_python  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+import yaml
+
+from llm_do_temporal.errors import UsageError
+from tests.support.deploy.charts import CHART, Manifest, chart_faults, container, render, variables
+from tests.support.deploy.programs import ROOT
+
+Values = dict[str, Any]
+LEAST: Values = {
+    "temporal": {"address": "temporal-frontend.temporal:7233"},
+    "page": {"hosts": ["approvals.example.com"], "tokens": {"secretName": "page"}},
+}
+
+
+def values(*changes: Values) -> Values:
+    """The least that the chart needs, with changes."""
+    found = deepcopy(LEAST)
+    for change in changes:
+        _merge(found, change)
+    return found
+
+
+def _merge(into: Values, change: Values) -> None:
+    for name, value in change.items():
+        if isinstance(value, dict) and isinstance(into.get(name), dict):
+            _merge(into[name], cast("Values", value))
+        else:
+            into[name] = value
+
+
+def kinds(manifests: list[Manifest]) -> list[str]:
+    return sorted(one["kind"] for one in manifests)
+
+
+def deployment(manifests: list[Manifest], part: str) -> Manifest:
+    found = [one for one in manifests if one["kind"] == "Deployment" and one["metadata"]["name"].endswith(f"-{part}")]
+    return found[0]
+
+
+TLS = {"temporal": {"tls": {"secretName": "temporal-tls", "serverName": "temporal"}}}
+API_KEY = {"temporal": {"apiKey": {"secretName": "cloud"}}}
+VERSION = {"worker": {"versioning": {"deploymentName": "pitch-decks", "buildId": "2026-11-21"}}}
+SCALED = {"worker": {"scaling": {"enabled": True, "taskQueues": ["llm-do", "llm-do.models.anthropic"]}}}
+STORED = {
+    "encryption": {"secretName": "keys"},
+    "blobs": {"url": "s3://bucket/decks", "endpoint": "http://blobs:7070", "secretName": "s3"},
+    "models": {"secretName": "models"},
+}
+COPIED = {"workshop": {"init": [{"name": "fill", "image": "decks:3", "command": ["cp", "-a", "/w/.", "/workshop"]}]}}
+PLACED: Values = {
+    part: {
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+        "affinity": {"podAffinity": {}},
+    }
+    for part in ("worker", "page")
+}
+OPEN = {
+    "page": {
+        "url": "https://approvals.example.com",
+        "temporalUi": "https://temporal.example.com",
+        "ingress": {"enabled": True, "tlsSecretName": "cert"},
+    }
+}
+ALWAYS = ["Deployment", "PodDisruptionBudget", "ServiceAccount"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "made"),
+    [
+        ([], ["Deployment", "Service"]),
+        ([{"page": {"enabled": False}}], []),
+        ([TLS, API_KEY, STORED, VERSION, {"workshop": {"claim": "decks"}}], ["Deployment", "Service"]),
+        ([SCALED, COPIED], ["Deployment", "ScaledObject", "Service"]),
+        ([SCALED, TLS, VERSION], ["Deployment", "ScaledObject", "Service", "TriggerAuthentication"]),
+        ([SCALED, API_KEY], ["Deployment", "ScaledObject", "Service", "TriggerAuthentication"]),
+        (
+            [OPEN, PLACED, {"imagePullSecrets": [{"name": "r"}], "serviceAccount": {"annotations": {"a": "b"}}}],
+            ["Deployment", "Ingress", "Service"],
+        ),
+    ],
+    ids=["least", "no page", "secrets", "scaled", "scaled with TLS", "scaled with a key", "open"],
+)
+def test_what_it_makes_is_what_kubernetes_and_our_programs_take(changes: list[Values], made: list[str]) -> None:
+    manifests = render(values(*changes))
+    assert chart_faults(manifests) == []
+    assert kinds(manifests) == sorted(ALWAYS + made)
+
+
+def test_helm_has_nothing_to_say_against_it() -> None:
+    report = helm_python.lint(CHART, values(), strict=True)
+    assert report["errors"] == []
+    assert [one["error"] for one in report["messages"]] == ["icon is recommended"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"temporal": {"address": "temporal"}}, "/temporal/address"),
+        ({"temporal": {"adress": "temporal:7233"}}, "adress"),
+        ({"worker": {"versioning": {"deploymentName": "decks"}}}, "/worker/versioning"),
+        ({"worker": {"versioning": {"buildId": "1"}}}, "/worker/versioning"),
+        ({"worker": {"versioning": {"behavior": "sometimes"}}}, "/worker/versioning/behavior"),
+        ({"worker": {"replicas": -1}}, "/worker/replicas"),
+        ({"worker": {"replicas": "two"}}, "/worker/replicas"),
+        ({"worker": {"gracefulShutdownSeconds": 90_000}}, "/worker/gracefulShutdownSeconds"),
+        ({"worker": {"env": {"LLM DO": "x"}}}, "LLM DO"),
+        ({"worker": {"scaling": {"targetQueueSize": 0}}}, "/worker/scaling/targetQueueSize"),
+        ({"blobs": {"url": "bucket/decks"}}, "/blobs/url"),
+        ({"blobs": {"url": "s3://key:secret@bucket"}}, "/blobs/url"),
+        ({"workshop": {"claim": "decks", **COPIED["workshop"]}}, "/workshop"),
+        ({"page": {"hosts": []}}, "/page/hosts"),
+        ({"page": {"hosts": ["https://approvals.example.com"]}}, "/page/hosts/0"),
+        ({"page": {"url": "approvals.example.com"}}, "/page/url"),
+        ({"page": {"tokens": {"secretName": ""}}}, "/page/tokens/secretName"),
+        ({"encryption": {"secretName": "Not_a_name"}}, "/encryption/secretName"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
+        ({"postgresql": {"enabled": True}}, "postgresql"),
+    ],
+    ids=str,
+)
+def test_it_refuses_values_that_make_no_sense(change: Values, said: str) -> None:
+    with pytest.raises(UsageError, match="schema") as told:
+        render(values(change))
+    assert said in str(told.value)
+
+
+def test_the_worker_service_is_told_what_the_values_say() -> None:
+    manifests = render(values(TLS, STORED, VERSION, OPEN, {"worker": {"env": {"LLM_DO_LOG_LEVEL": "DEBUG"}}}))
+    worker = deployment(manifests, "worker")
+    said = variables(worker)
+    assert (
+        said
+        | {
+            "TEMPORAL_ADDRESS": "temporal-frontend.temporal:7233",
+            "TEMPORAL_TLS": "true",
+            "TEMPORAL_TLS_CLIENT_CERT_PATH": "/secrets/temporal/tls.crt",
+            "TEMPORAL_DEPLOYMENT_NAME": "pitch-decks",
+            "TEMPORAL_WORKER_BUILD_ID": "2026-11-21",
+            "LLM_DO_ENCRYPTION_KEY_FILE": "/secrets/encryption/encryption_keys",
+            "LLM_DO_BLOBS_URL": "s3://bucket/decks",
+            "LLM_DO_UI_URL": "https://approvals.example.com",
+            "LLM_DO_LOG_LEVEL": "DEBUG",
+        }
+        == said
+    )
+    assert [one["secretRef"]["name"] for one in container(worker)["envFrom"]] == ["s3", "models"]
+    # The page asks no model.
+    assert [one["secretRef"]["name"] for one in container(deployment(manifests, "page"))["envFrom"]] == ["s3"]
+
+
+def test_secrets_are_named_and_never_written() -> None:
+    manifests = render(values(TLS, API_KEY, STORED))
+    assert "Secret" not in kinds(manifests)
+    assert variables(deployment(manifests, "worker"))["TEMPORAL_API_KEY"] is None
+
+
+def test_the_backlog_of_each_queue_is_looked_at() -> None:
+    (scaler,) = [one for one in render(values(SCALED, VERSION)) if one["kind"] == "ScaledObject"]
+    said = [trigger["metadata"] for trigger in scaler["spec"]["triggers"]]
+    assert [one["taskQueue"] for one in said] == ["llm-do", "llm-do.models.anthropic"]
+    assert {one["workerDeploymentBuildId"] for one in said} == {"2026-11-21"}
+    (scaler,) = [
+        one for one in render(values({"worker": {"scaling": {"enabled": True}}})) if one["kind"] == "ScaledObject"
+    ]
+    assert [trigger["metadata"]["taskQueue"] for trigger in scaler["spec"]["triggers"]] == ["llm-do"]
+
+
+def test_the_version_of_the_chart_is_that_of_the_project() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == version
+
+
+Change = Callable[[dict[str, Manifest]], object]
+WRONG: list[tuple[Change, str]] = [
+    (lambda m: container(m["worker"])["env"].append({"name": "LLM_DO_TASKQUEUE", "value": "x"}), "LLM_DO_TASKQUEUE"),
+    (lambda m: container(m["worker"])["env"].append({"name": "LLM_DO_LISTEN", "value": "x"}), "is set twice"),
+    (lambda m: container(m["worker"])["livenessProbe"]["httpGet"].update(path="/health"), "asks for /health"),
+    (lambda m: container(m["worker"])["readinessProbe"]["httpGet"].update(port="http"), "a port that there is not"),
+    (lambda m: container(m["worker"])["ports"][0].update(containerPort=8081), "not those that the program is told"),
+    (lambda m: container(m["worker"])["securityContext"].pop("readOnlyRootFilesystem"), "root filesystem"),
+    (lambda m: container(m["worker"]).update(imagePullPolcy="Always"), "imagePullPolcy"),
+    (lambda m: container(m["worker"])["volumeMounts"].pop(), "not what it mounts"),
+    (lambda m: container(m["page"])["args"].append("--allow-host=x"), "Unknown option"),
+    (lambda m: container(m["page"])["livenessProbe"]["httpGet"].pop("httpHeaders"), "refused for its Host"),
+    (lambda m: m["worker"]["spec"]["selector"]["matchLabels"].update(a="b"), "does not select its own pods"),
+    (lambda m: m["worker"]["spec"]["template"]["spec"].update(terminationGracePeriodSeconds=60), "killed before"),
+    (lambda m: m["worker"]["spec"].update(replicas=2), "undo what it has scaled"),
+    (lambda m: m["service"]["spec"]["selector"].update({"app.kubernetes.io/component": "x"}), "selects 0 deployments"),
+    (lambda m: m["service"]["spec"]["ports"][0].update(targetPort="https"), "no port https"),
+    (lambda m: m["scaler"]["spec"]["scaleTargetRef"].update(name="x"), "scales nothing"),
+    (lambda m: m["scaler"]["spec"]["triggers"][0]["metadata"].update(queueName="x"), "KEDA does not know queueName"),
+    (lambda m: m["scaler"]["spec"]["triggers"][0]["metadata"].update(targetQueueSize=5), "KEDA takes text"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_what_is_wrong_is_found(change: Change, said: str) -> None:
+    manifests = render(values(SCALED, {"encryption": {"secretName": "keys"}}))
+    (scaler,) = [one for one in manifests if one["kind"] == "ScaledObject"]
+    (service,) = [one for one in manifests if one["kind"] == "Service"]
+    parts = {part: deployment(manifests, part) for part in ("worker", "page")}
+    change({**parts, "service": service, "scaler": scaler})
+    assert any(said in fault for fault in chart_faults(manifests)), chart_faults(manifests)

@@ -1,0 +1,101 @@
+"""What a span tells, by default and where content is wanted, and when nobody is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic_ai.exceptions import ToolFailed
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.telemetry.spans import outside_workflow_span, span
+
+CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+
+class GoesOn(workflow.ContinueAsNewError):
+    """What the SDK raises where a workflow goes on as new; it has no public way to be made."""
+
+    def __init__(self) -> None:
+        BaseException.__init__(self)
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    """Where the spans of this test go."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    monkeypatch.delenv(CONTENT, raising=False)
+    return exporter
+
+
+def only(exporter: InMemorySpanExporter) -> ReadableSpan:
+    (one,) = exporter.get_finished_spans()
+    return one
+
+
+def test_attributes_that_are_none_are_left_out(told: InMemorySpanExporter) -> None:
+    with span("turn", {"llm_do.run": "job", "gen_ai.tool.call.id": None}):
+        pass
+    assert dict(only(told).attributes or {}) == {"llm_do.run": "job"}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (EffectFailed("no file '/secret'"), "EffectFailed"),
+        # What a model is told stands for the error behind it.
+        (caused(ToolFailed("no file '/secret'"), EffectFailed("no file '/secret'")), "EffectFailed"),
+        (caused(RuntimeError("activity failed"), ApplicationError("/secret", type="ModelFailed")), "ModelFailed"),
+        (KeyError("/secret"), "KeyError"),
+        (asyncio.CancelledError("/secret"), "CancelledError"),
+    ],
+    ids=str,
+)
+def test_an_error_is_told_by_its_kind_and_by_its_words_only_where_content_is_wanted(
+    error: BaseException, kind: str, told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(type(error)), span("tool", {}):
+        raise error
+    one = only(told)
+    assert (one.attributes or {})["error.type"] == kind
+    assert not one.status.is_ok
+    assert "secret" not in one.to_json()
+
+    told.clear()
+    monkeypatch.setenv(CONTENT, "true")
+    with pytest.raises(type(error)), span("tool", {}):
+        raise error
+    assert "secret" in only(told).to_json()
+
+
+def test_an_attempt_that_is_left_to_go_on_as_new_is_not_told_of(told: InMemorySpanExporter) -> None:
+    with pytest.raises(GoesOn), span("invocation", {}, workflow_wide=True), span("turn", {}):
+        raise GoesOn
+    assert only(told).name == "invocation"
+
+
+def test_what_goes_on_as_new_stands_beside_the_span_it_leaves(told: InMemorySpanExporter) -> None:
+    with span("run", {}):
+        with span("invocation", {}, workflow_wide=True), span("turn", {}), outside_workflow_span(), span("next", {}):
+            pass
+        with span("after", {}):
+            pass
+    ended = {one.name: one for one in told.get_finished_spans()}
+    run = ended["run"].context
+    parents = {name: one.parent.span_id if one.parent else None for name, one in ended.items()}
+    assert run is not None
+    assert parents["next"] == parents["invocation"] == parents["after"] == run.span_id
+    assert parents["run"] is None

@@ -1,0 +1,27 @@
+"""Ports for health and metrics that somebody else has."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from llm_do_temporal.errors import UsageError
+from worker_service.health import health_server
+from worker_service.metrics import install_runtime
+
+
+async def fine() -> None:
+    return None
+
+
+async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+        with pytest.raises(UsageError, match=f"metrics cannot be served at 127.0.0.1:{port}: "):
+            install_runtime("127.0.0.1", port)
+        with (
+            pytest.raises(UsageError, match=f"health cannot be served at 127.0.0.1:{port}: "),
+            health_server("127.0.0.1", port, alive=fine, ready=fine),
+        ):
+            pass
