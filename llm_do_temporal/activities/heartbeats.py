@@ -43,14 +43,22 @@ class _Beating(ActivityInboundInterceptor):
 
 
 class _Repeating(ActivityOutboundInterceptor):
-    """A heartbeat that carries nothing would make the server forget what the one before it carried."""
+    """A heartbeat that carries nothing would make the server forget what the one before it carried.
+
+    The first of those that carry nothing is not sent: it comes as the activity begins, which the server knows, and
+    each is a write in its database. Most activities end before the second.
+    """
 
     def __init__(self, next: ActivityOutboundInterceptor) -> None:  # noqa: A002
         super().__init__(next)
         self._told: tuple[Any, ...] = ()
+        self._has_begun = False
 
     def heartbeat(self, *details: Any) -> None:
         """See ActivityOutboundInterceptor."""
+        begins, self._has_begun = not self._has_begun, True
+        if begins and not details:
+            return
         self._told = details or self._told
         super().heartbeat(*self._told)
 
