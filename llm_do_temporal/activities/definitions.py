@@ -9,6 +9,7 @@ from typing import Any
 from temporalio import activity
 
 from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.activities.shared_reads import SharedReads
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.definitions import Registry, Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.definitions.inputs import build_input
@@ -55,6 +56,7 @@ class DefinitionActivities:
         self._workshop = workshop
         self._blobs = blobs
         self._search_attributes = search_attributes
+        self._workers = SharedReads[PinnedWorker]()
 
     @activity.defn(name="load_run")
     def load_run(self, request: LoadRunInput) -> LoadedRun:
@@ -65,7 +67,7 @@ class DefinitionActivities:
             items = () if start.batch is None else start.batch.items
             for attachment in (*start.attachments, *(one for item in items for one in item.attachments)):
                 self._check_attached(attachment)
-            worker = Registry(workshop, load_toolsets=True).load(start.worker)
+            worker = self._worker(start.worker)
             settings = run_settings(
                 workshop.config,
                 start,
@@ -90,4 +92,7 @@ class DefinitionActivities:
     def load_worker(self, request: LoadWorkerInput) -> PinnedWorker:
         """The worker of this name, resolved and rendered."""
         with user_errors():
-            return Registry(load_workshop(self._workshop), load_toolsets=True).load(request.name)
+            return self._worker(request.name)
+
+    def _worker(self, name: str) -> PinnedWorker:
+        return self._workers.get(name, lambda: Registry(load_workshop(self._workshop), load_toolsets=True).load(name))
