@@ -15,16 +15,23 @@ from itertools import pairwise
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    UserPromptPart,
+)
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType
 
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages import (
+    ANSWER_MARK,
     CONVERSATION_SETTING,
     MODEL_ACTIVITY,
     ConversationPart,
@@ -49,6 +56,16 @@ class Request:
 
 
 @dataclass
+class Sent:
+    """What a history tells of a conversation."""
+
+    requests: list[Request] = field(default_factory=list[Request])
+    """In order."""
+    answers: dict[str | None, ModelResponse] = field(default_factory=dict[str | None, ModelResponse])
+    """By their marks."""
+
+
+@dataclass
 class Whole:
     """A conversation as far as it is known."""
 
@@ -61,6 +78,8 @@ class Whole:
     """About how many characters each message has."""
     inherited: int = 0
     """How many messages came with the base."""
+    answer: ModelResponse | None = None
+    """The newest marked answer, which the next request may refer to."""
 
     @property
     def characters(self) -> int:
@@ -68,16 +87,20 @@ class Whole:
         return sum(self.sizes)
 
     def add(self, request: Request, base: Sequence[ModelMessage]) -> None:
-        """Take in a request that continues what is known, or that begins anew with `base`."""
+        """Take in a request that continues what is known, or that begins anew with `base`. Raises ModelFailed."""
         part, messages = request.part, request.messages
         if part.after is None:
             self.messages, self.ends, self.sizes = [], {}, []
-            self.parameters, self.instructions = request.parameters, instructions_of(messages)
+            self.parameters = request.parameters
+            self.instructions = instructions_of(messages) or instructions_in(request.parameters)
             self.inherited = len(base)
             messages = [*base, *messages[1:]] if part.base else messages
         else:
             self.cut(part.after)
             self.parameters = request.parameters if part.retooled else self.parameters
+            if part.answer is not None:
+                carried = ModelMessagesTypeAdapter.validate_python(part.messages)
+                messages = [self._answered(part.answer), *carried, *messages[1:]]
         self.messages += [self._instructed(message) for message in messages]
         self.sizes += [_characters(message) for message in messages]
         # A request that asks the provider to go on with its own unfinished answer is sent more than once.
@@ -89,6 +112,12 @@ class Whole:
         del self.messages[self.ends[number] :]
         del self.sizes[self.ends[number] :]
         self.ends = {known: end for known, end in self.ends.items() if known <= number}
+
+    def _answered(self, mark: str) -> ModelMessage:
+        """The answer that a request refers to."""
+        if self.answer is None or mark_of(self.answer) != mark:
+            raise ModelFailed(f"the answer '{mark}' of this conversation is not in its history")
+        return lean(self.answer)
 
     def told(self, max_tokens: int | None) -> list[ModelMessage]:
         """What the model is told of it: all, or how it began and the newest turns. A turn begins with an answer."""
@@ -125,11 +154,25 @@ class Conversations:
             return messages, settings, parameters
         request = Request(ConversationPart.model_validate(marked), messages, parameters)
         run, after = _this_run(), request.part.after
-        known = Whole() if after is None else await self._at(run, after)
+        known = Whole() if after is None else await self._at(run, after, request.part.answer)
         base = await asyncio.to_thread(self._read_base, request.part.base) if request.part.base else []
         known.add(request, base)
         self._remember(run, known)
         return known.told(request.part.max_tokens), cast("ModelSettings", given) or None, known.parameters
+
+    def mark(self, answer: ModelResponse, messages: Sequence[ModelMessage]) -> ModelResponse:
+        """The answer to these messages, marked so that the next request need not carry it. Call it in the activity.
+
+        One that has no end yet, or that is the end of another one, is carried: the two become one in the workflow.
+        """
+        if answer.state != "complete" or isinstance(messages[-1], ModelResponse):
+            return answer
+        info = activity.info()
+        mark = f"{info.activity_id}.{info.attempt}"
+        marked = replace(answer, metadata={**(answer.metadata or {}), ANSWER_MARK: mark})
+        if (known := self._known.get(_this_run())) is not None:
+            known.answer = marked
+        return marked
 
     async def keep(self, wanted: KeepConversationInput) -> KeptConversation:
         """Put what the calling workflow has said since its base into one more blob."""
@@ -144,18 +187,22 @@ class Conversations:
         self._known.pop(run, None)  # the run that asks is about to end
         return KeptConversation(base=(*wanted.base, digest))
 
-    async def _at(self, run: str, number: int) -> Whole:
-        """The conversation that ends, or went through, a request."""
+    async def _at(self, run: str, number: int, answer: str | None = None) -> Whole:
+        """The conversation that ends, or went through, a request; and the answer with that mark, if one is given."""
         known = self._known.get(run)
-        if known is not None and number in known.ends:
+        if known is not None and number in known.ends and (answer is None or answer == mark_of(known.answer)):
             return known
-        requests = [request for request in await _sent_requests() if request.part.number <= number]
-        return await asyncio.to_thread(self._put_together, requests, number)
+        sent = await _sent()
+        sent.requests = [request for request in sent.requests if request.part.number <= number]
+        whole = await asyncio.to_thread(self._put_together, sent, number)
+        whole.answer = sent.answers.get(answer)
+        return whole
 
-    def _put_together(self, requests: list[Request], number: int) -> Whole:
+    def _put_together(self, sent: Sent, number: int) -> Whole:
         whole = Whole()
-        for request in requests:
+        for request in sent.requests:
             if request.part.number not in whole.ends:
+                whole.answer = sent.answers.get(request.part.answer)
                 whole.add(request, self._read_base(request.part.base))
         if number not in whole.ends:
             raise ModelFailed(f"request {number} of this conversation is not in its history")
@@ -178,17 +225,21 @@ class Conversations:
             kept -= dropped.characters
 
 
-async def _sent_requests() -> list[Request]:
-    """What the workflow that scheduled this activity has sent so far, in order."""
+async def _sent() -> Sent:
+    """What the workflow that scheduled this activity has sent and got so far."""
     info, client = activity.info(), activity.client()
     handle = client.get_workflow_handle(cast("str", info.workflow_id), run_id=info.workflow_run_id)
-    found: list[Request] = []
+    found, turns = Sent(), set[int]()
     async for event in handle.fetch_history_events():
-        if event.event_type != EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            continue
         scheduled = event.activity_task_scheduled_event_attributes
+        completed = event.activity_task_completed_event_attributes
         if scheduled.activity_type.name == MODEL_ACTIVITY:
-            found.append(await _decoded(list(scheduled.input.payloads[:1]), number=len(found) + 1))
+            turns.add(event.event_id)
+            number = len(found.requests) + 1
+            found.requests.append(await _decoded(list(scheduled.input.payloads[:1]), number=number))
+        elif completed.scheduled_event_id in turns:
+            (answer,) = await client.data_converter.decode(list(completed.result.payloads), [ModelResponse])
+            found.answers[mark_of(answer)] = answer
     return found
 
 
@@ -214,11 +265,21 @@ def instructions_of(messages: Sequence[ModelMessage]) -> str | None:
     return last.instructions if isinstance(last, ModelRequest) else None
 
 
+def instructions_in(parameters: ModelRequestParameters) -> str | None:
+    """The instructions that a request with these parameters carries."""
+    return InstructionPart.join(parameters.instruction_parts) if parameters.instruction_parts else None
+
+
+def mark_of(answer: ModelMessage | None) -> str | None:
+    """The mark of an answer; None for one without, and for anything else."""
+    return (answer.metadata or {}).get(ANSWER_MARK) if isinstance(answer, ModelResponse) else None
+
+
 def lean(message: ModelMessage) -> ModelMessage:
     """A message without what each of them would repeat, and what no provider is told."""
     if isinstance(message, ModelRequest):
         return replace(message, instructions=None, run_id=None, conversation_id=None)
-    return replace(message, model_id=None, run_id=None, conversation_id=None)
+    return replace(message, model_id=None, run_id=None, conversation_id=None, metadata=None)
 
 
 def _characters(message: ModelMessage) -> int:

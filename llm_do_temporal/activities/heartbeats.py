@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -34,14 +35,14 @@ class HeartbeatInterceptor(Interceptor):
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """See Interceptor."""
-        beating = _Beating(next)
-        return beating if self._check_blobs is None else _Storing(beating, self._check_blobs)
+        return _Beating(next) if self._check_blobs is None else _Storing(next, self._check_blobs)
 
 
 class _Beating(ActivityInboundInterceptor):
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         """See ActivityInboundInterceptor."""
-        super().init(_Repeating(outbound))
+        self._outbound = _Repeating(outbound)
+        super().init(self._outbound)
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         info = activity.info()
@@ -52,14 +53,15 @@ class _Beating(ActivityInboundInterceptor):
             return await self.next.execute_activity(input)
 
 
-class _Storing(ActivityInboundInterceptor):
+class _Storing(_Beating):
     def __init__(self, next: ActivityInboundInterceptor, check_blobs: Callable[[], None]) -> None:  # noqa: A002
         super().__init__(next)
         self._check_blobs = check_blobs
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
-        result = await self.next.execute_activity(input)
+        result = await super().execute_activity(input)
         if activity.info().heartbeat_timeout is not None and _is_large(result):
+            self._outbound.has_begun = True
             with _beating(input):
                 while not await asyncio.to_thread(self._blobs_answer):
                     pass
@@ -69,6 +71,7 @@ class _Storing(ActivityInboundInterceptor):
         try:
             self._check_blobs()
         except BlobsUnreachable:
+            time.sleep(BEAT_SECONDS)  # a store that refuses access says so at once
             return False
         return True
 
@@ -87,16 +90,25 @@ def _beating(call: ExecuteActivityInput) -> Generator[None]:
 
 
 class _Repeating(ActivityOutboundInterceptor):
-    """A heartbeat that carries nothing would make the server forget what the one before it carried."""
+    """A heartbeat that carries nothing would make the server forget what the one before it carried.
+
+    The first of those that carry nothing is not sent: it comes as the activity begins, which the server knows, and
+    each is a write in its database. Most activities end before the second.
+    """
 
     def __init__(self, next: ActivityOutboundInterceptor) -> None:  # noqa: A002
         super().__init__(next)
-        self._told: tuple[Any, ...] = ()
+        self.has_begun = False
+        """Whether the activity has begun long since, so that even the first heartbeat is news."""
+        self._details: tuple[Any, ...] = ()
 
     def heartbeat(self, *details: Any) -> None:
         """See ActivityOutboundInterceptor."""
-        self._told = details or self._told
-        super().heartbeat(*self._told)
+        begins, self.has_begun = not self.has_begun, True
+        if begins and not details:
+            return
+        self._details = details or self._details
+        super().heartbeat(*self._details)
 
 
 async def _beat(*, sync: bool) -> None:

@@ -80,7 +80,8 @@ class ServedModel(WrapperModel):
             asked = await _with_files(messages), _without_retries(settings), parameters
             live = part is None or part.live
             answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
-            return priced(storable(answer, whole={tool.name for tool in parameters.output_tools}))
+            stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}))
+            return _conversations.mark(stored, messages)
 
     @asynccontextmanager
     async def request_stream(

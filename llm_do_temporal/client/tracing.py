@@ -38,6 +38,7 @@ from llm_do_temporal.telemetry.contents import (
     new_messages,
     output_message,
     parts_of,
+    request_messages,
     scrubbed,
 )
 
@@ -215,7 +216,7 @@ class Tracer:
             flow.effects[event.event_id] = OpenSpan(key, name, at, flow.span.key, attributes=shown)
             return []
         request = first_object(list(attributes.input.payloads))
-        messages = new_messages([one for one in cast("list[Any]", request.get("messages") or []) if is_object(one)])
+        messages = new_messages(request_messages(request))
         settings = cast("JsonObject", request.get("model_settings") or {})
         flow.turns[event.event_id] = OpenSpan(
             key,

@@ -21,12 +21,19 @@ from llm_do_temporal.big_payloads import KEPT_OUTSIDE, is_kept_outside
 from llm_do_temporal.client.histories import ENDS
 from llm_do_temporal.client.payloads import first_object
 from llm_do_temporal.messages import (
-    CONVERSATION_SETTING,
     DELIVER_DECISION_SIGNAL,
     MODEL_ACTIVITY,
     REQUEST_APPROVAL_SIGNAL,
 )
-from llm_do_temporal.telemetry.contents import arguments_of, content_items, new_messages, parts_of, scrubbed
+from llm_do_temporal.telemetry.contents import (
+    arguments_of,
+    content_items,
+    conversation_part,
+    new_messages,
+    parts_of,
+    request_messages,
+    scrubbed,
+)
 
 Kind = Literal[
     "instructions", "prompt", "text", "thinking", "call", "result", "turn", "question", "decision", "error", "end"
@@ -138,7 +145,7 @@ class Transcriber:
         request = first_object(attributes.input.payloads)
         if name == MODEL_ACTIVITY:
             self._asked[event.event_id] = event.event_time.ToDatetime(UTC)
-            number, is_first = _number(request), not self._told
+            number, is_first = cast("int | None", conversation_part(request).get("number")), not self._told
             if number in self._told:
                 return []
             self._told.add(number or event.event_id)
@@ -146,9 +153,10 @@ class Transcriber:
                 return []  # it begins with the prompt, or with what stands for all that was said before
         if _is_outside(attributes.input.payloads):
             return [self._entry("result", event, KEPT_OUTSIDE)]
-        messages = cast("list[dict[str, Any]]", request.get("messages") or [])
+        messages = request_messages(request)
         # What comes before the first answer is the prompt, or stands for all that was said before.
-        said = new_messages(messages) if any(one.get("kind") == "response" for one in messages) else []
+        goes_on = conversation_part(request).get("answer") or any(one.get("kind") == "response" for one in messages)
+        said = new_messages(messages) if goes_on else []
         return [entry for message in said for part in parts_of(message) for entry in self._part(part, event)]
 
     def _part(self, part: dict[str, Any], event: HistoryEvent) -> list[Entry]:
@@ -228,12 +236,6 @@ def _turns_before(continued: Mapping[str, Any]) -> int:
     """The turns that an invocation itself had had when its workflow was continued as new."""
     spent, below = (cast("dict[str, Any]", continued.get(name) or {}) for name in ("usage", "below"))
     return int(spent.get("requests") or 0) - int(below.get("requests") or 0)
-
-
-def _number(request: Mapping[str, Any]) -> int | None:
-    settings = cast("dict[str, Any]", request.get("model_settings") or {})
-    part = cast("dict[str, Any]", settings.get(CONVERSATION_SETTING) or {})
-    return cast("int | None", part.get("number"))
 
 
 def _spent(response: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast, get_type_hints
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
@@ -53,7 +54,7 @@ class PythonFunction:
         """Its docstring."""
         return inspect.getdoc(self.call) or ""
 
-    @property
+    @cached_property
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments a model gives. Raises DefinitionError."""
         try:

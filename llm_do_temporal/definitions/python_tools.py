@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -117,7 +118,7 @@ def _files(place: WorkerPlace) -> list[Path]:
 def _read(module: ModuleType, name: str, file: PythonFile) -> PythonFunction:
     found = getattr(module, name)
     try:
-        function = read_function(name, found)
+        function = _read_once(module, name)
         function.schema  # noqa: B018 - raises where an argument has none
         if function.context:
             _check_pinnable(module, function, file)
@@ -125,6 +126,12 @@ def _read(module: ModuleType, name: str, file: PythonFile) -> PythonFunction:
         line = error.line or _line_of(found, file)
         raise DefinitionError(error.problem, file=file.label, line=line, next_step=error.next_step) from error
     return function
+
+
+@lru_cache(maxsize=512)
+def _read_once(module: ModuleType, name: str) -> PythonFunction:
+    """A module belongs to the text of its file, so that an edited one is read anew."""
+    return read_function(name, getattr(module, name))
 
 
 def _line_of(found: object, file: PythonFile) -> int | None:

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, cast
 
 from llm_do_temporal.definitions.formats import DelegationOptions, WorkerFile
@@ -62,8 +63,9 @@ def read_worker(place: WorkerPlace) -> ParsedWorker:
     return parse_worker(text, place, sha256=hashlib.sha256(content).hexdigest())
 
 
+@lru_cache(maxsize=128)
 def parse_worker(text: str, place: WorkerPlace, *, sha256: str) -> ParsedWorker:
-    """Take a worker file's text apart."""
+    """Take a worker file's text apart; the same text is not taken apart again."""
     front, body, body_line = split_front_matter(text) if place.path.suffix == ".worker" else (text, None, 1)
     document, problems = parse_yaml(front, file=place.label)
     has_keys = isinstance(document.value, dict) or (document.value is None and not problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from llm_do_temporal.definitions.formats import WorkshopConfig
@@ -127,15 +128,21 @@ def parse_workshop(folder: Path) -> tuple[Workshop, list[Problem], Document]:
         raise WorkshopNotFound(f"no {WORKSHOP_FILE} in the workshop's folder", next_step=_NEXT_STEP) from error
     except Unreadable as error:
         return Workshop(root, WorkshopConfig()), [Problem(WORKSHOP_FILE, None, str(error))], Document(None)
-    document, problems = parse_yaml(text, file=WORKSHOP_FILE)
-    config, invalid = validate(WorkshopConfig, document, file=WORKSHOP_FILE)
-    problems += invalid
+    config, found, document = _parse(text)
+    problems = list(found)
     if config.sandbox is not None:
         wrong = check_sandbox_root(config.sandbox, root, elsewhere=config.separate_files)
         if wrong is not None:
             problems.append(Problem(WORKSHOP_FILE, document.line_of(("sandbox", "root")), wrong))
             config = config.model_copy(update={"sandbox": None})
     return Workshop(root, config), problems, document
+
+
+@lru_cache(maxsize=16)
+def _parse(text: str) -> tuple[WorkshopConfig, tuple[Problem, ...], Document]:
+    document, problems = parse_yaml(text, file=WORKSHOP_FILE)
+    config, invalid = validate(WorkshopConfig, document, file=WORKSHOP_FILE)
+    return config, (*problems, *invalid), document
 
 
 def check_sandbox_root(sandbox: WorkshopSandbox, root: Path, *, elsewhere: bool = False) -> str | None:

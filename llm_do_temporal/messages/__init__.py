@@ -56,6 +56,7 @@ from llm_do_temporal.messages.batches import (
     item_path,
 )
 from llm_do_temporal.messages.conversation import (
+    ANSWER_MARK,
     CONVERSATION_SETTING,
     FIRST_TRIES,
     OTHER_MODEL,
@@ -135,6 +136,7 @@ from llm_do_temporal.policy.external import ToolPolicy
 
 __all__ = [
     "AGENT_NAME",
+    "ANSWER_MARK",
     "CONVERSATION_SETTING",
     "DECIDE_SIGNAL",
     "DECIDE_UPDATE",

@@ -21,6 +21,8 @@ CONVERSATION_SETTING = "llm_do_conversation"
 """The key of a request's model settings that holds its ConversationPart; taken out before anything is sent."""
 
 
+ANSWER_MARK = "llm_do_answer"
+"""The key of an answer's metadata that holds its mark: no two answers within one run of a workflow share one."""
 OTHER_MODEL = "other_model"
 """The key of a failed turn's details that holds an OtherModel; without it no other model would answer either."""
 FIRST_TRIES = 2
@@ -43,6 +45,12 @@ class ConversationPart(Message):
     after: int | None = None
     """The request whose conversation, with this request's messages behind it, is the whole one; and whose tools and
     instructions it has. None: the messages are all there is since the base."""
+    answer: str | None = None
+    """The mark of the answer to that request, which the history has as the result of its turn; `messages` are what
+    comes after it. None: the answer is among the request's own messages."""
+    messages: Any = None
+    """A list of Pydantic AI messages, as JSON, for which the first of the request's own messages only stands: in its
+    own ones Pydantic AI drops results without their calls. None where there is no `answer`."""
     retooled: bool = False
     """Whether the request has tools of its own, because the worker has got more of them since."""
     base: tuple[str, ...] = ()

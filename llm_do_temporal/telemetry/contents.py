@@ -14,6 +14,8 @@ import json
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote
 
+from llm_do_temporal.messages import CONVERSATION_SETTING
+
 JsonObject: TypeAlias = dict[str, Any]
 _BLOB_SCHEME = "llmdo-blob:sha256/"
 _FILE_URLS = ("document-url", "image-url", "audio-url", "video-url")
@@ -55,6 +57,19 @@ def answer_attributes(response: JsonObject) -> JsonObject:
         "gen_ai.usage.cache_read.input_tokens": usage.get("cache_read_tokens") or None,
         "gen_ai.usage.cache_creation.input_tokens": usage.get("cache_write_tokens") or None,
     }
+
+
+def conversation_part(request: JsonObject) -> JsonObject:
+    """What a model request says of its place in the conversation."""
+    return _object(_object(request.get("model_settings")).get(CONVERSATION_SETTING))
+
+
+def request_messages(request: JsonObject) -> list[JsonObject]:
+    """The messages that a model request carries; where it refers to the answer before them, those behind it."""
+    own = cast("list[Any]", request.get("messages") or [])
+    part = conversation_part(request)
+    found = own if part.get("answer") is None else [*cast("list[Any]", part.get("messages") or []), *own[1:]]
+    return [one for one in found if isinstance(one, dict)]
 
 
 def new_messages(messages: list[JsonObject]) -> list[JsonObject]:
@@ -105,6 +120,10 @@ def scrubbed(value: Any, *, binary: bool) -> Any:
 def as_text(value: Any) -> str:
     """JSON as one attribute."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _object(value: Any) -> JsonObject:
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
 def _answered(part: JsonObject, *, binary: bool) -> JsonObject:

@@ -183,7 +183,8 @@ AGENT: Agent[object, Any] = Agent(
                 # What another attempt cannot mend, and what is left to another model, is marked non-retryable where
                 # it is raised.
                 retry_policy=RetryPolicy(
-                    initial_interval=timedelta(seconds=1),
+                    # Mostly another service takes over from one that died.
+                    initial_interval=timedelta(milliseconds=250),
                     maximum_interval=timedelta(minutes=2),
                     non_retryable_error_types=[TOO_LARGE],
                 ),

@@ -25,7 +25,7 @@ from pydantic_ai.usage import RunUsage
 from pydantic_core import to_json
 from temporalio import workflow
 
-from llm_do_temporal.activities.conversations import instructions_of, lean
+from llm_do_temporal.activities.conversations import instructions_in, instructions_of, lean, mark_of
 from llm_do_temporal.big_payloads import MAX_VALUE_BYTES
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
@@ -81,12 +81,19 @@ class Conversation:
         known_instructions, self._instructions = self._instructions, instructions_of(messages)
         if self._instructions == known_instructions and _continues(known, messages):
             fresh = [lean(message) for message in messages[len(known) :]]
+            mark = mark_of(messages[len(known)]) if fresh[1:] else None
             same = parameters == known_parameters
             part = ConversationPart(
-                number=self.number, after=self.number - 1, retooled=not same, max_tokens=self._max_tokens
+                number=self.number,
+                after=self.number - 1,
+                answer=mark,
+                retooled=not same,
+                max_tokens=self._max_tokens,
             )
             return fresh, ModelRequestParameters() if same else parameters, part
         part = ConversationPart(number=self.number, base=self.base, max_tokens=self._max_tokens)
+        if self._instructions == instructions_in(parameters):
+            messages = [lean(message) for message in messages]
         return messages, parameters, part
 
 
@@ -132,6 +139,10 @@ class GrowingConversation(AbstractCapability[Any]):
         )
         part = part.model_copy(update={"tries": models.tries, "live": models.live})
         check_size(messages, parameters)
+        if part.answer is not None:
+            said = ModelMessagesTypeAdapter.dump_python(messages[1:], mode="json")
+            part = part.model_copy(update={"messages": said})
+            messages = list[ModelMessage]([ModelRequest(parts=[])])
         settings = {
             **(request_context.model_settings or {}),
             CONVERSATION_SETTING: part.model_dump(exclude_defaults=True),

@@ -26,6 +26,7 @@ from llm_do_temporal.telemetry.contents import (
     model_attributes,
     new_messages,
     output_message,
+    request_messages,
     scrubbed,
 )
 from llm_do_temporal.telemetry.spans import fail, shows_content, span, will_tell
@@ -102,7 +103,8 @@ def _tell_turn(one: Span, asked: ModelRequestContext, response: ModelResponse) -
     asking = {f"gen_ai.request.{name}": settings.get(name) for name in ("temperature", "max_tokens")}
     told = {**model, **asking, **answer_attributes(answer)}
     if shows_content():
-        new = new_messages(ModelMessagesTypeAdapter.dump_python(asked.messages, mode="json"))
+        carried = ModelMessagesTypeAdapter.dump_python(asked.messages, mode="json")
+        new = new_messages(request_messages({"messages": carried, "model_settings": settings}))
         told["gen_ai.input.messages"] = as_text(input_messages(new, binary=False))
         told["gen_ai.output.messages"] = as_text([output_message(answer, binary=False)])
     one.set_attributes({name: value for name, value in told.items() if value is not None})

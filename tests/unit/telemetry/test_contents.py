@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.telemetry.contents import input_messages, new_messages, output_message, scrubbed
+from llm_do_temporal.telemetry.contents import (
+    input_messages,
+    new_messages,
+    output_message,
+    request_messages,
+    scrubbed,
+)
 
 DATA = b"\xfb\xff\x00 picture"
 BINARY = {"kind": "binary", "data": base64.urlsafe_b64encode(DATA).decode(), "media_type": "image/png"}
@@ -75,3 +81,11 @@ def test_an_answer_is_text_thought_and_calls() -> None:
     assert [part["type"] for part in answer["parts"]] == ["reasoning", "text", "tool_call", "tool_call", "file"]
     assert [part["arguments"] for part in answer["parts"][2:4]] == [{"n": 1}, "not JSON"]
     assert "data" not in answer["parts"][4]["content"]
+
+
+def test_a_request_that_refers_to_an_answer_carries_what_comes_after_it() -> None:
+    own, after, more = ({"kind": "request", "parts": [name]} for name in ("own", "after", "more"))
+    settings = {"llm_do_conversation": {"number": 2, "after": 1, "answer": "1.1", "messages": [after]}}
+    assert request_messages({"messages": [own, more], "model_settings": settings}) == [after, more]
+    assert request_messages({"messages": [own, "damaged"], "model_settings": None}) == [own]
+    assert request_messages({}) == []
