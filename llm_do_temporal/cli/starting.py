@@ -146,14 +146,7 @@ async def start(
         check_timeout(timeout)
         wanted.check(recording)
         wanted, location = _by_itself(wanted, location)
-        request = None if wanted.worker is None or batch.retry_failed else _prepare(wanted, wanted.worker, location)
-        from llm_do_temporal.cli.session import opened
-        from llm_do_temporal.telemetry import begin_telemetry
-
-        begin_telemetry()
-        async with opened(location) as session:
-            request = request or await _again(wanted, session.client)
-            run = await session.client.start(request, run=id)
+        run = await _begin(wanted, location, id)
     except LlmDoError as error:
         from llm_do_temporal.cli.output import failure, report
 
@@ -164,6 +157,19 @@ async def start(
 
     say(f"run {run}")
     return await attend(location, run, Manner(choose_stay(output, recording), output, timeout, recording))
+
+
+async def _begin(wanted: _Wanted, location: Location, run: str | None) -> str:
+    """Start the run, with this id if one is given; returns its id. Raises LlmDoError."""
+    worker = None if wanted.batch.retry_failed else wanted.worker
+    request = None if worker is None else _prepare(wanted, worker, location)
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.telemetry import begin_telemetry
+
+    begin_telemetry()
+    async with opened(location) as session:
+        request = request or await _again(wanted, session.client)
+        return await session.client.start(request, run=run)
 
 
 async def _leave(location: Location, run: str, output: OutputFormat, recording: Recording) -> int:

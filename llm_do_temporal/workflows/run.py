@@ -12,9 +12,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
-    from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
+    from llm_do_temporal.errors import LlmDoError, UsageError
     from llm_do_temporal.messages import (
         DECIDE_SIGNAL,
         DECIDE_UPDATE,
@@ -66,7 +64,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.notifying import Notifier
     from llm_do_temporal.workflows.run_spans import run_span, tell_result
     from llm_do_temporal.workflows.showing import pending_details, pending_memo
-    from llm_do_temporal.workflows.signals import read_signal
+    from llm_do_temporal.workflows.signals import malformed, read_one, read_signal, read_start
     from llm_do_temporal.workflows.treasury import Treasury
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
@@ -129,7 +127,7 @@ class LlmDoRun:
         return result
 
     async def _run_entry(self, payload: Any) -> RunResult:
-        start = _checked(payload)
+        start = read_start(payload)
         loaded = await self._load(start)
         entry = self._entry(start, loaded)
         if start.batch is not None:
@@ -260,11 +258,11 @@ class LlmDoRun:
     def decide(self, *payloads: Any) -> None:
         """A decision that cannot be answered; whatever is wrong with it is noted and ignored."""
         try:
-            decision = Decision.model_validate(_only(payloads, "decision"))
+            decision = read_one(Decision, payloads, "decision")
             self._desk, answered = desk.with_decision(self._desk, decision, door="signal", now=workflow.now())
         except Exception as error:
             # Anybody may send anything; an exception that left here would stop the whole run.
-            self._desk = desk.with_ignored(self._desk, _one_line("decision", error), now=workflow.now())
+            self._desk = desk.with_ignored(self._desk, malformed("decision", error), now=workflow.now())
             return
         self._undelivered.extend(answered)
         self._stale = True
@@ -285,10 +283,10 @@ class LlmDoRun:
     def revoke_grant(self, *payloads: Any) -> None:
         """A remembered decision no longer holds; whatever is wrong with this is noted and ignored."""
         try:
-            revocation = RevokeGrantInput.model_validate(_only(payloads, "revocation"))
+            revocation = read_one(RevokeGrantInput, payloads, "revocation")
             self._desk = desk.with_revocation(self._desk, revocation)
         except Exception as error:
-            self._desk = desk.with_ignored(self._desk, _one_line("revocation", error), now=workflow.now())
+            self._desk = desk.with_ignored(self._desk, malformed("revocation", error), now=workflow.now())
 
     @workflow.signal(name=REPORT_SPENDING_SIGNAL)
     def report_spending(self, *payloads: Any) -> None:
@@ -369,31 +367,10 @@ class LlmDoRun:
             workflow.upsert_memo({PENDING_MEMO: []})
 
 
-def _checked(payload: Any) -> StartRunInput:
-    try:
-        return StartRunInput.model_validate(payload)
-    except ValidationError as error:
-        raise UsageError(_one_line("start", error)) from error
-
-
 def _desk_before(payload: Any) -> DeskState:
     """The desk as it was when this workflow was continued as new. Signals may come before anything else is known."""
     try:
-        batch = _checked(payload).batch
+        batch = read_start(payload).batch
     except UsageError:
         return DeskState()
     return DeskState() if batch is None or batch.continued is None else batch.continued.desk
-
-
-def _only(payloads: tuple[Any, ...], what: str) -> Any:
-    if len(payloads) != 1:
-        raise DecisionRefused(f"malformed {what}: it is one object, and {len(payloads)} values were sent")
-    return payloads[0]
-
-
-def _one_line(what: str, error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    problems = error.errors(include_url=False, include_input=False)[:5]
-    listed = [": ".join(filter(None, (".".join(map(str, one["loc"]))[:100], one["msg"]))) for one in problems]
-    return f"malformed {what}: {'; '.join(listed)}"

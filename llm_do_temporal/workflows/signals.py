@@ -1,15 +1,18 @@
-"""Reading signals: anybody with access to the namespace may send anything, and none of it may stop a workflow.
+"""Reading what workflows are sent: anybody with access to the namespace may send anything, and none may stop one.
 
-Handlers take `*payloads: Any`. With a parameter of their own, a signal with none or two values would fail the
-workflow's task, which is then tried for ever.
+Handlers of signals take `*payloads: Any`. With a parameter of their own, a signal with none or two values would fail
+the workflow's task, which is then tried for ever.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from temporalio import workflow
+
+from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.messages import StartRunInput
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -22,3 +25,27 @@ def read_signal(kind: type[M], payloads: tuple[Any, ...]) -> M | None:
     except ValueError as error:
         workflow.logger.warning("a signal that is not one %s was ignored: %s", kind.__name__, type(error).__name__)
         return None
+
+
+def read_one(kind: type[M], payloads: tuple[Any, ...], what: str) -> M:
+    """The one message a signal carries. Raises DecisionRefused, or ValidationError; `malformed` puts it into words."""
+    if len(payloads) != 1:
+        raise DecisionRefused(f"malformed {what}: it is one object, and {len(payloads)} values were sent")
+    return kind.model_validate(payloads[0])
+
+
+def read_start(payload: Any) -> StartRunInput:
+    """What a run is to do. Raises UsageError."""
+    try:
+        return StartRunInput.model_validate(payload)
+    except ValidationError as error:
+        raise UsageError(malformed("start", error)) from error
+
+
+def malformed(what: str, error: Exception) -> str:
+    """What is wrong with something that was sent, in one line, without what was sent."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    problems = error.errors(include_url=False, include_input=False)[:5]
+    listed = [": ".join(filter(None, (".".join(map(str, one["loc"]))[:100], one["msg"]))) for one in problems]
+    return f"malformed {what}: {'; '.join(listed)}"
