@@ -22,7 +22,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 
-from llm_do_temporal.errors import EffectFailed, KeyMismatch
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
 from llm_do_temporal.ui.access import Access, Caller
 
 DEFAULT_PORT = 8235
@@ -98,7 +98,7 @@ class CodecServer:
         return Response(MessageToJson(changed, indent=None), media_type="application/json", headers=_no_store())
 
     async def _opened(self, payload: Payload) -> Payload:
-        with suppress(EffectFailed, RuntimeError, ValueError):
+        with suppress(BlobsUnreachable, EffectFailed, RuntimeError, ValueError):
             (found,) = await self._converter.decode([payload], [RawValue])
             return found.payload
         return payload

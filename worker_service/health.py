@@ -6,6 +6,7 @@ Served in a thread of its own, so that a busy event loop is seen rather than wai
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -70,11 +71,14 @@ def health_server(address: str, port: int, *, alive: Check, ready: Check) -> Gen
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing: these requests come every few seconds."""
 
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        daemon_threads = True
+
     try:
-        server = ThreadingHTTPServer((address, port), Answers)
+        server = Server((address, port), Answers)
     except OSError as error:
         raise UsageError(f"health cannot be served at {address}:{port}: {error.strerror}") from error
-    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     try:
         yield

@@ -23,7 +23,7 @@ from temporalio.runtime import (
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.view import pending_from_memo
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_WORKFLOW, WORKER_ATTRIBUTE
 from llm_do_temporal.workflows.metrics import COST, UNKNOWN, WAITED
 
@@ -87,13 +87,16 @@ async def watch_pending(client: Client, runtime: Runtime) -> None:
 
 
 async def count_pending(client: Client) -> Counter[Asker]:
-    """How many approvals are pending; those that a run's memo has no room for count for its first worker.
+    """How many approvals are pending; those that a run's memo has no room for, or hides, count for its first worker.
 
     Raises RPCError.
     """
     found: Counter[Asker] = Counter()
     async for execution in client.list_workflows(_OPEN):
-        shown = pending_from_memo((await execution.memo()).get(PENDING_MEMO))
+        try:
+            shown = pending_from_memo((await execution.memo()).get(PENDING_MEMO))
+        except KeyMismatch:
+            shown = []  # it is another workshop's
         found.update((one.worker, one.model or UNKNOWN) for one in shown)
         attributes = execution.typed_search_attributes
         further = (attributes.get(_PENDING) or 0) - len(shown)

@@ -16,7 +16,7 @@ from llm_do_temporal.client.histories import ENDS, read_chain
 from llm_do_temporal.client.items import items_of, results_of
 from llm_do_temporal.client.payloads import decode_json
 from llm_do_temporal.client.view import EventOrder, Node, RunView, ViewEvent, item_event, pending_from_memo
-from llm_do_temporal.errors import KeyMismatch
+from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages import PENDING_MEMO
 
 Tap = Callable[[str, HistoryEvent], None]
@@ -179,6 +179,6 @@ class Follower:
             # A child whose history is already deleted has nothing more to tell; the run itself must exist.
             if error.status is not RPCStatusCode.NOT_FOUND or workflow_id == self.view.run:
                 await self._queue.put(error)
-        except KeyMismatch as error:
+        except LlmDoError as error:
             await self._queue.put(error)
         await self._queue.put(_Read(workflow_id, None))

@@ -44,8 +44,9 @@ def send_spans(exporter: SpanExporter, service: str) -> Callable[[], None]:
 
 def send_http_spans() -> None:
     """Make every HTTP request of this process a span."""
-    # The names of attributes as they are today; without it the library still gives those of before.
-    os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")
+    # The names of attributes as they are today. With those of before, which the library still gives unless it is told
+    # otherwise, whole addresses would go out.
+    os.environ["OTEL_SEMCONV_STABILITY_OPT_IN"] = "http"
     from opentelemetry.instrumentation.httpx import HTTPX2ClientInstrumentor, HTTPXClientInstrumentor
 
     for kind in (HTTPX2ClientInstrumentor, HTTPXClientInstrumentor):

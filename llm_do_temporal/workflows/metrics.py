@@ -5,6 +5,8 @@ Owns the names. No label says anything of what a run is about: they are names of
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from pydantic_ai.messages import ModelResponse
 from temporalio import workflow
 
@@ -15,17 +17,19 @@ COST = "llm_do_turn_cost_usd"
 WAITED = "llm_do_approval_wait_seconds"
 UNKNOWN = "unknown"
 """The label of what an earlier version did not say."""
+_MOST = 1_000_000_000
+"""More than anything that is counted at once."""
 
 
 def count_turn(response: ModelResponse, *, worker: str, model: str) -> None:
     """Count what a turn took: tokens, and dollars where the price is known."""
     meter = workflow.metric_meter().with_additional_attributes({"worker": worker, "model": model})
     tokens = meter.create_counter(TOKENS, "Tokens of model turns", "token")
-    tokens.add(response.usage.input_tokens, {"direction": "input"})
-    tokens.add(response.usage.output_tokens, {"direction": "output"})
+    tokens.add(int(_countable(response.usage.input_tokens)), {"direction": "input"})
+    tokens.add(int(_countable(response.usage.output_tokens)), {"direction": "output"})
     if response.usage.cost is not None:
         meter.create_histogram_float(COST, "Cost of model turns whose price is known", "usd").record(
-            float(response.usage.cost)
+            _countable(response.usage.cost)
         )
 
 
@@ -38,4 +42,9 @@ def count_answer(approval: Approval) -> None:
         {"worker": request.worker, "model": request.model or UNKNOWN, "decision": decision}
     )
     waited = (approval.verdict.at - approval.asked_at).total_seconds()
-    meter.create_histogram_float(WAITED, "Time from a question to its answer", "s").record(max(waited, 0.0))
+    meter.create_histogram_float(WAITED, "Time from a question to its answer", "s").record(_countable(waited))
+
+
+def _countable(amount: float | Decimal) -> float:
+    """What a metric can take: a provider may say anything of a turn, and an error here would stop the run."""
+    return max(0.0, float(min(amount, _MOST)))

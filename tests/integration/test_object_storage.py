@@ -102,4 +102,6 @@ async def test_a_client_says_that_the_store_does_not_answer(
         with pytest.raises(BlobsUnreachable, match="'s3://blobs/some/prefix' does not answer"):
             await LlmDoClient(impatient).result(run)
         with pytest.raises(BlobsUnreachable, match="'s3://blobs/some/prefix' does not answer"):
+            await LlmDoClient(impatient).view(run)
+        with pytest.raises(BlobsUnreachable, match="'s3://blobs/some/prefix' does not answer"):
             prepare(remote.folder, "main").attach([file])
