@@ -21,6 +21,7 @@ from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.children import server_command
 from llm_do_temporal.codec_server import DEFAULT_ORIGINS, build_codec_app
+from llm_do_temporal.definitions.yaml_lines import parse_yaml
 from llm_do_temporal.encryption.keys import read_keys
 from llm_do_temporal.ui.access import TokenAccess, read_token_file
 from tests.support.deploy.composing import Compose, compose_faults
@@ -213,8 +214,10 @@ def test_the_server_is_told_what_the_embedded_one_is_told() -> None:
     command = server_command("127.0.0.1:7233", Path("x.db"), None)
     flags = list(pairwise(command))
     wanted = dict(value.split("=") for flag, value in flags if flag == "--dynamic-config-value")
-    found: dict[str, list[dict[str, Any]]] = yaml.safe_load((SCRIPTS / "dynamicconfig.yaml").read_text())
-    assert {name: json.dumps(values[0]["value"]) for name, values in found.items()} == wanted
+    # The server does not start where a setting stands twice.
+    document, problems = parse_yaml((SCRIPTS / "dynamicconfig.yaml").read_text(), file="dynamicconfig.yaml")
+    assert problems == []
+    assert {name: json.dumps(values[0]["value"]) for name, values in document.value.items()} == wanted
     created = re.findall(r"--name (\w+) --type (\w+)", (SCRIPTS / "namespace.sh").read_text())
     assert sorted(f"{name}={kind}" for name, kind in created) == sorted(
         value for flag, value in flags if flag == "--search-attribute"
