@@ -127,7 +127,7 @@ def build_worker(
             external.call_external_tool,
         ],
         plugins=[PydanticAIPlugin()],
-        interceptors=[HeartbeatInterceptor()],
+        interceptors=[HeartbeatInterceptor(client)],
         workflow_runner=_runner(),
         activity_executor=ThreadPoolExecutor(chosen.max_concurrent_activities, thread_name_prefix="activity"),
         workflow_task_executor=ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow"),

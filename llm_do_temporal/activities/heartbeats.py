@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio import activity
+from temporalio.client import AsyncActivityCancelledError, Client
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ActivityOutboundInterceptor,
@@ -15,31 +19,61 @@ from temporalio.worker import (
 )
 
 BEAT_SECONDS = 1.0
+LATE = timedelta(seconds=1)
+"""A process that is not busy begins what it was given within milliseconds."""
 
 
 class HeartbeatInterceptor(Interceptor):
-    """Beats once a second while an activity with a heartbeat timeout runs, sync or async."""
+    """Beats once a second while an activity with a heartbeat timeout runs, sync or async.
+
+    One that begins late tells the server first, and does not begin if the server has given it up meanwhile.
+    """
+
+    def __init__(self, client: Client) -> None:
+        """`client` is the worker's."""
+        self._client = client
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """See Interceptor."""
-        return _Beating(next)
+        return _Beating(next, self._client)
 
 
 class _Beating(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, client: Client) -> None:  # noqa: A002
+        super().__init__(next)
+        self._client = client
+
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         """See ActivityInboundInterceptor."""
         super().init(_Repeating(outbound))
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         info = activity.info()
+        if info.heartbeat_timeout is None:
+            return await self.next.execute_activity(input)
+        if datetime.now(UTC) - info.started_time > LATE:
+            await self._check_wanted(info)
         # The agent's own activities beat by themselves, with details that must not be overwritten.
-        if info.heartbeat_timeout is None or info.activity_type.startswith("agent__"):
+        if info.activity_type.startswith("agent__"):
             return await self.next.execute_activity(input)
         beating = asyncio.create_task(_beat(sync=not inspect.iscoroutinefunction(input.fn)))
         try:
             return await self.next.execute_activity(input)
         finally:
             beating.cancel()
+
+    async def _check_wanted(self, info: activity.Info) -> None:
+        """Raise ApplicationError where the server has given this attempt up: to begin now would be to do it twice."""
+        attempt = self._client.get_async_activity_handle(task_token=info.task_token)
+        try:
+            await attempt.heartbeat(rpc_timeout=info.heartbeat_timeout)
+        except AsyncActivityCancelledError:
+            return  # the SDK hears of it with the next heartbeat, and does what is to be done
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise ApplicationError(
+                    "the worker service was too busy to begin in time", category=ApplicationErrorCategory.BENIGN
+                ) from error
 
 
 class _Repeating(ActivityOutboundInterceptor):

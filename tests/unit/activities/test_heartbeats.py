@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+from temporalio.client import Client
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
@@ -38,7 +39,7 @@ class Server(ActivityOutboundInterceptor):
 def beaten(*beats: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """What the server gets of these heartbeats of one activity."""
     inner, server = Inner(), Server()
-    HeartbeatInterceptor().intercept_activity(inner).init(server)
+    HeartbeatInterceptor(cast("Client", None)).intercept_activity(inner).init(server)
     assert inner.outbound is not None
     for details in beats:
         inner.outbound.heartbeat(*details)
