@@ -145,7 +145,7 @@ def build_worker(
                 workflows=[LlmDoRun, LlmDoWorker] if "workflows" in one.roles else [],
                 activities=list({done for role in one.roles for done in activities.get(role, [])}),
                 plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
-                interceptors=[RoutesActivities(), SpanInterceptor(), HeartbeatInterceptor(store_check)],
+                interceptors=[RoutesActivities(), SpanInterceptor(), HeartbeatInterceptor(client, store_check)],
                 workflow_runner=_runner(),
                 activity_executor=executor,
                 workflow_task_executor=workflow_executor,

@@ -10,9 +10,13 @@ import inspect
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio import activity
+from temporalio.client import AsyncActivityCancelledError, Client
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ActivityOutboundInterceptor,
@@ -24,21 +28,36 @@ from llm_do_temporal.big_payloads import KEPT_FROM_BYTES
 from llm_do_temporal.errors import BlobsUnreachable
 
 BEAT_SECONDS = 1.0
+LATE = timedelta(seconds=1)
+"""A process that is not busy begins what it was given within milliseconds."""
 
 
 class HeartbeatInterceptor(Interceptor):
-    """Beats once a second while an activity with a heartbeat timeout runs, sync or async."""
+    """Beats once a second while an activity with a heartbeat timeout runs, sync or async.
 
-    def __init__(self, check_blobs: Callable[[], None] | None = None) -> None:
-        """`check_blobs` raises BlobsUnreachable where blobs are kept elsewhere and that does not answer."""
+    One that begins late tells the server first, and does not begin if the server has given it up meanwhile.
+    """
+
+    def __init__(self, client: Client, check_blobs: Callable[[], None] | None = None) -> None:
+        """`client` is the worker's.
+
+        `check_blobs` raises BlobsUnreachable where blobs are kept elsewhere and that does not answer.
+        """
+        self._client = client
         self._check_blobs = check_blobs
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """See Interceptor."""
-        return _Beating(next) if self._check_blobs is None else _Storing(next, self._check_blobs)
+        if self._check_blobs is None:
+            return _Beating(next, self._client)
+        return _Storing(next, self._client, self._check_blobs)
 
 
 class _Beating(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, client: Client) -> None:  # noqa: A002
+        super().__init__(next)
+        self._client = client
+
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         """See ActivityInboundInterceptor."""
         self._outbound = _Repeating(outbound)
@@ -46,16 +65,38 @@ class _Beating(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         info = activity.info()
+        if info.heartbeat_timeout is None:
+            return await self.next.execute_activity(input)
+        if datetime.now(UTC) - info.started_time > LATE:
+            await self._check_wanted(info)
         # The agent's own activities beat by themselves, with details that must not be overwritten.
-        if info.heartbeat_timeout is None or info.activity_type.startswith("agent__"):
+        if info.activity_type.startswith("agent__"):
             return await self.next.execute_activity(input)
         with _beating(input):
             return await self.next.execute_activity(input)
 
+    async def _check_wanted(self, info: activity.Info) -> None:
+        """Raise ApplicationError where the server has given this attempt up: to begin now would be to do it twice."""
+        attempt = self._client.get_async_activity_handle(task_token=info.task_token)
+        try:
+            await attempt.heartbeat(rpc_timeout=info.heartbeat_timeout)
+        except AsyncActivityCancelledError:
+            return  # the SDK hears of it with the next heartbeat, and does what is to be done
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise ApplicationError(
+                    "the worker service was too busy to begin in time", category=ApplicationErrorCategory.BENIGN
+                ) from error
+
 
 class _Storing(_Beating):
-    def __init__(self, next: ActivityInboundInterceptor, check_blobs: Callable[[], None]) -> None:  # noqa: A002
-        super().__init__(next)
+    def __init__(
+        self,
+        next: ActivityInboundInterceptor,  # noqa: A002
+        client: Client,
+        check_blobs: Callable[[], None],
+    ) -> None:
+        super().__init__(next, client)
         self._check_blobs = check_blobs
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002

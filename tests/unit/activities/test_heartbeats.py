@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
+from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
@@ -16,6 +17,9 @@ from llm_do_temporal.activities import heartbeats
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
 from llm_do_temporal.big_payloads import KEPT_FROM_BYTES
 from llm_do_temporal.errors import BlobsUnreachable
+
+NO_CLIENT = cast("Client", None)
+"""Nothing here begins late, so the server is not asked."""
 
 
 class Inner(ActivityInboundInterceptor):
@@ -55,7 +59,7 @@ class Server(ActivityOutboundInterceptor):
 def beaten(*beats: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """What the server gets of these heartbeats of one activity."""
     inner, server = Inner(), Server()
-    HeartbeatInterceptor().intercept_activity(inner).init(server)
+    HeartbeatInterceptor(NO_CLIENT).intercept_activity(inner).init(server)
     for details in beats:
         inner.heartbeat(*details)
     return server.got
@@ -80,9 +84,11 @@ def test_details_are_never_held_back() -> None:
 async def stored(answer: str, server: Server, check: Callable[[], None]) -> Any:
     """What an activity's answer is once it may go to the store."""
     environment, inner = ActivityEnvironment(), Inner(answer)
-    environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=5))
+    environment.info = replace(
+        environment.info, heartbeat_timeout=timedelta(seconds=5), started_time=datetime.now(UTC) + timedelta(hours=1)
+    )
     environment.on_heartbeat = inner.heartbeat
-    interceptor = HeartbeatInterceptor(check).intercept_activity(inner)
+    interceptor = HeartbeatInterceptor(NO_CLIENT, check).intercept_activity(inner)
     interceptor.init(server)
 
     async def run() -> Any:
