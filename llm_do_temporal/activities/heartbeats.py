@@ -9,7 +9,9 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,6 +30,8 @@ from llm_do_temporal.big_payloads import KEPT_FROM_BYTES
 from llm_do_temporal.errors import BlobsUnreachable
 
 BEAT_SECONDS = 1.0
+_BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
+"""A blob store that is down may keep all other threads waiting for minutes."""
 LATE = timedelta(seconds=1)
 """A process that is not busy begins what it was given within milliseconds."""
 
@@ -154,6 +158,9 @@ class _Repeating(ActivityOutboundInterceptor):
 
 async def _beat(*, sync: bool) -> None:
     while True:
-        # The heartbeat of a sync activity waits for the event loop, so it must not be called on it.
-        await asyncio.to_thread(activity.heartbeat) if sync else activity.heartbeat()
+        if sync:
+            # It waits for the event loop, so it must not be called on it.
+            await asyncio.get_running_loop().run_in_executor(_BEATS, copy_context().run, activity.heartbeat)
+        else:
+            activity.heartbeat()
         await asyncio.sleep(BEAT_SECONDS)

@@ -117,7 +117,7 @@ def tool_span(tool: str, args: dict[str, Any], call_id: str | None) -> Generator
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": tool,
         "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": call_id,
+        "gen_ai.tool.call.id": None if call_id is None else call_id[:_NAME_CHARS],
         **said("gen_ai.tool.call.arguments", args),
     }
     with span(f"execute_tool {tool}", shown) as one:
