@@ -39,6 +39,8 @@ class _Reading:
     open: bool = True
     run_id: str = ""
     order: EventOrder = field(default=EventOrder(datetime.min))
+    told: tuple[str, int] = ("", 0)
+    """The run and the event up to which whoever reads this follower has taken everything."""
 
     def move(self, workflow_id: str, event: HistoryEvent) -> None:
         """Note that this event was read."""
@@ -77,9 +79,10 @@ class Follower:
         return not self.open_histories.intersection(self._beginning.values())
 
     def has_read(self, workflow_id: str, run_id: str, events: int) -> bool:
-        """Whether so many events of this run of a workflow were read, or all there will ever be."""
+        """Whether so many events of this run of a workflow were read and taken, or all there will ever be."""
         reading = self._readers[workflow_id]
-        return not reading.open or (reading.run_id == run_id and reading.order.event_id >= events)
+        told_run, told = reading.told
+        return not reading.open or (told_run == run_id and told >= events)
 
     async def events(self) -> AsyncIterator[ViewEvent]:
         """Every telling event, with `view` already up to date; ends with the run (or, not waiting, with the news)."""
@@ -91,6 +94,8 @@ class Follower:
                     raise got
                 for told in self._take(got):
                     yield told
+                reading = self._readers[got.workflow_id]
+                reading.told = (reading.run_id, reading.order.event_id)
                 self.moved.set()
         finally:
             for reading in self._readers.values():

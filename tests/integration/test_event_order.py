@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from llm_do_temporal.client.following import Follower
 from llm_do_temporal.client.view import ViewEvent
 from llm_do_temporal.testing import Call, call, scripted
 from tests.integration.conftest import Place
@@ -29,6 +30,20 @@ async def test_everybody_reads_the_same_events_in_the_same_order(place: Place) -
     assert len({event.order for event in after}) == len(after)
     for told in live:
         assert await told == after
+
+
+async def test_an_event_counts_as_read_once_it_was_taken(place: Place) -> None:
+    """Nobody may put events in order who still waits for one of them."""
+    place.worker("main", scripted("Done."))
+    run = await place.start("main")
+    await place.client.result(run)
+    follower = Follower(place.client.temporal, run, wait=True)
+    counted: list[bool] = []
+    async for event in follower.events():
+        newest = await place.client.temporal.get_workflow_handle(event.order.workflow_id).describe()
+        counted.append(follower.has_read(event.order.workflow_id, newest.run_id, event.order.event_id))
+    assert counted
+    assert not any(counted)
 
 
 async def test_a_question_does_not_hold_back_what_happened_before_it(place: Place) -> None:
