@@ -3,6 +3,8 @@
 PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
+# Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
+ASIDE := -n 3 --dist worksteal
 
 .PHONY: help setup demo browser test check histories bench certify clean
 
@@ -30,10 +32,10 @@ REPLAYED := approvals approval_doors cancellation delegated_approvals delegation
 test: .venv/.ready  ## Run all tests, the quick ones first
 	$(call PYTEST,unit) -n 2 tests/unit
 	$(BIN)/python -m coverage run -m pytest tests/unit/policy -q && $(BIN)/python -m coverage report
-	$(call PYTEST,integration) -n 2 tests/integration
-	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) -n 2 $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
+	$(call PYTEST,integration) $(ASIDE) tests/integration
+	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
 	$(call PYTEST,replay) tests/replay
-	$(call PYTEST,e2e) -n 2 tests/e2e
+	$(call PYTEST,e2e) $(ASIDE) tests/e2e
 
 check: .venv/.ready  ## Check format, style, types, layers, budgets and documentation
 	$(BIN)/ruff format --check .

@@ -22,7 +22,7 @@ Wait = Callable[[WorkflowHandle[Any, Any], int], Awaitable[None]]
 POLL_SECONDS = 0.05
 
 
-@workflow.defn
+@workflow.defn(sandboxed=False)
 class OneEffect:
     """Runs one activity until it is done."""
 
