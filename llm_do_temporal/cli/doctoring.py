@@ -73,8 +73,7 @@ def _folder(location: Location) -> tuple[Path | None, list[Finding]]:
     try:
         return location.find_workshop(), []
     except (DefinitionError, UsageError) as error:
-        step = f"{error.next_step or ''} `{PROGRAM} init` makes a workshop.".strip()
-        return None, [Finding("workshop", "error", error.message, step)]
+        return None, [Finding("workshop", "error", error.message, error.next_step or "")]
 
 
 def _of_workshop(folder: Path) -> Iterator[Finding]:

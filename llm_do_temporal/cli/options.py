@@ -24,6 +24,7 @@ OutputFormat = Literal["text", "json", "jsonl"]
 Output = Annotated[OutputFormat, Parameter(name=["--output", "-o"])]
 Timeout = Annotated[float | None, Parameter(name="--timeout")]
 _WHERE = Group("Where", sort_key=10)
+_MAKES_ONE = f"`{PROGRAM} init` makes a workshop."
 
 
 @Parameter(name="*", group=_WHERE)
@@ -77,7 +78,7 @@ class Location:
         if not (folder / "workshop.yaml").is_file():
             raise WorkshopNotFound(
                 f"there is no workshop.yaml in '{given}'",
-                next_step="Name the folder that holds workshop.yaml with --workshop DIR.",
+                next_step=f"Name the folder that holds workshop.yaml with --workshop DIR. {_MAKES_ONE}",
             )
         return folder
 
@@ -156,5 +157,5 @@ def _search_upwards(start: Path) -> Path:
             return folder
     raise WorkshopNotFound(
         "no workshop.yaml in this folder or in one above it",
-        next_step="Go to the workshop's folder, or name it with --workshop DIR.",
+        next_step=f"Go to the workshop's folder, or name it with --workshop DIR. {_MAKES_ONE}",
     )

@@ -3,19 +3,23 @@
 # TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE say where; RETENTION, how long the histories of ended runs are kept.
 set -eu
 
-until temporal operator cluster health; do
-    echo "the Temporal server does not answer yet"
-    sleep 2
-done
+# Tries again for a minute.
+patiently() {
+    tries=30
+    until "$@"; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || exit 1
+        sleep 2
+    done
+}
+
+patiently temporal operator cluster health
 
 temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/null 2>&1 ||
     temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention "$RETENTION"
 
 # A server takes some seconds to notice a new namespace.
-until temporal operator search-attribute create \
+patiently temporal operator search-attribute create \
     --name LlmDoState --type Keyword \
     --name LlmDoPendingApprovals --type Int \
-    --name LlmDoWorker --type Keyword; do
-    echo "the namespace is not known everywhere yet"
-    sleep 2
-done
+    --name LlmDoWorker --type Keyword

@@ -36,7 +36,7 @@ def compose_faults(compose: Compose) -> list[str]:
     """Everything that is wrong."""
     services: dict[str, Service] = compose["services"]
     faults = [f"{name}: {fault}" for name, one in services.items() for fault in _service_faults(one, name, compose)]
-    faults += _published_faults(services)
+    faults += [*_published_faults(services), *_build_faults(services)]
     used = {mount["source"] for one in services.values() for mount in _items(one, "volumes") if _is_named(mount)}
     faults += [f"volume '{name}' is used by nobody" for name in compose.get("volumes", {}) if name not in used]
     return faults
@@ -176,6 +176,19 @@ def _published_faults(services: dict[str, Service]) -> Iterator[str]:
             yield f"{name}: port {port['published']} is open to other machines"
         if port["target"] not in listening_ports(services[name]):
             yield f"{name}: it does not listen at port {port['target']}, which is published"
+
+
+def _build_faults(services: dict[str, Service]) -> Iterator[str]:
+    """The image of ours is made by one service: two that make one tag at the same time get in each other's way."""
+    for name, one in services.items():
+        if _is_ours(one) and one.get("pull_policy") != "never":
+            yield f"{name}: it would look for {one['image']} elsewhere"
+    builds = [one["build"] for one in services.values() if "build" in one]
+    if len(builds) != 1:
+        yield f"{len(builds)} services build the image"
+    for build in builds:
+        if not (Path(build["context"]) / build["dockerfile"]).is_file():
+            yield f"there is no {build['dockerfile']} to build from"
 
 
 def _items(service: Service, key: str) -> list[dict[str, Any]]:

@@ -37,8 +37,9 @@ def test_the_environment_can_name_the_workshop(workshop: Path, monkeypatch: pyte
 
 
 def test_a_folder_that_was_named_and_is_no_workshop_is_an_error(workshop: Path) -> None:
-    with pytest.raises(WorkshopNotFound, match=r"there is no workshop\.yaml in"):
+    with pytest.raises(WorkshopNotFound, match=r"there is no workshop\.yaml in") as told:
         Location(workshop=workshop / "workers").local_workshop()
+    assert "`llm-do-temporal init` makes a workshop" in (told.value.next_step or "")
 
 
 def test_no_workshop_anywhere_is_fine_where_none_is_needed(

@@ -122,6 +122,7 @@ def test_no_workshop_is_exit_code_8(tmp_path: Path) -> None:
     done = run("list", folder=tmp_path)
     assert done.returncode == 8
     assert "no workshop.yaml" in done.stderr
+    assert "`llm-do-temporal init` makes a workshop" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def deployment(manifests: list[Manifest], part: str) -> Manifest:
 TLS = {"temporal": {"tls": {"secretName": "temporal-tls", "serverName": "temporal"}}}
 API_KEY = {"temporal": {"apiKey": {"secretName": "cloud"}}}
 VERSION = {"worker": {"versioning": {"deploymentName": "pitch-decks", "buildId": "2026-11-21"}}}
-SCALED = {"worker": {"scaling": {"enabled": True, "taskQueues": ["llm-do", "llm-do.models.anthropic"]}}}
+SCALED = {"worker": {"scaling": {"enabled": True, "taskQueues": ["llm-do", "llm-do.files"]}}}
 STORED = {
     "encryption": {"secretName": "keys"},
     "blobs": {"url": "s3://bucket/decks", "endpoint": "http://blobs:7070", "secretName": "s3"},
@@ -72,6 +72,11 @@ OPEN = {
         "ingress": {"enabled": True, "tlsSecretName": "cert"},
     }
 }
+NAMED: Values = {
+    "imagePullSecrets": [{"name": "r"}],
+    "serviceAccount": {"annotations": {"a": "b"}},
+    "podLabels": {"azure.workload.identity/use": "true"},
+}
 ALWAYS = ["Deployment", "PodDisruptionBudget", "ServiceAccount"]
 
 
@@ -85,7 +90,7 @@ ALWAYS = ["Deployment", "PodDisruptionBudget", "ServiceAccount"]
         ([SCALED, TLS, VERSION], ["Deployment", "ScaledObject", "Service", "TriggerAuthentication"]),
         ([SCALED, API_KEY], ["Deployment", "ScaledObject", "Service", "TriggerAuthentication"]),
         (
-            [OPEN, PLACED, {"imagePullSecrets": [{"name": "r"}], "serviceAccount": {"annotations": {"a": "b"}}}],
+            [OPEN, PLACED, NAMED],
             ["Deployment", "Ingress", "Service"],
         ),
     ],
@@ -113,6 +118,7 @@ def test_helm_has_nothing_to_say_against_it() -> None:
         ({"worker": {"versioning": {"behavior": "sometimes"}}}, "/worker/versioning/behavior"),
         ({"worker": {"replicas": -1}}, "/worker/replicas"),
         ({"worker": {"replicas": "two"}}, "/worker/replicas"),
+        ({"worker": {"strategy": "recreate"}}, "/worker/strategy"),
         ({"worker": {"gracefulShutdownSeconds": 90_000}}, "/worker/gracefulShutdownSeconds"),
         ({"worker": {"env": {"LLM DO": "x"}}}, "LLM DO"),
         ({"worker": {"scaling": {"targetQueueSize": 0}}}, "/worker/scaling/targetQueueSize"),
@@ -165,10 +171,32 @@ def test_secrets_are_named_and_never_written() -> None:
     assert variables(deployment(manifests, "worker"))["TEMPORAL_API_KEY"] is None
 
 
+def test_a_public_authority_is_not_looked_for_in_the_secret() -> None:
+    manifests = render(values(SCALED, TLS, {"temporal": {"tls": {"caKey": ""}}}))
+    assert "TEMPORAL_TLS_SERVER_CA_CERT_PATH" not in variables(deployment(manifests, "worker"))
+    (secrets,) = [one["spec"]["secretTargetRef"] for one in manifests if one["kind"] == "TriggerAuthentication"]
+    assert [one["parameter"] for one in secrets] == ["cert", "key"]
+
+
+def test_it_does_not_scale_where_keda_cannot_connect() -> None:
+    with pytest.raises(UsageError, match="KEDA speaks TLS only with"):
+        render(values(SCALED, {"temporal": {"tls": {"enabled": True}}}))
+
+
+def test_for_a_volume_of_one_machine_the_old_ones_end_first() -> None:
+    manifests = render(values({"worker": {"strategy": "Recreate"}}))
+    assert deployment(manifests, "worker")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_what_fills_the_workshop_may_no_more_than_the_program() -> None:
+    (fills,) = deployment(render(values(COPIED)), "worker")["spec"]["template"]["spec"]["initContainers"]
+    assert fills["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
 def test_the_backlog_of_each_queue_is_looked_at() -> None:
     (scaler,) = [one for one in render(values(SCALED, VERSION)) if one["kind"] == "ScaledObject"]
     said = [trigger["metadata"] for trigger in scaler["spec"]["triggers"]]
-    assert [one["taskQueue"] for one in said] == ["llm-do", "llm-do.models.anthropic"]
+    assert [one["taskQueue"] for one in said] == ["llm-do", "llm-do.files"]
     assert {one["workerDeploymentBuildId"] for one in said} == {"2026-11-21"}
     (scaler,) = [
         one for one in render(values({"worker": {"scaling": {"enabled": True}}})) if one["kind"] == "ScaledObject"

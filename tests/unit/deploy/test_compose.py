@@ -166,6 +166,10 @@ WRONG: list[tuple[str, Change, str]] = [
     ("root", lambda s: s["worker"].pop("user"), "worker: it runs as root"),
     ("a filesystem that can be written", lambda s: s["page"].pop("read_only"), "page: its root filesystem"),
     ("too little time to stop", lambda s: s["worker"].update(stop_grace_period="30s"), "killed before it has finished"),
+    ("a second builder", lambda s: s["page"].update(build=s["worker"]["build"]), "2 services build the image"),
+    ("no builder", lambda s: s["worker"].pop("build"), "0 services build the image"),
+    ("no Dockerfile", lambda s: s["worker"]["build"].update(dockerfile="Dockerfile"), "no Dockerfile to build from"),
+    ("an image from elsewhere", lambda s: s["page"].pop("pull_policy"), "page: it would look for llm-do-temporal:"),
     ("any version", lambda s: s["blobs"].update(image="versity/versitygw:latest"), "has no version"),
 ]
 

@@ -41,8 +41,10 @@ app.kubernetes.io/component: {{ .part }}
   value: /secrets/temporal/tls.crt
 - name: TEMPORAL_TLS_CLIENT_KEY_PATH
   value: /secrets/temporal/tls.key
+{{- with .caKey }}
 - name: TEMPORAL_TLS_SERVER_CA_CERT_PATH
-  value: /secrets/temporal/ca.crt
+  value: /secrets/temporal/{{ . }}
+{{- end }}
 {{- end }}
 {{- if .serverName }}
 - name: TEMPORAL_TLS_SERVER_NAME
@@ -130,6 +132,13 @@ app.kubernetes.io/component: {{ .part }}
 {{- end }}
 {{- end }}
 
+{{/* What no container may. */}}
+{{- define "llm-do.confined" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+{{- end }}
+
 {{/* What both pods are: whose, and what fills their workshop. */}}
 {{- define "llm-do.pod" -}}
 serviceAccountName: {{ include "llm-do.name" . }}
@@ -151,6 +160,9 @@ initContainers:
   - volumeMounts:
       - name: workshop
         mountPath: /workshop
+    {{- if not .securityContext }}
+    securityContext: {{ include "llm-do.confined" $ | nindent 6 }}
+    {{- end }}
     {{- toYaml . | nindent 4 }}
 {{- end }}
 {{- end }}
@@ -159,11 +171,8 @@ initContainers:
 {{- define "llm-do.container" -}}
 image: {{ include "llm-do.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
-securityContext:
-  allowPrivilegeEscalation: false
+securityContext: {{ include "llm-do.confined" . | nindent 2 }}
   readOnlyRootFilesystem: true
-  capabilities:
-    drop: [ALL]
 {{- end }}
 
 {{/* Secrets whose keys are variables. */}}
@@ -176,16 +185,20 @@ securityContext:
 
 {{/* How KEDA asks the server; empty where that needs nothing. */}}
 {{- define "llm-do.scalerSecrets" -}}
-{{- with .Values.temporal.tls.secretName }}
+{{- with .Values.temporal.tls }}
+{{- if .secretName }}
 - parameter: cert
-  name: {{ . }}
+  name: {{ .secretName }}
   key: tls.crt
 - parameter: key
-  name: {{ . }}
+  name: {{ .secretName }}
   key: tls.key
+{{- with .caKey }}
 - parameter: ca
-  name: {{ . }}
-  key: ca.crt
+  name: {{ $.Values.temporal.tls.secretName }}
+  key: {{ . }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- with .Values.temporal.apiKey }}
 {{- if .secretName }}
