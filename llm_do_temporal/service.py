@@ -27,6 +27,7 @@ from llm_do_temporal.activities.conversations import ConversationActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.effect_spans import SpanInterceptor
+from llm_do_temporal.activities.elsewhere import elsewhere
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
@@ -35,14 +36,13 @@ from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.serving import install_blobs
 from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.big_payloads import keeping_big_payloads, with_big_payloads
-from llm_do_temporal.blob_places import SERVICE_PATIENCE, workshop_blobs
+from llm_do_temporal.blob_places import SERVICE_PATIENCE, blob_settings, workshop_blobs
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.client.callers import Service, install_service
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
-from llm_do_temporal.object_blobs import ObjectBlobStore
 from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
 from llm_do_temporal.polling import Workers
 from llm_do_temporal.workflows.agent import AGENT
@@ -127,13 +127,15 @@ def build_worker(
         blobs,
         search_attributes=search_attributes,
         queues=Queues(models=tuple(providers), files=separate_files),
-        has_files="files" in chosen.only,
     )
+    files = [definitions.load_run, definitions.load_worker, *_file_activities(workshop, blobs)]
+    absent = [] if "files" in chosen.only else [elsewhere(one) for one in files]
     activities: dict[Role, list[Callable[..., Any]]] = {
-        "workflows": [definitions.load_run, conversations.keep_conversation, notify],
-        "files": [definitions.load_run, definitions.load_worker, *_file_activities(workshop, blobs)],
+        "workflows": [conversations.keep_conversation, notify, *absent],
+        "models": [],
+        "files": files,
     }
-    store_check = blobs.check if isinstance(blobs, ObjectBlobStore) else None
+    store_check = blobs.check if blob_settings(workshop) is not None else None
     executor = ThreadPoolExecutor(chosen.max_concurrent_activities, thread_name_prefix="activity")
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     return Workers(
@@ -143,7 +145,7 @@ def build_worker(
                 client,
                 task_queue=one.task_queue,
                 workflows=[LlmDoRun, LlmDoWorker] if "workflows" in one.roles else [],
-                activities=list({done for role in one.roles for done in activities.get(role, [])}),
+                activities=[done for role in one.roles for done in activities[role]],
                 plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
                 interceptors=[RoutesActivities(), SpanInterceptor(), HeartbeatInterceptor(client, store_check)],
                 workflow_runner=_runner(),

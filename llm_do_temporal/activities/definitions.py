@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.blobs import BlobStore
@@ -15,7 +14,6 @@ from llm_do_temporal.definitions import Registry, Workshop, load_workshop, notif
 from llm_do_temporal.definitions.inputs import build_input
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
 from llm_do_temporal.messages import (
-    FILES_ELSEWHERE,
     BuiltInput,
     LoadedRun,
     LoadRunInput,
@@ -54,28 +52,15 @@ def _notify(workshop: Workshop) -> NotifySettings:
 class DefinitionActivities:
     """Reads the workshop's files anew for every run and every callee, so that new workers are found at once."""
 
-    def __init__(
-        self, workshop: Path, blobs: BlobStore, *, search_attributes: bool, queues: Queues, has_files: bool = True
-    ) -> None:
+    def __init__(self, workshop: Path, blobs: BlobStore, *, search_attributes: bool, queues: Queues) -> None:
         self._workshop = workshop
         self._blobs = blobs
         self._search_attributes = search_attributes
         self._queues = queues
-        self._has_files = has_files
 
     @activity.defn(name="load_run")
     def load_run(self, request: LoadRunInput) -> LoadedRun:
-        """The entry worker and all that a run takes from its workshop.
-
-        Fails with FILES_ELSEWHERE where this process does not serve the workshop's files.
-        """
-        if not self._has_files:
-            raise ApplicationError(
-                "the files of the workshop are elsewhere",
-                type=FILES_ELSEWHERE,
-                non_retryable=True,
-                category=ApplicationErrorCategory.BENIGN,  # nothing to be logged
-            )
+        """The entry worker and all that a run takes from its workshop."""
         start = request.start
         with user_errors():
             workshop = load_workshop(self._workshop)

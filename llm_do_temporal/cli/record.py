@@ -58,6 +58,7 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
         "worker": summary.worker,
         "status": summary.status,
         "error": view.error or None,
+        "trouble": view.trouble or None,
         "started_at": summary.started_at.isoformat(),
         "ended_at": summary.ended_at.isoformat() if summary.ended_at else None,
         "duration_ms": duration_ms(view),

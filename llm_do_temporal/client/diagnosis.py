@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.client.connecting import Connection, connect, connect_config, connect_embedded
 from llm_do_temporal.client.embedded import running_host
+from llm_do_temporal.client.pollers import recent_pollers, unserved
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, polled_queues
 
 _ATTRIBUTES = {STATE_ATTRIBUTE: "Keyword", PENDING_ATTRIBUTE: "Int", WORKER_ATTRIBUTE: "Keyword"}
-_RECENT = timedelta(minutes=2)
-"""A worker service that is there asks for work at least once a minute."""
 
 
 @dataclass(frozen=True)
@@ -140,21 +137,14 @@ async def _search_attributes(client: Client) -> Finding:
 
 
 async def _worker_service(client: Client, queue: str, kind: TaskQueueType.ValueType) -> Finding:
-    request = DescribeTaskQueueRequest(
-        namespace=client.namespace,
-        task_queue=TaskQueue(name=queue),
-        task_queue_type=kind,
-    )
     try:
-        answer = await client.workflow_service.describe_task_queue(request)
+        recent = await recent_pollers(client, queue, kind)
     except RPCError as error:
         return _unknown("worker service", error)
-    oldest = datetime.now(UTC) - _RECENT
-    recent = {one.identity for one in answer.pollers if one.last_access_time.ToDatetime(UTC) > oldest}
     if recent:
         return Finding("worker service", "ok", f"{len(recent)} at the task queue '{queue}'")
     step = "Start one with `llm-do-temporal worker`, or name its task queue with LLM_DO_TASK_QUEUE."
-    return _error("worker service", f"nobody has asked for work at the task queue '{queue}' for two minutes", step)
+    return _error("worker service", unserved(queue), step)
 
 
 def _error(what: str, message: str, next_step: str | None, exit_code: int = 1) -> Finding:

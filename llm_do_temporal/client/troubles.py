@@ -1,4 +1,4 @@
-"""What a run waits for although nobody is asked: activities, or its own tasks, that have failed and are tried again.
+"""What a run waits for although nobody is asked: what has failed and is tried again, and what no worker service takes.
 
 A history tells of an attempt of an activity only when it is the last one, so the server is asked.
 """
@@ -6,39 +6,47 @@ A history tells of an attempt of an activity only when it is the last one, so th
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState, TaskQueueType
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.histories import put_back
+from llm_do_temporal.client.pollers import recent_pollers, unserved
 from llm_do_temporal.client.view import Node, RunView
 
 _TELLING_ATTEMPT = 2
 """Which attempt at a task shows that there is something to tell."""
 _NEWEST_EVENTS = 20
+PATIENCE = timedelta(seconds=20)
+"""A worker service that is there, or that begins just now, takes what waits within this."""
 MOST_ASKED = 40
 """Invocations asked about at once; those of a larger run wait for the same."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that failed and is tried again."""
+    """Something that failed and is tried again, or that no worker service takes."""
 
-    attempt: int
-    """The one that runs, or that comes next."""
+    attempt: int | None
+    """The one that runs, or that comes next; None where nobody has failed, as nobody takes it."""
     failure: str
-    """What the last attempt failed with."""
-    next_at: datetime | None
+    """What the last attempt failed with, or what is missing."""
+    next_at: datetime | None = None
     """When it is tried again, in UTC; None: it is being tried."""
 
     def shown(self, now: datetime | None = None) -> str:
         """One line for people."""
+        if self.attempt is None:
+            return self.failure
         left = 0 if self.next_at is None else (self.next_at - (now or datetime.now(UTC))).total_seconds()
         when = f" in {left:.0f} s" if left >= 1 else ""
         return f"attempt {self.attempt}{when}: {self.failure}"
@@ -47,24 +55,47 @@ class Trouble:
 async def note_troubles(client: Client, view: RunView) -> list[tuple[str, Trouble]]:
     """Ask the server, note in the nodes of the view what is tried again, and return it with the nodes' paths."""
     busy = [node for node in view.ordered if node.status == "running" and node.doing][:MOST_ASKED]
-    found = await asyncio.gather(*(_trouble(client, node) for node in busy))
+    queues = _Queues(client)
+    found = await asyncio.gather(*(_trouble(client, node, queues) for node in busy))
     troubles: list[tuple[str, Trouble]] = []
     for node, trouble in zip(busy, found, strict=True):
         node.trouble = trouble.shown() if trouble is not None and node.doing else ""
         if trouble is not None:
             troubles.append((node.path, trouble))
-    own = await _task_trouble(client, view.run) if view.status == "running" else None
+    own = await _own_trouble(client, view.run, queues) if view.status == "running" else None
     view.trouble = "" if own is None else own.shown()
     return troubles if own is None else [("run", own), *troubles]
 
 
-async def _task_trouble(client: Client, workflow_id: str) -> Trouble | None:
-    """What keeps a worker service from going on with a workflow: a missing key, or code that does not fit."""
+class _Queues:
+    """The task queues that things wait in, each asked about once."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._pollers: dict[tuple[str, int], asyncio.Task[set[str]]] = {}
+
+    async def trouble(self, queue: str, kind: TaskQueueType.ValueType, since: Timestamp) -> Trouble | None:
+        """That nobody asks for work where something has waited since then, if it is so. Raises RPCError."""
+        if not queue or datetime.now(UTC) - since.ToDatetime(UTC) < PATIENCE:
+            return None
+        asked = self._pollers.get((queue, kind))
+        if asked is None:
+            asked = self._pollers[queue, kind] = asyncio.create_task(recent_pollers(self._client, queue, kind))
+        return None if await asked else Trouble(None, unserved(queue))
+
+
+async def _own_trouble(client: Client, workflow_id: str, queues: _Queues) -> Trouble | None:
+    """What keeps a run from going on: no worker service, or one without a key, or with code that does not fit."""
     with suppress(RPCError):
         description = await client.get_workflow_handle(workflow_id).describe()
-        attempt = description.raw_description.pending_workflow_task.attempt
-        if attempt < _TELLING_ATTEMPT:
-            return None
+        pending = description.raw_description.pending_workflow_task
+        if pending.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
+            kind = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+            missing = await queues.trouble(description.task_queue, kind, pending.scheduled_time)
+            if missing is not None:
+                return missing
+        if pending.attempt < _TELLING_ATTEMPT:
+            return await _untaken(description.raw_description.pending_activities, queues)
         newest = await client.workflow_service.get_workflow_execution_history_reverse(
             GetWorkflowExecutionHistoryReverseRequest(
                 namespace=client.namespace,
@@ -77,18 +108,33 @@ async def _task_trouble(client: Client, workflow_id: str) -> Trouble | None:
                 break
             if event.HasField("workflow_task_failed_event_attributes"):
                 await put_back(event, client.data_converter)
-                return Trouble(attempt, event.workflow_task_failed_event_attributes.failure.message, None)
+                return Trouble(pending.attempt, event.workflow_task_failed_event_attributes.failure.message)
     return None
 
 
-async def _trouble(client: Client, node: Node) -> Trouble | None:
+async def _trouble(client: Client, node: Node, queues: _Queues) -> Trouble | None:
     # It may have ended meanwhile, and a server that does not answer is noticed by whoever follows the run.
     with suppress(RPCError):
         description = await client.get_workflow_handle(node.workflow_id).describe()
-        for pending in description.raw_description.pending_activities:
+        activities = description.raw_description.pending_activities
+        missing = await _untaken(activities, queues)
+        if missing is not None:
+            return missing
+        for pending in activities:
             if pending.HasField("last_failure"):
                 await put_back(pending.last_failure, client.data_converter)
                 return _read(pending)
+    return None
+
+
+async def _untaken(activities: Iterable[PendingActivityInfo], queues: _Queues) -> Trouble | None:
+    """The trouble of the first of them that no worker service takes."""
+    for pending in activities:
+        if pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+            queue, kind = pending.activity_options.task_queue.name, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+            missing = await queues.trouble(queue, kind, pending.scheduled_time)
+            if missing is not None:
+                return missing
     return None
 
 

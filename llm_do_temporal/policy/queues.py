@@ -70,7 +70,7 @@ def files_queue(task_queue: str) -> str:
 def polled_queues(
     task_queue: str, providers: Mapping[str, ProviderKeys], *, separate_files: bool, only: Collection[Role]
 ) -> tuple[Polled, ...]:
-    """What a process with these roles polls. Raises UsageError where that is nothing, or something would be missing."""
+    """What a process with these roles polls. Raises UsageError where a role has nothing to do, or one is missing."""
     found: list[Polled] = []
     if "workflows" in only:
         if "files" not in only and not separate_files:
@@ -78,8 +78,8 @@ def polled_queues(
                 "a service for workflows without files needs a workshop whose files have a queue of their own",
                 next_step="Write `separate_files: true` into workshop.yaml, or serve `files` too.",
             )
-        more: set[Role] = set() if separate_files else {"files"}
-        found.append(Polled(task_queue=task_queue, roles=frozenset({"workflows", "models", *more})))
+        # With files, runs that began before those had a queue of their own find them here, too.
+        found.append(Polled(task_queue=task_queue, roles=frozenset({"workflows", "models", *only})))
     if "models" in only:
         found += [
             Polled(
@@ -91,9 +91,10 @@ def polled_queues(
         ]
     if "files" in only and separate_files:
         found.append(Polled(task_queue=files_queue(task_queue), roles=frozenset({"files"})))
-    if not found:
+    idle = set(only).difference(*(one.roles for one in found))
+    if idle or not found:
         raise UsageError(
-            f"a service for {' and '.join(sorted(only)) or 'nothing'} has nothing to do in this workshop",
+            f"a service for {' and '.join(sorted(idle)) or 'nothing'} has nothing to do in this workshop",
             next_step="`models` alone needs `providers:` in workshop.yaml, and `files` alone `separate_files: true`.",
         )
     return tuple(found)

@@ -22,7 +22,7 @@ from llm_do_temporal.big_payloads import TOO_LARGE
 from llm_do_temporal.encryption.codec import could_not_read, lacks_key
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages import FILES_ELSEWHERE, WITHDRAW_APPROVALS_SIGNAL, WithdrawApprovalsInput
-from llm_do_temporal.workflows.routing import queue_of
+from llm_do_temporal.workflows.routing import queue_of, use_files_queue
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -65,7 +65,7 @@ async def run_quick(
 
     It is tried at once, within the workflow's task, which saves most of the time and the events of an activity. What
     takes longer than a moment there, or fails in a way that may pass, becomes an activity like any other. So does what
-    belongs to another task queue.
+    belongs to another task queue, or turns out to.
     """
     if queue_of(activity) is not None or not workflow.patched(_QUICK_EFFECTS):
         return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
@@ -80,7 +80,9 @@ async def run_quick(
     try:
         return await await_op(handle)
     except (ActivityError, ApplicationError) as error:
-        if not _may_pass(error):
+        if _is_elsewhere(error):
+            use_files_queue()
+        elif not _may_pass(error):
             raise
     return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
 
@@ -97,7 +99,7 @@ async def run_effect(
     activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
 ) -> M:
     """Run an idempotent activity by name and return its result; `timeout` is for one attempt."""
-    return await until_keys_fit(
+    return await until_begun(
         lambda: workflow.start_activity(
             activity,
             argument,
@@ -111,19 +113,22 @@ async def run_effect(
     )
 
 
-async def until_keys_fit(
+async def until_begun(
     start: Callable[[], workflow.ActivityHandle[T]], or_passes: Callable[[ActivityError], bool] = lambda _: False
 ) -> T:
-    """Run an activity, and again for as long as it comes to worker services that lack an encryption key.
+    """Run an activity, and again for as long as it comes to worker services that lack an encryption key, or the files.
 
-    They could not read what they were to do, so it has not begun. Where an activity may run twice, `or_passes` says
-    what else is worth waiting for.
+    They could not read what they were to do, or had nothing to do it with, so it has not begun. Where an activity may
+    run twice, `or_passes` says what else is worth waiting for.
     """
     wait = _KEY_WAIT
     while True:
         try:
             return await await_op(start())
         except ActivityError as error:
+            if _is_elsewhere(error):
+                use_files_queue()
+                continue
             if not (could_not_read(error) or or_passes(error)):
                 raise
             missing = "an encryption key" if lacks_key(error) else "the blob store"
@@ -131,7 +136,7 @@ async def until_keys_fit(
         wait = min(wait * 2, _LONGEST_KEY_WAIT)
 
 
-def is_elsewhere(error: FailureError) -> bool:
+def _is_elsewhere(error: ActivityError | ApplicationError) -> bool:
     """Whether an activity failed because the files of the workshop are at another task queue."""
     cause = error.cause if isinstance(error, ActivityError) else error
     return isinstance(cause, ApplicationError) and cause.type == FILES_ELSEWHERE

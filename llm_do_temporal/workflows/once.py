@@ -33,7 +33,7 @@ from temporalio.workflow import ActivityCancellationType
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import DecisionKind, RunSettings, Verdict
 from llm_do_temporal.policy.approvals import REPEAT, Mode, asking, terms_of
-from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, lacks_blobs, until_keys_fit
+from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, lacks_blobs, until_begun
 from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Question
 
 M = TypeVar("M", bound=BaseModel)
@@ -69,7 +69,7 @@ async def run_once(
 
     while True:
         try:
-            return await until_keys_fit(start)
+            return await until_begun(start)
         except ActivityError as error:
             if not is_unknown(error):
                 raise

@@ -1,7 +1,7 @@
 """Which task queue the activities of the running workflow go to, asked wherever one is scheduled.
 
 Owns what belongs to which queue. The workflow says which of the queues there are: it has them from its worker's
-loading, so every replay comes to the same.
+loading, or from an activity that did not find the files, so every replay comes to the same.
 """
 
 from __future__ import annotations
@@ -46,6 +46,12 @@ def queue_of(activity: str) -> str | None:
     if activity in _ANYWHERE or not cast("HasQueues", workflow.instance()).queues.files:
         return None
     return files_queue(workflow.info().task_queue)
+
+
+def use_files_queue() -> None:
+    """Send what needs the files of the workshop to their queue from here on, whatever the run was told as it began."""
+    owner = cast("HasQueues", workflow.instance())
+    owner.queues = owner.queues.model_copy(update={"files": True})
 
 
 class RoutesActivities(Interceptor):

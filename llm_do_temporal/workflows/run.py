@@ -56,7 +56,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows import desk
     from llm_do_temporal.workflows.batch import BatchWork
     from llm_do_temporal.workflows.delegating import with_built_input
-    from llm_do_temporal.workflows.effects import is_elsewhere, run_effect, run_quick, send_signal
+    from llm_do_temporal.workflows.effects import run_quick, send_signal
     from llm_do_temporal.workflows.failures import as_failure, explain
     from llm_do_temporal.workflows.invoking import run_invocation
     from llm_do_temporal.workflows.limits import limited_by
@@ -190,15 +190,10 @@ class LlmDoRun:
         return loaded
 
     async def _load_anew(self, start: StartRunInput) -> LoadedRun:
-        request, summary = LoadRunInput(start=start), f"load worker {start.worker}"
         try:
-            try:
-                return await run_quick("load_run", request, LoadedRun, summary=summary)
-            except FailureError as error:
-                if not is_elsewhere(error):
-                    raise
-            self.queues = Queues(files=True)
-            return await run_effect("load_run", request, LoadedRun, summary=summary)
+            return await run_quick(
+                "load_run", LoadRunInput(start=start), LoadedRun, summary=f"load worker {start.worker}"
+            )
         except FailureError as error:
             raise explain(error) from error
 

@@ -57,7 +57,9 @@ def test_a_question_that_several_must_decide_in_time_says_so(view: RunView) -> N
 
 def test_the_record_as_json(view: RunView) -> None:
     view.pending = [PENDING]
+    view.trouble = "nobody has asked for work"
     shown = record_json(SUMMARY, view, [DECIDED])
+    assert shown["trouble"] == "nobody has asked for work"
     assert shown["usage"]["requests"] == 3
     assert [(one["path"], one["status"]) for one in shown["invocations"]] == [
         ("main", "running"),

@@ -60,7 +60,7 @@ def test_a_protocol_with_a_queue_of_its_own_uses_that() -> None:
             ROLES,
             True,
             {
-                "q": {"workflows", "models"},
+                "q": {"workflows", "models", "files"},
                 "q.models.openai": {"models"},
                 "q.models.local": {"models"},
                 "q.files": {"files"},
@@ -87,6 +87,8 @@ def test_a_service_polls_what_its_roles_need(
         ({"workflows"}, False, "files have a queue of their own"),
         ({"workflows", "models"}, False, "files have a queue of their own"),
         ({"files"}, False, "a service for files has nothing to do"),
+        ({"models", "files"}, False, "a service for files has nothing to do"),
+        (set[Role](), True, "a service for nothing has nothing to do"),
     ],
 )
 def test_roles_that_would_leave_something_undone_are_refused(only: set[Role], separate_files: bool, said: str) -> None:
@@ -94,9 +96,10 @@ def test_roles_that_would_leave_something_undone_are_refused(only: set[Role], se
         polled_queues("q", PROVIDERS, separate_files=separate_files, only=only)
 
 
-def test_models_alone_need_a_provider_with_a_queue() -> None:
+@pytest.mark.parametrize("only", [{"models"}, {"models", "files"}])
+def test_models_without_workflows_need_a_provider_with_a_queue(only: set[Role]) -> None:
     with pytest.raises(UsageError, match="a service for models has nothing to do"):
-        polled_queues("q", {}, separate_files=True, only={"models"})
+        polled_queues("q", {}, separate_files=True, only=only)
 
 
 @pytest.mark.parametrize("rate", [0, -1, 10_001, float("nan"), float("inf"), "fast"])
