@@ -14,41 +14,53 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from typing import NoReturn
 
 from temporalio.client import Client
 from temporalio.runtime import Runtime
 
 from llm_do_temporal.client.connecting import Connection, connect, connect_embedded
+from llm_do_temporal.client.session import task_queue
 from llm_do_temporal.definitions import find_workshop
-from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.policy.queues import Polled
 from llm_do_temporal.service import build_worker, register_search_attributes
 from llm_do_temporal.telemetry import begin_telemetry, end_telemetry
 from worker_service.health import health_server, polls
 from worker_service.logs import begin_logging
 from worker_service.metrics import install_runtime, watch_pending
-from worker_service.settings import Settings, read_settings
+from worker_service.settings import EmbeddedSettings, Settings, read_settings
 
 _FLUSH_SECONDS = 5.0
+_CANCEL_SECONDS = 3.0
+"""How long what is cancelled may take to end."""
 _log = logging.getLogger("worker_service")
 
 
 def main() -> None:
     """Run until SIGTERM or SIGINT, then finish what is under way."""
     arguments = _parser().parse_args()
-    code = 0
+    settings, code = None, 0
     try:
-        settings = read_settings(
-            workshop=arguments.workshop, only=arguments.only, max_cached_workflows=arguments.max_cached_workflows
-        )
+        settings = _settings(arguments)
         begin_logging(settings.log_format, settings.log_level)
         begin_telemetry(http=True)
         asyncio.run(_serve(arguments, settings))
     except LlmDoError as error:
-        print(f"llm-do-temporal: {error}", file=sys.stderr)
-        if error.next_step:
-            print(error.next_step, file=sys.stderr)
+        _say(error, as_json=settings is not None and settings.log_format == "json")
         code = error.exit_code
+    _leave(code)
+
+
+def _say(error: LlmDoError, *, as_json: bool) -> None:
+    text = f"{error}\n{error.next_step}" if error.next_step else str(error)
+    if as_json:
+        _log.error(text)
+    else:
+        print(f"llm-do-temporal: {text}", file=sys.stderr)
+
+
+def _leave(code: int) -> NoReturn:
     end_telemetry(_FLUSH_SECONDS)
     # A process that has used the Temporal client can abort while Python exits; leave before it can.
     logging.shutdown()
@@ -57,12 +69,26 @@ def main() -> None:
     os._exit(code)
 
 
+def _break_off() -> NoReturn:
+    """Leave although something is under way that does not end: Python code in a thread cannot be stopped."""
+    _log.warning("stopped: what was still under way is broken off")
+    _leave(0)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    if arguments.embedded:
+        return EmbeddedSettings(workshop=arguments.workshop, task_queue=task_queue())
+    return read_settings(
+        workshop=arguments.workshop, only=arguments.only, max_cached_workflows=arguments.max_cached_workflows
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="worker_service", description="Worker service for one workshop.")
     parser.add_argument("--workshop", default=None, help="folder with workshop.yaml")
     parser.add_argument("--address", default=None, help="Temporal server, host:port")
     parser.add_argument("--namespace", default=None)
-    parser.add_argument("--embedded", default=None, help="the embedded server's address; no other setting is looked at")
+    parser.add_argument("--embedded", default=None, help="the embedded server's address; no settings are looked at")
     parser.add_argument("--profile", default=None, help="profile of temporal.toml")
     parser.add_argument("--only", default=None, help="workflows, models, files: what this process does")
     parser.add_argument("--max-cached-workflows", type=int, default=None)
@@ -70,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
+    if not settings.workshop.is_dir():
+        raise UsageError(
+            f"the workshop '{settings.workshop}' is not a folder",
+            next_step="--workshop or LLM_DO_WORKSHOP names the one with workshop.yaml.",
+        )
     workshop = find_workshop(settings.workshop)
     service = settings.service
     runtime = install_runtime(settings.listen, settings.metrics_port)
@@ -83,10 +114,18 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     worker = build_worker(client, workshop, service, search_attributes=registered)
-    async with _observed(client, runtime, settings, stop, worker.polled, count=registered), worker:
-        _log.info("ready: task queue %s", ", ".join(one.task_queue for one in worker.polled))
-        await stop.wait()
-        _log.info("stopping: finishing what is under way")
+    try:
+        async with _observed(client, runtime, settings, stop, worker.polled, count=registered), worker:
+            _log.info("ready: task queue %s", ", ".join(one.task_queue for one in worker.polled))
+            await stop.wait()
+            _log.info("stopping: finishing what is under way")
+            loop.call_later(service.graceful_shutdown.total_seconds() + _CANCEL_SECONDS, _break_off)
+    except RuntimeError as error:
+        # So the SDK says that its worker cannot go on.
+        raise ConnectionFailed(
+            f"the Temporal worker has ended: {str(error).partition(': Status {')[0]}",
+            next_step="Check the address, the namespace, and what the credentials allow.",
+        ) from error
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.view import pending_from_memo
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_WORKFLOW, WORKER_ATTRIBUTE
-from llm_do_temporal.workflows.metrics import COST, UNKNOWN, WAITED
+from llm_do_temporal.workflows.metrics import COST, UNKNOWN, WAITED, worker_label
 
 PENDING = "llm_do_approvals_pending"
 POLL_SECONDS = 15.0
@@ -79,6 +79,8 @@ async def watch_pending(client: Client, runtime: Runtime) -> None:
             found = await count_pending(client)
         except RPCError as error:
             _log.warning("pending approvals are not counted: %s", error.message)
+        except Exception:
+            _log.exception("pending approvals are not counted")
         else:
             for asker in told | set(found):
                 gauge.set(found[asker], {"worker": asker[0], "model": asker[1]})
@@ -97,7 +99,7 @@ async def count_pending(client: Client) -> Counter[Asker]:
             shown = pending_from_memo((await execution.memo()).get(PENDING_MEMO))
         except KeyMismatch:
             shown = []  # it is another workshop's
-        found.update((one.worker, one.model or UNKNOWN) for one in shown)
+        found.update((worker_label(one.worker, generated=one.generated), one.model or UNKNOWN) for one in shown)
         attributes = execution.typed_search_attributes
         further = (attributes.get(_PENDING) or 0) - len(shown)
         if further > 0:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
@@ -20,7 +21,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
-from llm_do_temporal.client.connecting import Connection, connect
+from llm_do_temporal.client.connecting import Connection, connect, connect_embedded
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.service import build_replayer
@@ -28,6 +29,7 @@ from worker_service.metrics import install_runtime
 
 _OPEN = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}') AND ExecutionStatus = 'Running'"
 _SHOWN = 400
+_MESSAGE = re.compile(r'Failure \{ message: "((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Trouble:
 
     workflow: str
     diverges: bool
-    """False: its history could not be replayed at all, for lack of a key, say, or of the blobs of its workshop."""
+    """False: its history could not be replayed at all, for lack of a key, say, or because the code fails on it."""
     reason: str
 
 
@@ -56,14 +58,21 @@ async def check_open_runs(client: Client, replayer: Replayer) -> Checked:
             async for result in results:
                 workflows += 1
                 if (failure := result.replay_failure) is not None:
-                    reason = " ".join(str(failure).split())[:_SHOWN]
                     diverges = isinstance(failure, NondeterminismError)
-                    troubles.append(Trouble(result.history.workflow_id, diverges, reason))
+                    troubles.append(Trouble(result.history.workflow_id, diverges, _reason(failure)))
     except RPCError as error:
         raise ConnectionFailed(
-            f"the open runs cannot be read: {error.message}", next_step="Try again when the server answers."
+            f"the open runs cannot be read: {error.message}",
+            next_step="Check the namespace, and that the server answers.",
         ) from error
     return Checked(workflows, tuple(sorted(troubles, key=lambda one: one.workflow)))
+
+
+def _reason(failure: Exception) -> str:
+    """What went wrong in one line, without the SDK's own types around it and without stack traces."""
+    text = str(failure)
+    said = _MESSAGE.search(text)
+    return " ".join((said[1] if said else text).split())[:_SHOWN]
 
 
 async def _histories(client: Client) -> AsyncIterator[WorkflowHistory]:
@@ -84,10 +93,11 @@ def main() -> None:
     install_runtime("", None)
     parser = argparse.ArgumentParser(prog="migrate-check")
     parser.add_argument("--workshop", type=Path, default=None)
+    parser.add_argument("--embedded", default=None, help="the embedded server's address")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     try:
-        checked = asyncio.run(_check(arguments.workshop))
+        checked = asyncio.run(_check(arguments.workshop, arguments.embedded))
         code = 1 if checked.troubles else 0
         _print(checked, as_json=arguments.json)
     except LlmDoError as error:
@@ -101,8 +111,8 @@ def main() -> None:
     os._exit(code)
 
 
-async def _check(workshop: Path | None) -> Checked:
-    client = await connect(Connection(), workshop)
+async def _check(workshop: Path | None, embedded: str | None) -> Checked:
+    client = await (connect_embedded(embedded, workshop) if embedded else connect(Connection(), workshop))
     return await check_open_runs(client, build_replayer(workshop))
 
 

@@ -6,11 +6,13 @@ Owns their names and limits. The connection has its own, those of the `temporal`
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -33,6 +35,10 @@ FILE_VARIABLE = "LLM_DO_SETTINGS"
 """Names the file."""
 DEPLOYMENT_VARIABLE = "TEMPORAL_DEPLOYMENT_NAME"
 BUILD_VARIABLE = "TEMPORAL_WORKER_BUILD_ID"
+_MOST = 100_000
+"""Far more than one process can do."""
+_NEARLY = 0.85
+"""How alike a name is to one that was meant: a letter or two apart."""
 _BEHAVIORS = {"auto_upgrade": VersioningBehavior.AUTO_UPGRADE, "pinned": VersioningBehavior.PINNED}
 Port = Annotated[int, Field(ge=1, le=65_535)]
 Version = Annotated[str, Field(min_length=1)]
@@ -57,8 +63,8 @@ class Settings(BaseSettings):
     task_queue: str = TASK_QUEUE
     only: Roles = ROLES
     """What this process does: `workflows`, `models`, `files`, or several of them with commas between."""
-    max_cached_workflows: int = Field(default=ServiceSettings.max_cached_workflows, ge=0)
-    max_concurrent_activities: int = Field(default=ServiceSettings.max_concurrent_activities, ge=1)
+    max_cached_workflows: int = Field(default=ServiceSettings.max_cached_workflows, ge=0, le=_MOST)
+    max_concurrent_activities: int = Field(default=ServiceSettings.max_concurrent_activities, ge=1, le=_MOST)
     graceful_shutdown_seconds: float = Field(default=ServiceSettings.graceful_shutdown.total_seconds(), ge=0, le=86_400)
     listen: str = "127.0.0.1"
     """Address that health and metrics are served at; 0.0.0.0 in a container."""
@@ -68,10 +74,8 @@ class Settings(BaseSettings):
     """Of `/metrics`, for Prometheus; None: none are kept."""
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    deployment_name: Version | None = Field(
-        default=None, validation_alias=AliasChoices("deployment_name", DEPLOYMENT_VARIABLE)
-    )
-    build_id: Version | None = Field(default=None, validation_alias=AliasChoices("build_id", BUILD_VARIABLE))
+    deployment_name: Version | None = Field(default=None, validation_alias=DEPLOYMENT_VARIABLE)
+    build_id: Version | None = Field(default=None, validation_alias=BUILD_VARIABLE)
     versioning: Literal["auto_upgrade", "pinned"] = "auto_upgrade"
     """What becomes of a run when another version is made current: it goes on there, or ends where it began."""
 
@@ -117,17 +121,36 @@ class Settings(BaseSettings):
         )
 
 
+class EmbeddedSettings(Settings):
+    """Those of a service of the embedded server: flags alone. What is said of deployed services is not for it, and
+    of several on one machine each would want the same ports."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """See BaseSettings."""
+        return (init_settings,)
+
+
 def read_settings(**flags: Any) -> Settings:
     """The settings; flags that are None say nothing. Raises UsageError, which names the key or the variable."""
     file = os.environ.get(FILE_VARIABLE)
     if file and not Path(file).is_file():
         raise UsageError(f"{FILE_VARIABLE} names '{file}', which is no file")
+    _check_spelling(os.environ)
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"the setting '{key}' ({_variable(key)}) cannot be used: {first['msg']}") from None
+        variable = _variable(str(first["loc"][0]))
+        raise UsageError(f"the setting '{key}' ({variable}) cannot be used: {first['msg']}") from None
     except (SettingsError, YAMLError, OSError, ValueError) as error:
         source = f"the settings file '{file}'" if file else "the settings"
         raise UsageError(f"{source} cannot be used: {(str(error).splitlines() or [''])[0]}") from error
@@ -135,3 +158,14 @@ def read_settings(**flags: Any) -> Settings:
 
 def _variable(key: str) -> str:
     return key if key.startswith("TEMPORAL_") else f"{PREFIX}{key.upper()}"
+
+
+def _check_spelling(environment: Iterable[str]) -> None:
+    """Raise UsageError for a variable that is nearly one of ours. Others may be a key's, or of another program."""
+    known = {_variable(key).removeprefix(PREFIX) for key in Settings.model_fields}
+    for name in environment:
+        rest = name.removeprefix(PREFIX)
+        if rest == name or rest in known:
+            continue
+        if near := get_close_matches(rest, known, n=1, cutoff=_NEARLY):
+            raise UsageError(f"the variable {name} is none of the settings; did you mean {PREFIX}{near[0]}?")

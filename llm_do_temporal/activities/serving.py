@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from opentelemetry import trace
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import AgentRunError, ModelAPIError
 from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -33,6 +34,8 @@ from llm_do_temporal.activities.pricing import priced
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart, OtherModel
+from llm_do_temporal.telemetry.contents import model_attributes
+from llm_do_temporal.telemetry.spans import tell
 
 MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
@@ -72,7 +75,7 @@ class ServedModel(WrapperModel):
     ) -> ModelResponse:
         """Send one turn."""
         part = _part(model_settings)
-        async with _one_turn(shown_name(self.wrapped), part):
+        async with _one_turn(self.wrapped, part):
             messages, settings, parameters = await _conversations.whole(
                 messages, model_settings, model_request_parameters
             )
@@ -92,7 +95,7 @@ class ServedModel(WrapperModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """Send one turn and stream its answer."""
-        async with _one_turn(shown_name(self.wrapped), _part(model_settings)):
+        async with _one_turn(self.wrapped, _part(model_settings)):
             messages, settings, parameters = await _conversations.whole(
                 messages, model_settings, model_request_parameters
             )
@@ -138,8 +141,9 @@ def _part(settings: ModelSettings | None) -> ConversationPart | None:
 
 
 @asynccontextmanager
-async def _one_turn(model: str, part: ConversationPart | None) -> AsyncGenerator[None]:
-    info = activity.info()
+async def _one_turn(asked: Model, part: ConversationPart | None) -> AsyncGenerator[None]:
+    info, model = activity.info(), shown_name(asked)
+    tell(trace.get_current_span(), model_attributes(asked.model_id))
     tries = None if part is None else part.tries
     turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model}"
     _log.info("model turn asked: %s", turn)

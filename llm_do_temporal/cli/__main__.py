@@ -6,6 +6,7 @@ The only place where errors become lines on stderr; a person's mistake never sho
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -16,7 +17,7 @@ from cyclopts import CycloptsError
 
 from llm_do_temporal.cli.app import app
 from llm_do_temporal.cli.output import say_error
-from llm_do_temporal.cli.plain_text import PROGRAM
+from llm_do_temporal.cli.plain_text import PROGRAM, say
 from llm_do_temporal.cli.starting import STDIN
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.telemetry import end_telemetry
@@ -32,6 +33,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # Model output may hold characters that the terminal's encoding, or any, has not.
             stream.reconfigure(errors="backslashreplace")
+    # Each attempt to send spans to a collector that is down would be a line between those of the run.
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
     code = run_command(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -39,7 +42,8 @@ def main() -> None:
         code = _BROKEN_PIPE
     with suppress(OSError):
         sys.stderr.flush()
-    end_telemetry(_FLUSH_SECONDS)
+    if not end_telemetry(_FLUSH_SECONDS):
+        say("note: the OpenTelemetry collector does not answer; what this command did is not in the trace")
     # A process that has used the Temporal client can abort while Python exits; leave before it can.
     os._exit(code)
 

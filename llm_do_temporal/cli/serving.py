@@ -119,7 +119,9 @@ async def migrate_check(
         command = [sys.executable, "-m", "worker_service.migrate_check", *(["--json"] if as_json else [])]
         if workshop is not None:
             command += ["--workshop", str(workshop)]
-        variables = service_environment(location, workshop) | {"TEMPORAL_ADDRESS": session.address}
+        if session.embedded:
+            command += ["--embedded", session.address]
+        variables = service_environment(location, workshop)
         process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **variables})
         return await process.wait()
 

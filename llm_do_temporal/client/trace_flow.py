@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
@@ -15,6 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.spans import OpenSpan
 from llm_do_temporal.errors import error_classes
+from llm_do_temporal.policy.model_ids import models_of, read_serving_id
 
 
 @dataclass
@@ -55,6 +56,23 @@ def activity_failure(event: HistoryEvent) -> tuple[int, str, str] | None:
     if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
         return event.activity_task_canceled_event_attributes.scheduled_event_id, "cancelled", "cancelled"
     return None
+
+
+def first_model(invocation: dict[str, Any]) -> str:
+    """`provider:name` of the model that an invocation asks first, whatever the workshop calls it."""
+    name = next(iter(models_of(str(invocation.get("model") or ""))), "")
+    settings = cast("dict[str, Any]", invocation.get("settings") or {})
+    aliases = cast("dict[str, Any]", cast("dict[str, Any]", settings.get("models") or {}).get("aliases") or {})
+    alias = aliases.get(name)
+    return str(cast("dict[str, Any]", alias).get("model")) if is_object(alias) else name
+
+
+def asked_model(request: dict[str, Any]) -> str | None:
+    """`provider:name` of the model that a request goes to; None where it does not say."""
+    try:
+        return read_serving_id(str(request["model_id"]))[1].model
+    except (ValueError, KeyError):
+        return None
 
 
 def reason_of(failure: Failure) -> tuple[str, str]:

@@ -22,11 +22,13 @@ from llm_do_temporal.client.spans import OpenSpan, Trace
 from llm_do_temporal.client.trace_flow import (
     Flow,
     activity_failure,
+    asked_model,
+    first_model,
     is_object,
     nanoseconds,
     reason_of,
 )
-from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
 from llm_do_temporal.messages import DELIVER_DECISION_SIGNAL, MODEL_ACTIVITY, REQUEST_APPROVAL_SIGNAL
 from llm_do_temporal.telemetry.contents import (
     JsonObject,
@@ -101,7 +103,7 @@ class Tracer:
         if workflow_id == self._run:
             return Flow(workflow_id, self._run_span(given, at))
         worker = cast("JsonObject", given.get("worker") or {})
-        model = str(given.get("model") or "")
+        model = first_model(given)
         name = str(worker.get("name") or "")
         span = OpenSpan(
             key=f"{workflow_id}:invocation",
@@ -149,7 +151,7 @@ class Tracer:
             if self._binary:
                 try:
                     data = None if self._blobs is None else self._blobs.read(digest)
-                except (EffectFailed, OSError):
+                except (EffectFailed, BlobsUnreachable, KeyMismatch):
                     data = None
                 if data is None:
                     facts["llm_do.attachment.missing"] = True
@@ -218,9 +220,10 @@ class Tracer:
         request = first_object(list(attributes.input.payloads))
         messages = new_messages(request_messages(request))
         settings = cast("JsonObject", request.get("model_settings") or {})
+        model = model_attributes(asked_model(request) or flow.model)
         flow.turns[event.event_id] = OpenSpan(
             key,
-            f"chat {model_attributes(flow.model)['gen_ai.request.model']}",
+            f"chat {model['gen_ai.request.model']}",
             at,
             flow.span.key,
             kind=SpanKind.CLIENT,
@@ -230,7 +233,7 @@ class Tracer:
                 "gen_ai.request.temperature": settings.get("temperature"),
                 "gen_ai.request.max_tokens": settings.get("max_tokens"),
                 "gen_ai.input.messages": as_text(input_messages(messages, binary=self._binary)),
-                **model_attributes(flow.model),
+                **model,
             },
         )
         return self._returned(flow, messages, at)

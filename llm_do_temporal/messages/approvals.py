@@ -86,6 +86,8 @@ class RequestApprovalInput(Message):
     remind_at: AwareDatetime | None = None
     model: str = ""
     """The model that wants it, for metrics; empty where an earlier version asked."""
+    generated: bool = False
+    """Whether a model made the worker, for metrics too."""
 
     @property
     def names_people(self) -> bool:
@@ -245,4 +247,5 @@ class PendingApprovalMemo(Message):
     quorum: int = 1
     approvers: tuple[str, ...] = ()
     reminded_at: datetime | None = None
+    generated: bool = False
     model: str = ""

@@ -29,10 +29,10 @@ _end: Callable[[], None] | None = None
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
     """Whether these variables name a collector for spans, and none of them says that it gets nothing."""
-    chosen = environment.get("OTEL_TRACES_EXPORTER", "")
-    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or chosen not in ("", "otlp"):
+    chosen = {name.strip() for name in environment.get("OTEL_TRACES_EXPORTER", "").split(",")} - {""}
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or (chosen and "otlp" not in chosen):
         return False
-    return chosen == "otlp" or any(environment.get(name) for name in _ENDPOINTS)
+    return "otlp" in chosen or any(environment.get(name) for name in _ENDPOINTS)
 
 
 def begin_telemetry(*, http: bool = False) -> bool:
@@ -43,23 +43,36 @@ def begin_telemetry(*, http: bool = False) -> bool:
     global _end
     if _end is not None or not is_wanted(os.environ):
         return _end is not None
-    exporter = _exporter()
-    if exporter is None:
-        return False
-    from llm_do_temporal.telemetry.sending import send_http_spans, send_spans
+    try:
+        exporter = _exporter()
+        if exporter is None:
+            return False
+        from llm_do_temporal.telemetry.sending import send_http_spans, send_spans
 
-    _end = send_spans(exporter, SERVICE)
+        _end = send_spans(exporter, SERVICE)
+    except ValueError as error:
+        # Each of these variables is read by another part of the library, when it is loaded or made.
+        _log.warning("nothing is traced: what the OTEL_* variables say cannot be used: %s", error)
+        return False
     if http:
-        send_http_spans()
+        try:
+            send_http_spans()
+        except ImportError as error:
+            _log.warning("HTTP requests are not traced: %s; `pip install '%s[otel]'` brings it", error, SERVICE)
     return True
 
 
-def end_telemetry(seconds: float) -> None:
-    """Send what was not sent yet, for as long as this at most: a collector that is down keeps nobody."""
-    if _end is not None:
-        sending = threading.Thread(target=_end, name="telemetry", daemon=True)
-        sending.start()
-        sending.join(seconds)
+def end_telemetry(seconds: float) -> bool:
+    """Send what was not sent yet, for as long as this at most; returns whether that was long enough.
+
+    A collector that is down keeps nobody.
+    """
+    if _end is None:
+        return True
+    sending = threading.Thread(target=_end, name="telemetry", daemon=True)
+    sending.start()
+    sending.join(seconds)
+    return not sending.is_alive()
 
 
 def tracing_interceptors() -> Sequence[Interceptor]:

@@ -118,8 +118,9 @@ def scrubbed(value: Any, *, binary: bool) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """JSON as one attribute."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """JSON as one attribute. A model's JSON may hold half characters, which nothing that is sent can."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-8", "replace").decode()
 
 
 def _object(value: Any) -> JsonObject:
@@ -147,7 +148,7 @@ def arguments_of(part: JsonObject) -> Any:
     if isinstance(given, str):
         try:
             return json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             return given
     return given
 

@@ -36,8 +36,7 @@ def span(
     `workflow_wide`: it is that of the whole workflow, and ends with it also when that goes on as new. Any other that
     is left so was no more than an attempt, and nobody is told of it.
     """
-    given = {key: value for key, value in attributes.items() if value is not None}
-    one = trace.get_tracer("llm-do-temporal").start_span(name, kind=kind, attributes=given)
+    one = trace.get_tracer("llm-do-temporal").start_span(name, kind=kind, attributes=_known(attributes))
     inside = trace.set_span_in_context(one)
     if workflow_wide:
         inside = context.set_value(_OUTSIDE, context.get_current(), inside)
@@ -69,6 +68,11 @@ def outside_workflow_span() -> Generator[None]:
         context.detach(token)
 
 
+def tell(one: Span, attributes: Attributes) -> None:
+    """Add attributes to a span; those that are None are left out."""
+    one.set_attributes(_known(attributes))
+
+
 def fail(one: Span, error: BaseException) -> None:
     """Say that what the span is about failed; the message only where content is wanted."""
     while not isinstance(error, (LlmDoError, ApplicationError)) and error.__cause__ is not None:
@@ -86,3 +90,7 @@ def shows_content() -> bool:
 def will_tell(one: Span) -> bool:
     """Whether what is said of the span now will be seen by anybody; not in a replay, nor where nobody collects."""
     return one.is_recording() and not (workflow.in_workflow() and workflow.unsafe.is_replaying())
+
+
+def _known(attributes: Attributes) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if value is not None}

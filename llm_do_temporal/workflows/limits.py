@@ -34,7 +34,7 @@ from llm_do_temporal.policy.limits import (
     Limits,
 )
 from llm_do_temporal.workflows.effects import send_signal
-from llm_do_temporal.workflows.metrics import count_turn
+from llm_do_temporal.workflows.metrics import count_turn, is_generated, worker_label
 from llm_do_temporal.workflows.model_chain import running_chain
 
 _TURN = Amounts(turns=1)
@@ -64,7 +64,8 @@ class Purse:
     ) -> None:
         """`tell` takes reports to the desk; by default a signal does."""
         self.state = spending
-        self.worker = invocation.worker.name
+        self.worker = worker_label(invocation.worker.name, generated=is_generated(invocation.worker))
+        """What its worker is called in metrics."""
         self._invocation = invocation
         self._limited = invocation.limited
         self._waiting = Amounts()

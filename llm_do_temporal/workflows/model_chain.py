@@ -18,7 +18,7 @@ from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages import FIRST_TRIES, InvokeWorkerInput, OtherModel
-from llm_do_temporal.policy.model_ids import label, merged_settings, models_of, serving_id
+from llm_do_temporal.policy.model_ids import full_name, label, merged_settings, models_of, serving_id
 from llm_do_temporal.workflows.failures import explain, other_model
 
 MOST_TRIES = 16
@@ -49,6 +49,11 @@ class ModelChain:
     def serving_id(self) -> str:
         """The id of the model that is asked, for the activity."""
         return serving_id(self._aliases, self.current)
+
+    @property
+    def full_name(self) -> str:
+        """The model that is asked, as `provider:name`, whatever the workshop calls it."""
+        return full_name(self._aliases, self.current)
 
     @property
     def queue(self) -> str | None:

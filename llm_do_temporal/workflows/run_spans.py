@@ -6,6 +6,7 @@ told only where that is wanted.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -19,6 +20,7 @@ from pydantic_ai.models import ModelRequestContext
 from temporalio import workflow
 
 from llm_do_temporal.messages import InvokeWorkerInput, RequestApprovalInput, Usage, Verdict
+from llm_do_temporal.policy.model_ids import full_name, models_of
 from llm_do_temporal.telemetry.contents import (
     answer_attributes,
     as_text,
@@ -29,7 +31,7 @@ from llm_do_temporal.telemetry.contents import (
     request_messages,
     scrubbed,
 )
-from llm_do_temporal.telemetry.spans import fail, shows_content, span, will_tell
+from llm_do_temporal.telemetry.spans import fail, shows_content, span, tell, will_tell
 from llm_do_temporal.workflows.model_chain import running_chain
 
 _NAME_CHARS = 100
@@ -58,7 +60,7 @@ def invocation_span(invocation: InvokeWorkerInput) -> Generator[Span]:
         "llm_do.path": invocation.path,
         "llm_do.depth": invocation.depth,
         "llm_do.worker.sha256": worker.sha256,
-        **model_attributes(invocation.model),
+        **model_attributes(full_name(invocation.settings.models.aliases, models_of(invocation.model)[0])),
         **said("gen_ai.system_instructions", worker.instructions),
         **said("llm_do.prompt", invocation.prompt),
     }
@@ -83,31 +85,37 @@ class TurnSpans(AbstractCapability[Any]):
         """See AbstractCapability."""
         if not workflow.in_workflow():
             return await handler(request_context)
-        shown = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.conversation.id": workflow.info().workflow_id,
-            **model_attributes(running_chain().current),
-        }
-        with span(f"chat {shown['gen_ai.request.model']}", shown, kind=SpanKind.CLIENT) as one:
-            response = await handler(request_context)
+        shown = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": workflow.info().workflow_id}
+        with span("chat", shown, kind=SpanKind.CLIENT) as one:
+            try:
+                response = await handler(request_context)
+            except (Exception, asyncio.CancelledError):
+                _tell_model(one)
+                raise
+            _tell_model(one)
             if will_tell(one):
                 _tell_turn(one, request_context, response)
         return response
 
 
-def _tell_turn(one: Span, asked: ModelRequestContext, response: ModelResponse) -> None:
-    model = model_attributes(running_chain().current)
-    answer = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+def _tell_model(one: Span) -> None:
+    """Say which model was asked in the end: who begins a turn does not know yet."""
+    model = model_attributes(running_chain().full_name)
     one.update_name(f"chat {model['gen_ai.request.model']}")
+    tell(one, model)
+
+
+def _tell_turn(one: Span, asked: ModelRequestContext, response: ModelResponse) -> None:
+    answer = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
     settings = asked.model_settings or {}
     asking = {f"gen_ai.request.{name}": settings.get(name) for name in ("temperature", "max_tokens")}
-    told = {**model, **asking, **answer_attributes(answer)}
+    told = {**asking, **answer_attributes(answer)}
     if shows_content():
         carried = ModelMessagesTypeAdapter.dump_python(asked.messages, mode="json")
         new = new_messages(request_messages({"messages": carried, "model_settings": settings}))
         told["gen_ai.input.messages"] = as_text(input_messages(new, binary=False))
         told["gen_ai.output.messages"] = as_text([output_message(answer, binary=False)])
-    one.set_attributes({name: value for name, value in told.items() if value is not None})
+    tell(one, told)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ def _memo(approval: Approval) -> PendingApprovalMemo:
         quorum=request.quorum,
         approvers=request.approvers,
         reminded_at=approval.reminded_at,
+        generated=request.generated,
         model=request.model,
     )
 

@@ -51,6 +51,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.growing import Conversation, check_size, earlier_messages
     from llm_do_temporal.workflows.guarding import GoOn, Guard, within
     from llm_do_temporal.workflows.limits import Purse
+    from llm_do_temporal.workflows.metrics import is_generated
     from llm_do_temporal.workflows.model_chain import ModelChain
     from llm_do_temporal.workflows.python_tools import Functions, python_tools
     from llm_do_temporal.workflows.run_spans import approval_span, invocation_span, tell_result, tell_verdict
@@ -304,6 +305,7 @@ class LlmDoWorker:
             reason=reason,
             account=account,
             model=self.models.shown,
+            generated=is_generated(invocation.worker),
             **asked_for(terms),
         )
         self._waiting.append(key)

@@ -26,6 +26,7 @@ from tests.support.provider import Failure, FakeProvider, unauthorized
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOOLS = """\
+import threading
 import time
 from pathlib import Path
 
@@ -37,6 +38,10 @@ def slow() -> str:
     while not (HERE / "release").exists():
         time.sleep(0.05)
     return "slow and done"
+
+def stuck() -> None:
+    (HERE / "stuck").touch()
+    threading.Event().wait()
 """
 WAITS_FIRST = """
 
@@ -50,14 +55,14 @@ async def _wait_and_load(self, start):
 LlmDoRun._load = _wait_and_load
 """
 """What is put behind a workflow's module, so that it gives an order which open runs have not given."""
-WORKER = "toolsets: {custom: {slow: {pre_approved: true}}}\n---\nDo it slowly.\n"
+WORKER = "toolsets: {custom: {slow: {pre_approved: true}, stuck: {pre_approved: true}}}\n---\nDo it slowly.\n"
 
 
 def answer(request: dict[str, Any], _number: int) -> Answer:
-    """A slow tool first, where there is one."""
+    """The tool that the prompt names, where there is one, and then the end."""
     if any(message["role"] == "tool" for message in request["messages"]) or not request.get("tools"):
         return Text("Finished.")
-    return tool_call("slow")
+    return tool_call(request["messages"][-1]["content"])
 
 
 def asked(port: int, path: str) -> tuple[int, str]:
@@ -89,14 +94,15 @@ async def test_a_stopped_service_finishes_its_tool_while_another_one_takes_new_w
         desk.environment["LLM_DO_HEALTH_PORT"] = str(health)
         first = desk.begin("worker")
         eventually(lambda: asked(health, "/readyz")[0] == 200, "the first service is ready")
-        await client.start(StartRunInput(worker="slow", prompt="go", model="openai-chat:m"), run="job")
+        await client.start(StartRunInput(worker="slow", prompt="slow", model="openai-chat:m"), run="job")
         eventually((folder / "began").exists, "the tool runs")
         first.send_signal(signal.SIGTERM)
         eventually(lambda: asked(health, "/readyz") == (503, "stopping\n"), "the first service takes no more work")
         assert asked(health, "/healthz") == (200, "ok\n")
 
         del desk.environment["LLM_DO_HEALTH_PORT"]
-        desk.begin("worker")
+        desk.environment["LLM_DO_GRACEFUL_SHUTDOWN_SECONDS"] = "0.1"
+        second = desk.begin("worker")
         await client.start(StartRunInput(worker="greeter", prompt="hello", model="openai-chat:m"), run="new")
         assert (await client.result("new")).output == "Finished."
         assert first.poll() is None
@@ -105,6 +111,11 @@ async def test_a_stopped_service_finishes_its_tool_while_another_one_takes_new_w
         assert first.wait(timeout=60) == 0
         assert (folder / "began").read_text() == "x"
         assert "slow and done" in json.dumps(provider.requests[-1].body["messages"])
+
+        await client.start(StartRunInput(worker="slow", prompt="stuck", model="openai-chat:m"), run="stuck")
+        eventually((folder / "stuck").exists, "a tool runs that nothing can stop")
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(timeout=60) == 0
 
 
 def used_metrics() -> set[str]:
@@ -169,11 +180,16 @@ async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address:
     assert {"ready: task queue llm-do", "stopping: finishing what is under way"} <= {line["message"] for line in lines}
 
 
-def test_a_service_that_cannot_be_probed_as_asked_does_not_start(desk: Desk, address: str) -> None:
-    desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_HEALTH_PORT": address.rpartition(":")[2]}
-    said = desk.type("worker", code=2).stderr
-    assert "health cannot be served at 127.0.0.1:" in said
-    assert "Traceback" not in said
+def test_a_service_that_cannot_serve_as_asked_says_why_and_ends(desk: Desk, address: str) -> None:
+    as_it_is = desk.environment | {"TEMPORAL_ADDRESS": address}
+    desk.environment = as_it_is | {"LLM_DO_HEALTH_PORT": address.rpartition(":")[2]}
+    probed = desk.type("worker", code=2).stderr
+    assert "health cannot be served at 127.0.0.1:" in probed
+    desk.environment = as_it_is | {"TEMPORAL_NAMESPACE": "nowhere", "LLM_DO_LOG_FORMAT": "json"}
+    elsewhere = [json.loads(line) for line in desk.type("worker", code=4).stderr.splitlines()]
+    said = "the Temporal worker has ended: Worker validation failed: Namespace nowhere was not found"
+    assert said in elsewhere[-1]["message"]
+    assert "Traceback" not in f"{probed}{elsewhere}"
 
 
 def next_version(folder: Path, condition: str) -> dict[str, str]:

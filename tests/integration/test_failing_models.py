@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from llm_do_temporal.activities.conversations import Conversations
 from llm_do_temporal.cli.live import activity_of
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.tracing import Tracer
 from llm_do_temporal.client.troubles import Trouble, note_troubles
 from llm_do_temporal.errors import ModelFailed, ModelRefusal, RunCancelled
 from llm_do_temporal.messages import StartRunInput
@@ -20,6 +23,7 @@ from llm_do_temporal.service import ServiceSettings, build_worker
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls
 from tests.support.answers import Answer, Failure, Gate, Gated, Script, rate_limited, unauthorized
+from tests.support.collector import kept_spans
 from tests.support.provider import FakeProvider, Text, by_function, fixed, tool_call
 
 FIRST, SECOND = "openai-chat:first", "openai-chat:second"
@@ -42,6 +46,15 @@ async def waiting(place: Place, run: str) -> Trouble:
         for _, trouble in await note_troubles(place.client.temporal, await place.client.view(run)):
             return trouble
         await asyncio.sleep(POLL_SECONDS)
+
+
+def models_told(spans: Iterable[ReadableSpan]) -> list[tuple[str, object]]:
+    """Names of the spans that tell a model, all of them of OpenAI, and the models."""
+    told = [
+        (one.name, dict(one.attributes)) for one in spans if one.attributes and "gen_ai.request.model" in one.attributes
+    ]
+    assert {str(attributes["gen_ai.provider.name"]) for _, attributes in told} == {"openai"}
+    return [(name, attributes["gen_ai.request.model"]) for name, attributes in told]
 
 
 def _forget(*_: object) -> None:
@@ -192,6 +205,32 @@ async def test_an_alias_for_several_models_gives_each_its_own_address_and_settin
     assert provider.keys == ["sk-test", "k-other"]
     view = await place.client.view(run)
     assert list(view.by_model) == [f"spare ({SECOND})"]
+
+
+async def test_spans_tell_the_model_that_was_asked_and_not_what_the_workshop_calls_it(
+    place: Place, point_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider: FakeProvider = point_at(first_fails(unauthorized()))
+    spare = {"model": SECOND, "base_url": provider.url}
+    place.workshop(models={"own": {"model": FIRST, "settings": {"top_p": 1}}, "spare": spare, "good": ["own", "spare"]})
+    place.worker("main", "good")
+    sent = kept_spans(monkeypatch)
+    run = await place.start("main")
+    await place.client.result(run)
+    requests = [("model_request", "first"), ("model_request", "second")]
+    assert models_told(sent.get_finished_spans()) == [
+        *requests,
+        ("chat second", "second"),
+        ("invoke_agent main", "first"),
+    ]
+    tracer = Tracer(run)
+    told = [
+        span
+        for flow in await place.histories()
+        for event in flow.events
+        for span in tracer.take(flow.workflow_id, event)
+    ]
+    assert models_told(told) == [("chat first", "first"), ("chat second", "second"), ("invoke_agent main", "first")]
 
 
 async def test_a_callee_inherits_all_the_models_of_its_caller(place: Place, point_at: Any) -> None:

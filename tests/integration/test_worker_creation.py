@@ -64,7 +64,7 @@ async def test_a_worker_that_was_made_reads_freely_and_asks_before_it_writes(pla
     await place.decide(run)
     await place.pending_is(run, "a2")
     (asked,) = await place.pending(run)
-    assert (asked.request.worker, asked.request.tool) == ("helper", "write_file")
+    assert (asked.request.worker, asked.request.tool, asked.request.generated) == ("helper", "write_file", True)
     await place.completed(run, "read /a.txt")
     await place.client.cancel(run)
 

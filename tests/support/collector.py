@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+import pytest
+from opentelemetry import trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.contrib.opentelemetry import create_tracer_provider
 
 PATIENCE_SECONDS = 60.0
 
@@ -103,6 +108,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing."""
+
+
+def kept_spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    """Where the spans that this process ends until the end of the test are kept, as if a collector got them."""
+    exporter, provider = InMemorySpanExporter(), create_tracer_provider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    return exporter
 
 
 def _plain(attributes: Iterable[KeyValue]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.telemetry.contents import (
+    as_text,
     input_messages,
     new_messages,
     output_message,
@@ -81,6 +82,15 @@ def test_an_answer_is_text_thought_and_calls() -> None:
     assert [part["type"] for part in answer["parts"]] == ["reasoning", "text", "tool_call", "tool_call", "file"]
     assert [part["arguments"] for part in answer["parts"][2:4]] == [{"n": 1}, "not JSON"]
     assert "data" not in answer["parts"][4]["content"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"), [('{"a": "\\ud800"}', '{"a": "?"}'), ("[" * 100_000, "[" * 100_000)], ids=["half", "deep"]
+)
+def test_arguments_that_no_span_can_hold_are_told_as_far_as_they_can_be(arguments: str, told: str) -> None:
+    call = {"part_kind": "tool-call", "tool_name": "t", "tool_call_id": "c", "args": arguments}
+    (part,) = output_message({"parts": [call]}, binary=False)["parts"]
+    assert as_text(part["arguments"]) == told
 
 
 def test_a_request_that_refers_to_an_answer_carries_what_comes_after_it() -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai.exceptions import ToolFailed
 from temporalio import workflow
@@ -15,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.telemetry.spans import outside_workflow_span, span
+from tests.support.collector import kept_spans
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
@@ -34,11 +33,8 @@ def caused(error: Exception, cause: Exception) -> Exception:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     """Where the spans of this test go."""
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
     monkeypatch.delenv(CONTENT, raising=False)
-    return exporter
+    return kept_spans(monkeypatch)
 
 
 def only(exporter: InMemorySpanExporter) -> ReadableSpan:

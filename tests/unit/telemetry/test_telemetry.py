@@ -23,6 +23,7 @@ ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, False),
         # The exporter's own default is a collector on this machine.
         ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
+        ({"OTEL_TRACES_EXPORTER": "console, otlp"}, True),
         ({**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"}, False),
         ({**ENDPOINT, "OTEL_SDK_DISABLED": "True"}, False),
         ({**ENDPOINT, "OTEL_SDK_DISABLED": "false"}, True),
@@ -50,6 +51,17 @@ def test_an_exporter_that_is_not_installed_is_a_warning(
     assert telemetry.tracing_interceptors() == []
 
 
+def test_variables_that_cannot_be_used_are_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "0")
+    with caplog.at_level(logging.WARNING):
+        assert telemetry.begin_telemetry() is False
+    assert "nothing is traced: what the OTEL_* variables say cannot be used: schedule_delay_millis" in caplog.text
+    assert telemetry.tracing_interceptors() == []
+
+
 def test_a_collector_that_takes_nothing_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, never = threading.Event(), threading.Event()
 
@@ -58,6 +70,6 @@ def test_a_collector_that_takes_nothing_keeps_nobody(monkeypatch: pytest.MonkeyP
         never.wait()
 
     monkeypatch.setattr(telemetry, "_end", send)
-    telemetry.end_telemetry(0.01)
+    assert telemetry.end_telemetry(0.01) is False
     assert asked.wait(60)
     never.set()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, cast
 
+import pytest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from llm_do_temporal.errors import KeyMismatch
-from llm_do_temporal.messages import PENDING_ATTRIBUTE, WORKER_ATTRIBUTE
+from llm_do_temporal.messages import PENDING_ATTRIBUTE, PENDING_MEMO, WORKER_ATTRIBUTE
 from worker_service.metrics import UNKNOWN, count_pending
 
 
@@ -28,13 +30,35 @@ class Hidden:
         raise KeyMismatch("it is encrypted with the key 'theirs'")
 
 
+class Open(Hidden):
+    """One that can be read, where two workers that a model made wait for a person."""
+
+    async def memo(self) -> dict[str, Any]:
+        """See WorkflowExecution."""
+        return {PENDING_MEMO: [question(name) for name in ("helper-1", "helper-2")]}
+
+
+def question(worker: str) -> dict[str, Any]:
+    """An entry of the memo."""
+    place = {"invocation": "job/main", "key": "1", "path": "main", "tool": "t", "summary": "s", "id": worker}
+    return {**place, "worker": worker, "generated": True, "model": "m", "asked_at": "2026-01-01T00:00:00Z"}
+
+
+@dataclass
 class Server:
-    """Lists it."""
+    """Lists one run."""
+
+    run: Hidden
 
     async def list_workflows(self, _query: str) -> AsyncIterator[Hidden]:
         """See Client."""
-        yield Hidden()
+        yield self.run
 
 
-async def test_what_cannot_be_read_is_counted_for_its_worker() -> None:
-    assert await count_pending(cast("Client", Server())) == {("theirs", UNKNOWN): 2}
+@pytest.mark.parametrize(
+    ("run", "counted"), [(Hidden(), ("theirs", UNKNOWN)), (Open(), ("workers/generated", "m"))], ids=["hidden", "made"]
+)
+async def test_what_cannot_be_read_or_was_named_by_a_model_is_counted_under_a_name_that_is_known(
+    run: Hidden, counted: tuple[str, str]
+) -> None:
+    assert await count_pending(cast("Client", Server(run))) == {counted: 2}

@@ -11,7 +11,7 @@ from temporalio.common import VersioningBehavior
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.service import ServiceSettings
-from worker_service.settings import read_settings
+from worker_service.settings import EmbeddedSettings, read_settings
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +58,25 @@ def test_roles_are_a_list_with_commas(flag: str | None, monkeypatch: pytest.Monk
     assert read_settings(only=flag).service.only == {"workflows", "models"}
 
 
+def test_a_service_of_the_embedded_server_hears_nothing_of_deployed_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "service.yaml").write_text("health_port: 8080\ndeployment_name: shop\nbuild_id: '1'\n")
+    monkeypatch.setenv("LLM_DO_SETTINGS", str(file))
+    monkeypatch.setenv("LLM_DO_METRICS_PORT", "9090")
+    monkeypatch.setenv("LLM_DO_ONLY", "models")
+    monkeypatch.setenv("LLM_DO_LOG_LEVEL", "loud")
+    settings = EmbeddedSettings(workshop=tmp_path, task_queue="here")
+    assert (settings.workshop, settings.health_port, settings.metrics_port) == (tmp_path, None, None)
+    assert settings.service == ServiceSettings(task_queue="here")
+
+
+def test_the_version_is_not_what_a_build_server_calls_its_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUILD_ID", "7")
+    monkeypatch.setenv("DEPLOYMENT_NAME", "shop")
+    assert read_settings().service.deployment is None
+
+
 def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LLM_DO_TASK_QUEUE", "LLM_DO_HEALTH_PORT", "TEMPORAL_DEPLOYMENT_NAME", "LLM_DO_SETTINGS"):
         monkeypatch.setenv(name, "")
@@ -74,7 +93,9 @@ def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"LLM_DO_LOG_FORMAT": "xml"}, "Input should be 'text' or 'json'"),
         ({"LLM_DO_MAX_CONCURRENT_ACTIVITIES": "0"}, "'max_concurrent_activities'"),
         ({"LLM_DO_VERSIONING": "sometimes"}, "'versioning' (LLM_DO_VERSIONING)"),
-        ({"LLM_DO_ONLY": "workflows,model"}, "'only.1' (LLM_DO_ONLY"),
+        ({"LLM_DO_ONLY": "workflows,model"}, "'only.1' (LLM_DO_ONLY)"),
+        ({"LLM_DO_MAX_CACHED_WORKFLOWS": "9" * 30}, "'max_cached_workflows'"),
+        ({"LLM_DO_HEALT_PORT": "80"}, "LLM_DO_HEALT_PORT is none of the settings; did you mean LLM_DO_HEALTH_PORT?"),
         ({"LLM_DO_SETTINGS": "/nowhere.yaml"}, "LLM_DO_SETTINGS names '/nowhere.yaml', which is no file"),
     ],
 )

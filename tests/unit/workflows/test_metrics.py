@@ -10,9 +10,25 @@ from pydantic_ai.usage import RequestUsage
 from temporalio import workflow
 from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
-from llm_do_temporal.workflows.metrics import COST, TOKENS, count_turn
+from llm_do_temporal.messages import PinnedWorker
+from llm_do_temporal.workflows.metrics import COST, TOKENS, count_turn, is_generated, worker_label
 
 MOST = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("source", "label"),
+    [
+        ("workers/main.worker", "main"),
+        ("pkg:main", "main"),
+        ("workers/generated-ones/main.worker", "main"),
+        # A model calls what it makes as it likes, and makes as many as it likes.
+        ("workers/generated/main.worker", "workers/generated"),
+    ],
+)
+def test_only_names_that_people_gave_are_labels(source: str, label: str) -> None:
+    worker = PinnedWorker(name="main", source=source, sha256="0", instructions="")
+    assert worker_label(worker.name, generated=is_generated(worker)) == label
 
 
 @pytest.mark.parametrize(
