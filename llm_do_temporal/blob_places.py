@@ -9,7 +9,7 @@ import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import ValidationError, field_validator, model_validator
 
@@ -110,7 +110,7 @@ def workshop_blobs(
     if settings is None:
         return LocalBlobStore(blob_folder(workshop), seal)
     if settings.scheme == "file":
-        return LocalBlobStore(Path(urlsplit(settings.url).path), seal)
+        return LocalBlobStore(Path(unquote(urlsplit(settings.url).path)), seal)
     from llm_do_temporal.object_blobs import ObjectBlobStore
 
     return ObjectBlobStore(settings.url, _config(settings), seal, patience=patience or CLIENT_PATIENCE)

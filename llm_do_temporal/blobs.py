@@ -8,6 +8,7 @@ Must not know what the bytes mean, and must not be called from workflow code.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import secrets
@@ -18,12 +19,13 @@ from pathlib import Path
 from typing import Protocol
 
 from llm_do_temporal.encryption.sealing import HEAD_BYTES, Seal, Sealer
-from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
 from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
 CHUNK_BYTES = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _INCOMING = ".incoming-"
+_log = logging.getLogger(__name__)
 
 
 class Readable(Protocol):
@@ -86,11 +88,16 @@ class ManagedBlobStore(BlobStore, Protocol):
         """Remove what processes that died were writing."""
         ...
 
+    def check(self) -> None:
+        """Raise BlobsUnreachable where the store cannot be used."""
+        ...
+
 
 class LocalBlobStore:
     """Blobs as files `sha256/ab/<digest>` below a folder, which is made when the first one is kept.
 
-    Files are readable by their owner alone: a blob may be a copy of a file that others cannot read.
+    Files are readable by their owner alone: a blob may be a copy of a file that others cannot read. The methods raise
+    BlobsUnreachable where the disk is full, or the folder cannot be used.
     """
 
     def __init__(self, folder: Path, seal: Seal | None = None) -> None:
@@ -103,8 +110,9 @@ class LocalBlobStore:
         hasher = sealer.hasher()
         hasher.update(data)
         sha256 = hasher.hexdigest()
-        if not self._touch(sha256, len(data) + sealer.added_bytes):
-            self._store([data], sealer)
+        with self._reached():
+            if not self._touch(sha256, len(data) + sealer.added_bytes):
+                self._store([data], sealer)
         return sha256
 
     def put_stream(self, reader: Readable, max_bytes: int) -> tuple[str, int]:
@@ -112,15 +120,14 @@ class LocalBlobStore:
 
         Raises BlobTooLarge past `max_bytes`; nothing is kept then.
         """
-        return self._store(chunks_of(reader, max_bytes), self._seal.sealer())
+        with self._reached():
+            return self._store(_passing_on(chunks_of(reader, max_bytes)), self._seal.sealer())
 
     def read(self, sha256: str) -> bytes:
         """The bytes with this digest. Raises EffectFailed when they are missing or damaged, and KeyMismatch."""
         path = self._path(sha256)
-        try:
+        with self._reached(sha256):
             stored = path.read_bytes()
-        except FileNotFoundError:
-            raise missing(sha256) from None
         data = self._seal.opened(sha256, stored)
         if data is None:
             raise damaged(sha256)
@@ -128,17 +135,14 @@ class LocalBlobStore:
 
     def size(self, sha256: str) -> int:
         """How many bytes there are under this digest. Raises EffectFailed when there are none."""
-        try:
-            with self._path(sha256).open("rb") as file:
-                return self._seal.size(file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size)
-        except FileNotFoundError:
-            raise missing(sha256) from None
+        with self._reached(sha256), self._path(sha256).open("rb") as file:
+            return self._seal.size(file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size)
 
     def stored(self) -> list[StoredBlob]:
         """Every blob that is there."""
         found: list[StoredBlob] = []
         for path in self._folder.glob("??/*"):
-            with suppress(FileNotFoundError):
+            with self._reached(), suppress(FileNotFoundError):
                 if not is_digest(path.name):
                     continue
                 facts = path.stat()
@@ -148,21 +152,45 @@ class LocalBlobStore:
     def discard(self, sha256: str, *, put_before: float) -> bool:
         """Remove the blob, unless somebody has put it since that moment; says whether it is gone by this."""
         path = self._path(sha256)
-        with self._locked(fcntl.LOCK_EX):
-            try:
-                if path.stat().st_mtime >= put_before:
-                    return False
+        with self._reached(), suppress(FileNotFoundError), self._locked(fcntl.LOCK_EX):
+            if path.stat().st_mtime < put_before:
                 path.unlink()
-            except FileNotFoundError:
-                return False
-        return True
+                return True
+        return False
 
     def discard_unfinished(self, *, begun_before: float) -> None:
         """Remove what processes that died were writing."""
         for path in self._folder.glob(f"{_INCOMING}*"):
-            with suppress(FileNotFoundError):
+            with self._reached(), suppress(FileNotFoundError):
                 if path.stat().st_mtime < begun_before:
                     path.unlink()
+
+    def check(self) -> None:
+        """Raise BlobsUnreachable where nothing can be kept."""
+        with self._reached():
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            probe = self._folder / f"{_INCOMING}{secrets.token_hex(8)}"
+            try:
+                probe.write_bytes(b"x")
+            finally:
+                probe.unlink(missing_ok=True)
+
+    @contextmanager
+    def _reached(self, sha256: str | None = None) -> Generator[None]:
+        """Turn what the disk says into our errors; `sha256` is the blob that something is asked of."""
+        try:
+            yield
+        except _SourceBroke as broke:
+            raise broke.error from None
+        except OSError as error:
+            if sha256 is not None and isinstance(error, FileNotFoundError):
+                raise missing(sha256) from None
+            # Where the folder is would otherwise go into logs and histories.
+            reason = error.strerror or type(error).__name__
+            _log.warning("the blob store cannot be used: %s", reason)
+            raise BlobsUnreachable(
+                f"the blob store cannot be used: {reason}", next_step=f"Look at the folder '{self._folder}'."
+            ) from None
 
     def _path(self, sha256: str) -> Path:
         return self._folder / blob_path(sha256)
@@ -204,6 +232,21 @@ class LocalBlobStore:
             raise
         _sync_folder(path.parent)
         return sha256, size
+
+
+class _SourceBroke(Exception):
+    """The disk of what is to be kept has failed, not the store's."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _passing_on(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    try:
+        yield from chunks
+    except OSError as error:
+        raise _SourceBroke(error) from error
 
 
 def is_digest(name: str) -> bool:

@@ -47,7 +47,8 @@ _PAGE_HEADERS = {
     ),
     "Referrer-Policy": "no-referrer",
 }
-_Answer = Callable[[Request], Awaitable[Response]]
+_NOT_AT_HAND = (BlobsUnreachable, EffectFailed, RuntimeError, ValueError, TypeError, AttributeError)
+"""What comes of a reference to a value that is not there, or that is none at all."""
 
 
 class CodecServer:
@@ -98,7 +99,7 @@ class CodecServer:
         return Response(MessageToJson(changed, indent=None), media_type="application/json", headers=_no_store())
 
     async def _opened(self, payload: Payload) -> Payload:
-        with suppress(BlobsUnreachable, EffectFailed, RuntimeError, ValueError):
+        with suppress(*_NOT_AT_HAND):
             (found,) = await self._converter.decode([payload], [RawValue])
             return found.payload
         return payload

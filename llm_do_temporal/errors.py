@@ -87,13 +87,18 @@ class ConnectionFailed(LlmDoError):
 
 
 class BlobsUnreachable(ConnectionFailed):
-    """The store of a workshop's blobs does not answer, or refuses access. Nothing is lost: later it goes on."""
+    """The store of a workshop's blobs does not answer, refuses access or is full. Nothing is lost: later it goes on."""
 
 
 class KeyMismatch(LlmDoError):
     """Something is encrypted with a key that this process does not have. Nothing is lost: with the key it goes on."""
 
     exit_code = 2
+
+    def __init__(self, message: str, *, key: str = "", next_step: str | None = None) -> None:
+        """`key` is its id, fit to be shown."""
+        super().__init__(message, next_step=next_step)
+        self.key = key
 
 
 class Refusal(LlmDoError):

@@ -6,6 +6,7 @@ Owns how the store's answers become ours. Opened by `blob_places`. Must not be c
 from __future__ import annotations
 
 import logging
+import re
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import obstore
-from obstore.exceptions import BaseError, UnauthenticatedError
+from obstore.exceptions import BaseError
 
 from llm_do_temporal.blobs import CHUNK_BYTES, Readable, StoredBlob, blob_path, chunks_of, damaged, is_digest, missing
 from llm_do_temporal.encryption.sealing import HEAD_BYTES, Seal, Sealer
@@ -29,6 +30,9 @@ _CONNECT_TIMEOUT = timedelta(seconds=5)
 _MAX_BACKOFF = timedelta(seconds=2)
 _MAX_RETRIES = 1000
 """What ends retrying is the time."""
+_STATUS = re.compile(r"status code: (\d{3})[^:]*")
+"""What a store answered with; behind it comes the answer, which may repeat what was sent, signatures included."""
+_REFUSALS = ("401", "403")
 
 
 class ObjectBlobStore:
@@ -144,18 +148,21 @@ class ObjectBlobStore:
         """Turn what the store says into our errors; `sha256` is the blob that something is asked of."""
         try:
             yield
-        except FileNotFoundError as error:
-            if sha256 is not None:
+        except (FileNotFoundError, BaseError) as error:
+            if sha256 is not None and isinstance(error, FileNotFoundError):
                 raise missing(sha256) from None
-            raise self._unreachable("does not exist", error, "Make the bucket, or name another one.") from error
-        except (PermissionError, UnauthenticatedError) as error:
-            raise self._unreachable("refuses access", error, "Check the credentials in this environment.") from error
-        except BaseError as error:
-            raise self._unreachable("does not answer", error, "Check its address, or try again later.") from error
+            raise self._unreachable(error) from None
 
-    def _unreachable(self, what: str, error: Exception, next_step: str) -> BlobsUnreachable:
+    def _unreachable(self, error: Exception) -> BlobsUnreachable:
         reason = (str(error).splitlines() or [""])[0]
-        _log.warning("the blob store '%s' %s: %s", self._url, what, reason)
+        answered = _STATUS.search(reason)
+        if isinstance(error, FileNotFoundError):
+            what, next_step = "does not exist", "Make the bucket, or name another one."
+        elif answered is not None and answered[1] in _REFUSALS:
+            what, next_step = "refuses access", "Check the credentials in this environment."
+        else:
+            what, next_step = "does not answer", "Check its address, or try again later."
+        _log.warning("the blob store '%s' %s: %s", self._url, what, reason[: answered.end() if answered else None])
         return BlobsUnreachable(f"the blob store '{self._url}' {what}", next_step=next_step)
 
 

@@ -169,16 +169,18 @@ and the exit code 1, though the run itself has completed. `-o text` prints a lin
 ]
 ```
 
-`list --json` is a list of `{"run", "worker", "status", "pending_approvals", "started_at", "ended_at"}`.
+`list --json` is a list of `{"run", "worker", "status", "pending_approvals", "started_at", "ended_at", "missing_key"}`;
+the last is null, or the id of the [encryption key](encryption.md#a-key-that-is-missing-or-wrong) without which the rest
+cannot be read.
 
 `certify -o json` is one object: `events` (how many the recorded run has), `every`, `exact` (whether results and files
 were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after", "passed", "problems",
 "asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time to go on, or null.
 
-`show --json` is one object: `run`, `worker`, `status`, `error`, `started_at`, `ended_at`, `duration_ms`, `usage`,
-`invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `usage`, `started_at`, `ended_at`,
-`workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was decided; `decision` is
-null while it waits).
+`show --json` is one object: `run`, `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or
+null), `started_at`, `ended_at`, `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`,
+`doing`, `error`, `usage`, `started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`,
+and who, when and how it was decided; `decision` is null while it waits).
 
 `doctor --json` is one object: `ok`, and `findings`, each with `what`, `status` (`ok`, `warning` or `error`), `message`
 and `next`, what mends it or null. `models --json` is one object: `model`, `aliases` (`name`, `model`, `base_url`,

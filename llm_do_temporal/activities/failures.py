@@ -88,12 +88,12 @@ def naming(path: str) -> Generator[None]:
 def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> ApplicationError:
     """The Temporal failure of one of our errors. It is benign: somebody is told, nobody is woken.
 
-    `other_model` is for a model turn: whether another model may answer it. A blob store that does not answer is
-    tried again, as it may the next time.
+    `other_model` is for a model turn: whether another model may answer it. A blob store that cannot be used is tried
+    again, as it may be the next time.
     """
     if isinstance(error, BlobsUnreachable):
         # Where blobs are kept is none of a model's business.
-        return ApplicationError("the blob store does not answer", type=error.code)
+        return ApplicationError("the blob store cannot be used", type=error.code)
     other = {} if other_model is None else {OTHER_MODEL: other_model.value}
     return ApplicationError(
         str(error),

@@ -35,19 +35,23 @@ async def approvals(
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.cli.tables import print_table
+    from llm_do_temporal.cli.tables import locked_line, print_table
 
     async with opened(location) as session:
-        pending = await session.client.approvals(run)
+        if run is not None:
+            pending, locked = await session.client.approvals(run), []
+        else:
+            pending, locked = await session.client.all_approvals()
     if as_json:
         print_json([one.as_json() for one in pending], pretty=True)
-        return 0
-    if not pending:
+    elif pending:
+        print_table(*questions_table(pending))
+        first = pending[0]
+        say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
+    elif not locked:
         say("nothing waits for approval")
-        return 0
-    print_table(*questions_table(pending))
-    first = pending[0]
-    say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
+    for one in locked:
+        say(locked_line(one))
     return 0
 
 

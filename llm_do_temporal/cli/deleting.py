@@ -40,11 +40,12 @@ async def delete(
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.connecting import names_server
     from llm_do_temporal.client.deleting import delete_run
+    from llm_do_temporal.client.run_list import read_run
 
     async with opened(location) as session:
         if session.workshop is not None and names_server(location.connection()):
             check_one_server(session.workshop, "delete")
-        ended = (await session.client.status(run)).ended_at is not None
+        ended = (await read_run(session.client.temporal, run)).ended_at is not None
         if not ended and not cancel:
             again = location.command(f"delete {run} --cancel")
             raise UsageError(f"run '{run}' is open", next_step=f"Cancel and delete it: {again}")

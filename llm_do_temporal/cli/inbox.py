@@ -14,17 +14,18 @@ from rich.text import Text
 from llm_do_temporal.cli.asking import Asker, Leaving
 from llm_do_temporal.cli.keys import Keys
 from llm_do_temporal.cli.plain_text import visible_line
-from llm_do_temporal.cli.tables import ago
+from llm_do_temporal.cli.tables import ago, locked_line
 from llm_do_temporal.cli.terminal_lines import Interrupt
-from llm_do_temporal.client.inbox import InboxEntry
+from llm_do_temporal.client.inbox import InboxEntry, LockedRun
 from llm_do_temporal.client.questions import Question
 from llm_do_temporal.client.runs import LlmDoClient
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.errors import KeyMismatch, UsageError
 
 REFRESH_SECONDS = 1.0
 _DRAW_SECONDS = 0.25
 _FRAME_LINES = 4
 """Lines around the list: its head, the keys, an empty one, and the cursor's own."""
+_MOST_LOCKED = 5
 _KEYS = "j/k or arrows: move   Enter or a number: open   q: leave"
 
 
@@ -76,6 +77,7 @@ class Inbox:
         self._console = console
         self._asker = Asker(client, console, interrupt, Leaving("b", "[b]ack to the list"), self._votes_of)
         self._all: list[InboxEntry] = []
+        self._locked: list[LockedRun] = []
         self._choice = Choice()
 
     @property
@@ -112,7 +114,7 @@ class Inbox:
         """The whole question; None, having said why, where it cannot be answered any more, or not here."""
         try:
             found = [one for one in await self._client.approvals(entry.run) if one.id == entry.id]
-        except UsageError as error:
+        except (UsageError, KeyMismatch) as error:
             self._tell(f"{error.message} {error.next_step or ''}")
             return None
         if not found:
@@ -128,9 +130,10 @@ class Inbox:
             while True:
                 entries = self._entries
                 self._choice.follow(entries)
-                live.update(
-                    render_inbox(entries, self._choice.row, datetime.now(UTC), self._console.height), refresh=True
+                shown = render_inbox(
+                    entries, self._choice.row, datetime.now(UTC), self._console.height, locked=self._locked
                 )
+                live.update(shown, refresh=True)
                 key = await keys.next(_DRAW_SECONDS)
                 if key in ("q", "end"):
                     return None
@@ -143,14 +146,19 @@ class Inbox:
             await self._refresh()
 
     async def _refresh(self) -> None:
-        self._all = [one for one in await self._client.inbox() if self._run in (None, one.run)]
+        found = await self._client.inbox()
+        self._all = [one for one in found.entries if self._run in (None, one.run)]
+        self._locked = [one for one in found.locked if self._run in (None, one.run)]
 
 
-def render_inbox(entries: Sequence[InboxEntry], row: int, now: datetime, height: int) -> RenderableType:
+def render_inbox(
+    entries: Sequence[InboxEntry], row: int, now: datetime, height: int, *, locked: Sequence[LockedRun] = ()
+) -> RenderableType:
     """The list with the entry in `row` chosen, at most `height` lines high."""
+    beside = [Text(locked_line(one), no_wrap=True, overflow="ellipsis") for one in locked[:_MOST_LOCKED]]
     if not entries:
-        return Group(Text("nothing waits for approval"), Text("q: leave", style="dim"))
-    room = max(1, height - _FRAME_LINES)
+        return Group(*(beside or [Text("nothing waits for approval")]), Text("q: leave", style="dim"))
+    room = max(1, height - _FRAME_LINES - len(beside))
     first = max(0, min(row - room // 2, len(entries) - room))
     table = Table.grid(padding=(0, 2))
     for column in range(6):
@@ -160,7 +168,7 @@ def render_inbox(entries: Sequence[InboxEntry], row: int, now: datetime, height:
         table.add_row(*_cells(number, entry, now), style="reverse" if number == row + 1 else "")
     hidden = len(entries) - min(room, len(entries))
     more = f"   ({hidden} more)" if hidden else ""
-    return Group(table, Text(f"\n{_KEYS}{more}", style="dim"))
+    return Group(table, *beside, Text(f"\n{_KEYS}{more}", style="dim"))
 
 
 def _cells(number: int, entry: InboxEntry, now: datetime) -> tuple[Text, ...]:

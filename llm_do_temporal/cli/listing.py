@@ -40,7 +40,7 @@ async def list_runs(
     if as_json:
         print_json([_summary_json(run) for run in runs], pretty=True)
     elif runs:
-        rows = [(run.run, run.worker, run.status, str(run.pending or ""), ago(run.started_at)) for run in runs]
+        rows = [(run.run, run.worker, _status(run), str(run.pending or ""), ago(run.started_at)) for run in runs]
         print_table(("RUN", "WORKER", "STATUS", "APPROVALS", "STARTED"), rows)
     else:
         say("there are no runs; begin one with `llm-do-temporal start WORKER`")
@@ -107,6 +107,10 @@ async def cancel(
     return 0
 
 
+def _status(run: RunSummary) -> str:
+    return f"{run.status}, key '{run.missing_key}' is missing" if run.missing_key else run.status
+
+
 def _summary_json(run: RunSummary) -> dict[str, Any]:
     return {
         "run": run.run,
@@ -115,4 +119,5 @@ def _summary_json(run: RunSummary) -> dict[str, Any]:
         "pending_approvals": run.pending,
         "started_at": run.started_at.isoformat(),
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
+        "missing_key": run.missing_key or None,
     }

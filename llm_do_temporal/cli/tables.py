@@ -6,8 +6,12 @@ import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.plain_text import visible_line
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.inbox import LockedRun
 
 _GAP = "  "
 
@@ -24,6 +28,12 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     lines = [_GAP.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in table]
     return lines if width is None else [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+
+
+def locked_line(locked: LockedRun) -> str:
+    """What can be said of a run whose encryption key is missing here."""
+    waits = "may wait" if locked.waiting is None else f"waits for approval ({locked.waiting})"
+    return visible_line(f"run {locked.run} {waits}, and cannot be read: its key '{locked.missing_key}' is missing here")
 
 
 def ago(moment: datetime, now: datetime | None = None) -> str:

@@ -5,9 +5,20 @@ pending must not wait for them.
 """
 
 from llm_do_temporal.client.connecting import Connection, connect
-from llm_do_temporal.client.inbox import InboxEntry
+from llm_do_temporal.client.inbox import InboxContents, InboxEntry, LockedRun
 from llm_do_temporal.client.questions import Question
 from llm_do_temporal.client.runs import LlmDoClient, RunSummary
 from llm_do_temporal.client.view import Node, RunView
 
-__all__ = ["Connection", "InboxEntry", "LlmDoClient", "Node", "Question", "RunSummary", "RunView", "connect"]
+__all__ = [
+    "Connection",
+    "InboxContents",
+    "InboxEntry",
+    "LlmDoClient",
+    "LockedRun",
+    "Node",
+    "Question",
+    "RunSummary",
+    "RunView",
+    "connect",
+]

@@ -19,7 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.blobs import ManagedBlobStore, StoredBlob
 from llm_do_temporal.client.histories import put_back
-from llm_do_temporal.errors import ConnectionFailed
+from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.messages import RUN_WORKFLOW, WORKER_WORKFLOW
 
 SAFETY_AGE = timedelta(hours=1)
@@ -93,7 +93,7 @@ async def mentioned_by_runs(
     """How many histories the server has of workflows of ours, and the digests that stand in them.
 
     `of` is asked for each whether it counts, by its id.
-    Raises ConnectionFailed where any of them cannot be read.
+    Raises ConnectionFailed or KeyMismatch where any of them cannot be read.
     """
     found: set[str] = set()
     workflows = 0
@@ -113,7 +113,7 @@ async def mentioned_by_runs(
 
 
 async def _events(client: Client, workflow_id: str, run_id: str) -> AsyncIterator[bytes]:
-    """Every event as it was written down, and with its big values. Raises RPCError."""
+    """Every event as it was written down, and with its big values. Raises RPCError and KeyMismatch."""
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     try:
         async for event in handle.fetch_history_events():
@@ -121,6 +121,8 @@ async def _events(client: Client, workflow_id: str, run_id: str) -> AsyncIterato
             # A value that is not here is another workshop's: those of one namespace have a blob store each.
             await put_back(event, client.data_converter)
             yield event.SerializeToString()
+    except KeyMismatch as error:
+        raise KeyMismatch(f"'{workflow_id}': {error.message}", key=error.key, next_step=error.next_step) from error
     except RPCError as error:
         # Deleted since it was listed: what only it referred to is garbage.
         if error.status is not RPCStatusCode.NOT_FOUND:

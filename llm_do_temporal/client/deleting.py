@@ -18,10 +18,14 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.blobs import ManagedBlobStore, StoredBlob
 from llm_do_temporal.client.collecting import QUERY, SAFETY_AGE, mentioned_by_runs, needed
+from llm_do_temporal.client.run_list import read_run
+from llm_do_temporal.client.trees import quoted
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 
 PATIENCE_SECONDS = 60
 """How long is waited for invocations that were told to end."""
+SETTLE_SECONDS = 10.0
+"""So long after its end all that belongs to a run is listed, and every run that was about to start with its blobs."""
 _POLL_SECONDS = 0.2
 
 
@@ -52,18 +56,30 @@ async def open_parts(client: Client, run: str) -> list[str]:
 async def delete_run(client: Client, run: str, blobs: ManagedBlobStore | None) -> Deleted:
     """Remove a run that has ended or is about to, and all that is below it; `blobs` None: they stay where they are.
 
-    All is read before anything goes. Raises LlmDoError for a run that does not end, ConnectionFailed, and
-    EffectFailed for a blob that cannot be read; nothing has been removed then, unless it was the server that stopped
-    answering while it removed histories.
+    All is read before anything goes. Raises UsageError where there is no such run, LlmDoError for one that does not
+    end, KeyMismatch, ConnectionFailed, and EffectFailed for a blob that cannot be read. Nothing has been removed then,
+    unless the server or the blob store stopped answering half way: then `gc` removes the blobs that are left.
     """
+    await read_run(client, run)
+    await settle(_end_of(await _ended(client, run)))
     found = await _ended(client, run)
     # Whoever puts a blob again after that needs it, though no history may say so yet.
-    ended = max((part.closed_at or 0.0 for part in found), default=0.0)
+    ended = _end_of(found)
     useless = [] if blobs is None else await _needed_alone(client, run, blobs, ended)
     for part in sorted(found, key=lambda part: part.id == run):
         await _delete_history(client, part)
     gone = [one for one in useless if blobs is not None and blobs.discard(one.sha256, put_before=ended)]
     return Deleted(len(found), tuple(gone))
+
+
+async def settle(ended: float) -> None:
+    """Wait until SETTLE_SECONDS have passed since then, in seconds since 1970."""
+    # Another machine's clock says when it was.
+    await asyncio.sleep(min(max(0, ended + SETTLE_SECONDS - time.time()), SETTLE_SECONDS))
+
+
+def _end_of(found: Sequence[_Part]) -> float:
+    return max((part.closed_at or 0.0 for part in found), default=0.0)
 
 
 async def _ended(client: Client, run: str) -> list[_Part]:
@@ -106,8 +122,7 @@ async def _delete_history(client: Client, part: _Part) -> None:
 
 async def _parts(client: Client, run: str) -> list[_Part]:
     """The run and its invocations, every run of their chains, as they are now; the list alone would be a bit late."""
-    quoted = run.replace("'", "''")
-    query = f"{QUERY} AND (WorkflowId = '{quoted}' OR WorkflowId STARTS_WITH '{quoted}/')"
+    query = f"{QUERY} AND (WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/')"
     try:
         listed = {one.run_id: one.id async for one in client.list_workflows(query)}
         found = [await _part(client, run, None), *[await _part(client, listed[each], each) for each in listed]]

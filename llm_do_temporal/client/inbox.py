@@ -1,14 +1,18 @@
-"""The inbox: what waits for people in all open runs, from one listing of the server alone."""
+"""The inbox: what waits for people in all open runs, from one listing of the server alone.
+
+A run whose memo is encrypted with a key that is missing here is told of, and does not hide the others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecution
 
-from llm_do_temporal.client.view import pending_from_memo, run_from_memo
-from llm_do_temporal.messages import PENDING_MEMO, RUN_WORKFLOW
+from llm_do_temporal.client.memos import Listed, read_listed
+from llm_do_temporal.messages import RUN_WORKFLOW
 
 
 @dataclass(frozen=True)
@@ -36,18 +40,45 @@ class InboxEntry:
     """Who may decide; empty for everybody."""
 
 
-async def read_inbox(client: Client) -> list[InboxEntry]:
-    """The questions of all open runs, oldest first; of each run those that its memo has room for. Raises RPCError."""
-    found: list[InboxEntry] = []
-    query = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
-    async for execution in client.list_workflows(query):
-        memo = await execution.memo()
-        begun = run_from_memo(memo)
-        found += [
+@dataclass(frozen=True)
+class LockedRun:
+    """An open run that waits for a person, or may, and cannot be read here: the key it is encrypted with is missing."""
+
+    run: str
+    worker: str
+    """Empty where nothing tells."""
+    waiting: int | None
+    """How much waits for a person; None where nothing tells."""
+    started_at: datetime
+    missing_key: str
+    """Its id."""
+
+    @classmethod
+    def of(cls, execution: WorkflowExecution, listed: Listed) -> LockedRun:
+        """What is known of the run without its key."""
+        return cls(execution.id, listed.begun.worker, listed.waiting, execution.start_time, listed.missing_key)
+
+
+@dataclass(frozen=True)
+class InboxContents:
+    """What waits in all open runs."""
+
+    entries: list[InboxEntry]
+    """Oldest first; of each run those that its memo has room for."""
+    locked: list[LockedRun]
+
+
+async def read_inbox(client: Client) -> InboxContents:
+    """What waits in all open runs. Raises RPCError."""
+    found = InboxContents([], [])
+    async for execution, listed in waiting_runs(client):
+        if listed.missing_key:
+            found.locked.append(LockedRun.of(execution, listed))
+        found.entries.extend(
             InboxEntry(
                 run=execution.id,
-                run_worker=begun.worker,
-                started_by=begun.started_by,
+                run_worker=listed.begun.worker,
+                started_by=listed.begun.started_by,
                 id=one.id,
                 worker=one.worker,
                 path=one.path,
@@ -59,6 +90,15 @@ async def read_inbox(client: Client) -> list[InboxEntry]:
                 quorum=one.quorum,
                 approvers=one.approvers,
             )
-            for one in pending_from_memo(memo.get(PENDING_MEMO))
-        ]
-    return sorted(found, key=lambda one: one.asked_at)
+            for one in listed.pending
+        )
+    found.entries.sort(key=lambda one: one.asked_at)
+    return found
+
+
+async def waiting_runs(client: Client) -> AsyncIterator[tuple[WorkflowExecution, Listed]]:
+    """The open runs that wait for a person, and those that cannot be read and may wait. Raises RPCError."""
+    async for execution in client.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"):
+        listed = await read_listed(execution)
+        if listed.waiting != 0:
+            yield execution, listed

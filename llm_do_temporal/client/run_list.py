@@ -6,16 +6,16 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecution
 
 from llm_do_temporal.client.asking import asked
+from llm_do_temporal.client.memos import Listed, read_listed, read_memo
 from llm_do_temporal.client.trees import Accounts, Branch, Spent, quoted, state_of
-from llm_do_temporal.client.view import pending_from_memo, run_from_memo
-from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages import PENDING_MEMO, RUN_WORKFLOW, WORKER_ATTRIBUTE, PendingApprovalMemo
+from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.messages import RUN_WORKFLOW, WORKER_ATTRIBUTE, PendingApprovalMemo
 
 PAGE_RUNS = 25
 STATES = {
@@ -41,8 +41,13 @@ class ListedRun:
     status: str
     """running, waiting, completed, failed, cancelled, terminated or timed out."""
     pending: tuple[PendingApprovalMemo, ...]
+    """What waits for a person, as far as it can be read."""
+    waiting: int
+    """How much waits for a person."""
     started_at: datetime
     ended_at: datetime | None
+    missing_key: str = ""
+    """The id of the encryption key without which no more can be told; empty: all could be read."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +67,36 @@ async def list_runs(client: Client, *, state: str = "", worker: str = "", begins
     listing = client.list_workflows(_query(state, worker, begins), page_size=PAGE_RUNS, next_page_token=_token(page))
     async with asked():
         await listing.fetch_next_page()
-    found = [await _listed(execution) for execution in listing.current_page or ()]
+    found = [_run_of(execution, await read_listed(execution)) for execution in listing.current_page or ()]
     following = listing.next_page_token
     return RunPage(found, base64.urlsafe_b64encode(following).decode() if following else None)
 
 
 async def read_run(client: Client, run: str) -> ListedRun:
-    """One run as it stands now. Raises UsageError where there is none."""
+    """One run as it stands now. Raises UsageError where there is none, and KeyMismatch."""
     async with asked(run):
         description = await client.get_workflow_handle(run).describe()
         if description.workflow_type != RUN_WORKFLOW:
             raise UsageError(f"'{run}' is a workflow, and no run")
-        return await _listed(description)
+        return _run_of(description, await read_memo(description))
 
 
-async def read_spent(accounts: Accounts, runs: Sequence[ListedRun]) -> dict[str, Spent]:
-    """What each of these runs has spent so far, without what is under way below its entry worker."""
+async def read_spent(accounts: Accounts, run: ListedRun) -> Spent:
+    """What a run has spent so far, without what is under way below its entry worker. Raises KeyMismatch."""
     async with asked():
-        spent = await asyncio.gather(*(accounts.read_one(_as_branch(run)) for run in runs))
-    return {run.run: one for run, one in zip(runs, spent, strict=True)}
+        return await accounts.read_one(_as_branch(run))
+
+
+async def read_all_spent(accounts: Accounts, runs: Sequence[ListedRun]) -> list[tuple[ListedRun, Spent]]:
+    """The runs with what each has spent so far; nothing where its history cannot be read here."""
+    return await asyncio.gather(*(_with_spent(accounts, run) for run in runs))
+
+
+async def _with_spent(accounts: Accounts, run: ListedRun) -> tuple[ListedRun, Spent]:
+    try:
+        return run, await read_spent(accounts, run)
+    except KeyMismatch as error:
+        return replace(run, missing_key=error.key), Spent()
 
 
 def _as_branch(run: ListedRun) -> Branch:
@@ -111,18 +127,16 @@ def _token(page: str) -> bytes | None:
         raise UsageError("this address does not name a part of the list") from error
 
 
-async def _listed(execution: WorkflowExecution) -> ListedRun:
-    memo = await execution.memo()
-    begun = run_from_memo(memo)
-    running = execution.status is WorkflowExecutionStatus.RUNNING
-    pending = tuple(pending_from_memo(memo.get(PENDING_MEMO))) if running else ()
+def _run_of(execution: WorkflowExecution, listed: Listed) -> ListedRun:
     return ListedRun(
         run=execution.id,
         run_id=execution.run_id,
-        worker=begun.worker,
-        started_by=begun.started_by,
-        status="waiting" if pending else state_of(execution),
-        pending=pending,
+        worker=listed.begun.worker,
+        started_by=listed.begun.started_by,
+        status="waiting" if listed.waiting else state_of(execution),
+        pending=listed.pending,
+        waiting=listed.waiting or 0,
         started_at=execution.start_time,
         ended_at=execution.close_time,
+        missing_key=listed.missing_key,
     )

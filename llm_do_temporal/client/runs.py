@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -30,13 +30,15 @@ from llm_do_temporal.client.asking import asked
 from llm_do_temporal.client.batches import read_unfinished
 from llm_do_temporal.client.following import Follower, Tap
 from llm_do_temporal.client.histories import read_chain, read_events
-from llm_do_temporal.client.inbox import InboxEntry, read_inbox
+from llm_do_temporal.client.inbox import InboxContents, LockedRun, read_inbox, waiting_runs
+from llm_do_temporal.client.memos import Listed, read_listed, read_memo
 from llm_do_temporal.client.questions import DeskRecord, Question, read_desk
 from llm_do_temporal.client.sequence import ordered_events
 from llm_do_temporal.client.trees import state_of
-from llm_do_temporal.client.view import RunView, ViewEvent, pending_from_memo, run_from_memo
+from llm_do_temporal.client.view import RunView, ViewEvent
 from llm_do_temporal.errors import (
     DecisionRefused,
+    KeyMismatch,
     LlmDoError,
     RunCancelled,
     RunFailed,
@@ -47,7 +49,6 @@ from llm_do_temporal.messages import (
     DECIDE_SIGNAL,
     DECIDE_UPDATE,
     DESK_QUERY,
-    PENDING_MEMO,
     REVOKE_GRANT_SIGNAL,
     RUN_MEMO,
     RUN_WORKFLOW,
@@ -56,7 +57,6 @@ from llm_do_temporal.messages import (
     Decision,
     DeskState,
     Grant,
-    PendingApprovalMemo,
     RevokeGrantInput,
     RunMemo,
     RunResult,
@@ -81,6 +81,8 @@ class RunSummary:
     pending: int
     started_at: datetime
     ended_at: datetime | None
+    missing_key: str = ""
+    """The id of the encryption key without which no more can be told; empty: all could be read."""
 
 
 class LlmDoClient:
@@ -141,20 +143,36 @@ class LlmDoClient:
         """The newest runs first."""
         listed = self.temporal.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}'", limit=limit)
         async with asked():
-            return [await _summary(execution) async for execution in listed]
+            return [_summary(execution, await read_listed(execution)) async for execution in listed]
 
     async def status(self, run: str) -> RunSummary:
-        """Where one run stands."""
+        """Where one run stands. Raises KeyMismatch."""
         async with asked(run):
-            return await _summary(await self._handle(run).describe())
+            description = await self._handle(run).describe()
+            return _summary(description, await read_memo(description))
 
     async def approvals(self, run: str | None = None) -> list[Question]:
-        """What waits for a person, oldest first; of one run, or of all. Needs no worker service."""
+        """What waits for a person, oldest first; of one run, or of all that can be read. Needs no worker service."""
+        if run is None:
+            return (await self.all_approvals())[0]
+        async with asked(run):
+            return sorted(await self._approvals_of(run), key=lambda one: one.asked_at)
+
+    async def all_approvals(self) -> tuple[list[Question], list[LockedRun]]:
+        """What waits for a person in all runs, oldest first, and the runs that cannot be read here."""
         found: list[Question] = []
-        for each in [run] if run is not None else await self._open_runs():
-            async with asked(each):
-                found += await self._approvals_of(each)
-        return sorted(found, key=lambda one: one.asked_at)
+        locked: list[LockedRun] = []
+        async with asked():
+            waiting = [each async for each in waiting_runs(self.temporal)]
+        for execution, listed in waiting:
+            if listed.missing_key:
+                locked.append(LockedRun.of(execution, listed))
+                continue
+            try:
+                found += await self.approvals(execution.id)
+            except KeyMismatch as error:
+                locked.append(LockedRun.of(execution, replace(listed, missing_key=error.key)))
+        return sorted(found, key=lambda one: one.asked_at), locked
 
     async def questions(self, run: str) -> list[Question]:
         """All that the run ever asked, decided or not, in order; also after its end. Needs no worker service."""
@@ -164,7 +182,7 @@ class LlmDoClient:
         """The remembered decisions that are in force, in order; also after the run's end. Needs no worker service."""
         return (await self._desk_record(run)).grants
 
-    async def inbox(self) -> list[InboxEntry]:
+    async def inbox(self) -> InboxContents:
         """What waits in all open runs, oldest first, up to 20 of each run: one listing, no history is read."""
         async with asked():
             return await read_inbox(self.temporal)
@@ -232,15 +250,6 @@ class LlmDoClient:
     def _handle(self, run: str) -> WorkflowHandle[Any, Any]:
         return self.temporal.get_workflow_handle(run)
 
-    async def _open_runs(self) -> list[str]:
-        query = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
-        async with asked():
-            return [
-                execution.id
-                async for execution in self.temporal.list_workflows(query)
-                if _pending(await execution.memo())
-            ]
-
     async def _approvals_of(self, run: str) -> list[Question]:
         handle = self._handle(run)
         description = await handle.describe()
@@ -282,18 +291,13 @@ def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0]
 
 
-def _pending(memo: Any) -> list[PendingApprovalMemo]:
-    return pending_from_memo(memo.get(PENDING_MEMO))
-
-
-async def _summary(execution: WorkflowExecution) -> RunSummary:
-    memo = await execution.memo()
-    pending = _pending(memo) if execution.status is WorkflowExecutionStatus.RUNNING else []
+def _summary(execution: WorkflowExecution, listed: Listed) -> RunSummary:
     return RunSummary(
         run=execution.id,
-        worker=run_from_memo(memo).worker,
-        status="waiting" if pending else state_of(execution),
-        pending=len(pending),
+        worker=listed.begun.worker,
+        status="waiting" if listed.waiting else state_of(execution),
+        pending=listed.waiting or 0,
         started_at=execution.start_time,
         ended_at=execution.close_time,
+        missing_key=listed.missing_key,
     )

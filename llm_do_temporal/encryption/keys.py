@@ -85,8 +85,10 @@ class KeyRing:
             if key.id == key_id:
                 return key
         known = ", ".join(f"'{key.id}'" for key in self.keys) or "none"
+        shown = shown_id(key_id)
         raise KeyMismatch(
-            f"this is encrypted with the key '{shown_id(key_id)}', which this process does not have (it has: {known})",
+            f"this is encrypted with the key '{shown}', which this process does not have (it has: {known})",
+            key=shown,
             next_step=f"Add the key to {KEYS_VARIABLE}, or to the file that {KEY_FILE_VARIABLE} names.",
         )
 
@@ -97,16 +99,18 @@ NO_KEYS = KeyRing.of()
 
 def wrong_key(key_id: str) -> KeyMismatch:
     """The error of who has a key under the right name that does not open what it should."""
+    shown = shown_id(key_id)
     return KeyMismatch(
-        f"this is encrypted with a key '{shown_id(key_id)}' that is not the key this process has under that name, "
+        f"this is encrypted with a key '{shown}' that is not the key this process has under that name, "
         "or it was changed since",
-        next_step=f"Give this process the same key '{shown_id(key_id)}' as the others have.",
+        key=shown,
+        next_step=f"Give this process the same key '{shown}' as the others have.",
     )
 
 
 def shown_id(key_id: str) -> str:
     """An id as it may stand in a message: it may come from anybody who can write to the server."""
-    return key_id if _ID.fullmatch(key_id) else f"{key_id[:32]!a}"
+    return key_id if _ID.fullmatch(key_id) else ascii(key_id[:32])[1:-1] or "(unnamed)"
 
 
 def key_ring(environment: Mapping[str, str] = os.environ) -> KeyRing:
@@ -153,6 +157,7 @@ class _KeyFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._warned = ""
         self._seen = self._version()
         self._keys = self._load()
 
@@ -163,8 +168,12 @@ class _KeyFile:
                 self._keys = self._load()
                 self._seen = version
                 _log.info("encryption keys read again: %s", ", ".join(key.id for key in self._keys))
+            self._warned = ""
         except UsageError as error:
-            _log.warning("the encryption keys stay as they were: %s", error)
+            # It is read for every value.
+            if self._warned != str(error):
+                _log.warning("the encryption keys stay as they were: %s", error)
+            self._warned = str(error)
         return self._keys
 
     def _version(self) -> tuple[int, int, int]:

@@ -96,7 +96,7 @@ async def test_two_of_those_named_must_agree_and_nobody_to_their_own_run(place: 
 
 
 async def _inbox(place: Place, run: str, *, votes: int) -> list[Any]:
-    return [one for one in await place.client.inbox() if one.run == run and one.votes == votes]
+    return [one for one in (await place.client.inbox()).entries if one.run == run and one.votes == votes]
 
 
 async def test_what_nobody_decides_in_time_is_refused_and_the_run_goes_on(place: Place) -> None:

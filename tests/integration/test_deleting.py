@@ -13,8 +13,10 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.cli.__main__ import run_command
+from llm_do_temporal.client import deleting
 from llm_do_temporal.client.collecting import collect
 from llm_do_temporal.client.deleting import delete_run, open_parts
+from llm_do_temporal.client.preparing import prepare
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place, development_server
@@ -32,6 +34,11 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
     flag = "--dynamic-config-value"
     async with development_server(flag, AT_ONCE, flag, AT_ONCE.replace("transfer", "visibility")) as environment:
         yield environment
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleting, "SETTLE_SECONDS", 0)
 
 
 async def gone(place: Place, run: str) -> bool:
@@ -82,6 +89,27 @@ async def test_blobs_that_nobody_else_needs_go_too(place: Place) -> None:
     assert rest.left == ()
 
 
+async def test_a_file_stays_that_a_run_is_about_to_start_with(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are stored before their run is started: here before the other run with the same file has ended."""
+    place.worker("main", scripted("Done."), attachment_policy={"allowed_suffixes": [".txt"]})
+    file = place.write("notes.txt", uuid4().hex)
+    attached = [one.model_dump() for one in prepare(place.folder, "main").attach([file])]
+    await place.client.result(run := await place.start("main", attachments=attached))
+    later: list[str] = []
+
+    async def settle(_ended: float) -> None:
+        later.append(await place.start("main", attachments=attached))
+        while later[0] not in {one.run for one in await place.client.runs()}:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(deleting, "settle", settle)
+    deleted = await delete_run(place.client.temporal, run, blobs := workshop_blobs(place.folder))
+    place.started.remove(run)
+    assert attached[0]["sha256"] not in {one.sha256 for one in deleted.blobs}
+    assert blobs.read(attached[0]["sha256"]) == file.read_bytes()
+    await place.client.result(later[0])
+
+
 async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, server: WorkflowEnvironment) -> None:
     place.worker("main", scripted(call("write_file", path="/a.txt", content="a")), toolsets={"filesystem": {}})
     run = await place.start("main")
@@ -110,6 +138,7 @@ async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
     for arguments, says in (
         ((run, "--yes"), f"run '{run}' is open"),
         ((run, "--cancel"), "Add --yes."),
+        ((f"{run}/main", "--yes", "--cancel"), f"'{run}/main' is a workflow, and no run"),
         (("nobody", "--yes"), "there is no run 'nobody'"),
     ):
         code, said = await delete(*arguments)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.cli.exported import read_exported
 from llm_do_temporal.client.transcript_pages import read_part_with
 from llm_do_temporal.client.trees import Accounts, Branch, list_tree
-from llm_do_temporal.errors import UsageError
-from llm_do_temporal.testing import scripted
+from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows import growing
 from tests.integration.conftest import Place
 from tests.integration.test_batches import batch
 from tests.integration.test_delegation import calls
-from tests.integration.test_encryption import OLD, SECRET, Vault, vault
+from tests.integration.test_encryption import NEW, OLD, SECRET, Vault, vault
 from tests.integration.test_live_text import MODEL, seen
 from tests.integration.test_page import browser
 from tests.integration.test_run_pages import listed
@@ -109,3 +112,45 @@ async def items_are_shown(place: Place) -> None:
     }
     with pytest.raises(UsageError, match="all 2 items"):
         await place.client.unfinished(run)
+
+
+async def test_a_run_whose_key_is_missing_is_listed_and_hides_no_other(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, name = vault.place, f"job-{uuid4().hex}"
+    theirs, ours = f"{name}-theirs", f"{name}-ours"
+    monkeypatch.setenv("TEMPORAL_ADDRESS", place.client.temporal.service_client.config.target_host)
+    place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
+    for run, key in ((theirs, OLD), (ours, NEW)):
+        async with vault.serving(key):
+            await place.pending(await place.start("main", SECRET, run=run))
+    ada, missing = await browser(place), "cannot be read: its encryption key 'old' is missing here"
+    await listed(
+        ada, f"/runs?begins={name}", f"{theirs} waiting 1 question main {missing}", f"{ours} waiting 1 question"
+    )
+    page = await listed(ada, "/", f"{theirs} main 1 question {missing}", ours)
+    assert f"/runs/{ours}/approvals/a1" in page.html
+    assert f"/runs/{theirs}/approvals" not in page.html
+
+    async def typed(*words: str) -> tuple[str, str]:
+        assert await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)]) == 0
+        return capsys.readouterr()
+
+    shown = {line.split()[0]: line for line in (await typed("list"))[0].splitlines()}
+    assert re.search(r" main +waiting, key 'old' is missing +1 +\d+\w ago$", shown[theirs])
+    assert re.search(r" main +waiting +1 +\d+\w ago$", shown[ours])
+    told = {one["run"]: one for one in json.loads((await typed("list", "--json"))[0])}
+    assert [(told[run]["status"], told[run]["missing_key"]) for run in (theirs, ours)] == [
+        ("waiting", "old"),
+        ("waiting", None),
+    ]
+    out, said = await typed("approvals")
+    assert (ours in out, theirs in out) == (True, False)
+    assert f"run {theirs} waits for approval (1), and cannot be read: its key 'old' is missing here" in said
+    with pytest.raises(KeyMismatch, match="'old'"):
+        await place.client.approvals(theirs)
+    async with vault.serving(NEW, OLD):
+        assert {theirs, ours} <= {one.run for one in await place.client.approvals()}
+        for run in (theirs, ours):
+            await place.decide(run)
+            await place.client.result(run)

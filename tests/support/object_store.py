@@ -23,6 +23,7 @@ class ObjectStore:
     def __init__(self) -> None:
         self._served: Callable[..., Iterable[bytes]] = DomainDispatcherApplication(create_backend_app)  # pyright: ignore[reportUnknownVariableType]
         self._down = threading.Event()
+        self._refuses = False
         self._refused = threading.Semaphore(0)
         self._server: BaseWSGIServer = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent)
         self.endpoint = f"http://127.0.0.1:{self._server.port}"
@@ -43,6 +44,10 @@ class ObjectStore:
             yield
         finally:
             self._down.clear()
+
+    def refuse(self) -> None:
+        """From here on every request is answered with 403 and with all that it carried."""
+        self._refuses = True
 
     def await_refused(self, times: int = 1) -> None:
         """Wait until so many requests have been refused that nobody has waited for before."""
@@ -68,6 +73,9 @@ class ObjectStore:
             start_response("503 Service Unavailable", [])
             self._refused.release()
             return [b""]
+        if self._refuses:
+            start_response("403 Forbidden", [])
+            return [str(environ).encode()]
         return self._served(environ, start_response)
 
 

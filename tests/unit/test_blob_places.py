@@ -71,11 +71,11 @@ def test_the_variable_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     workshop(tmp_path, "blobs: {url: 's3://bucket', region: here}")
     monkeypatch.setenv(BLOBS_VARIABLE, "s3://bucket")
     assert blob_settings(tmp_path) == BlobSettings(url="s3://bucket", region="here")
-    monkeypatch.setenv(BLOBS_VARIABLE, (tmp_path / "elsewhere").as_uri())
+    monkeypatch.setenv(BLOBS_VARIABLE, (tmp_path / "else where").as_uri())
     blobs = workshop_blobs(tmp_path)
     assert isinstance(blobs, LocalBlobStore)
     sha256 = blobs.put_bytes(b"text")
-    assert (tmp_path / "elsewhere" / "sha256" / sha256[:2] / sha256).read_bytes() == b"text"
+    assert (tmp_path / "else where" / "sha256" / sha256[:2] / sha256).read_bytes() == b"text"
 
 
 def test_a_variable_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.blobs import CHUNK_BYTES, STATE_FOLDER, BlobStore, BlobTooLarge, LocalBlobStore, blob_folder
-from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
 
+DATA = b"text"
+DIGEST = hashlib.sha256(DATA).hexdigest()
 EMPTY = hashlib.sha256(b"").hexdigest()
 
 
@@ -127,6 +129,33 @@ def test_a_reader_that_breaks_leaves_nothing_behind(blobs: BlobStore, tmp_path: 
     with pytest.raises(OSError, match="the disk is gone"):
         blobs.put_stream(Breaking(), 100)
     assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize("in_the_way", ["blobs", "blobs/sha256", f"blobs/sha256/{DIGEST[:2]}"])
+def test_a_folder_that_cannot_be_used_is_an_error_that_passes_and_does_not_name_it(
+    blobs: LocalBlobStore, tmp_path: Path, in_the_way: str
+) -> None:
+    """The text may go into a history; who runs the service is told the folder beside it."""
+    file = tmp_path / in_the_way
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("in the way")
+    for ask in (
+        lambda: blobs.put_bytes(DATA),
+        lambda: blobs.put_stream(io.BytesIO(DATA), 100),
+        lambda: blobs.read(DIGEST),
+    ):
+        with pytest.raises(
+            BlobsUnreachable, match=r"^the blob store cannot be used: (Not a directory|File exists)$"
+        ) as told:
+            ask()
+        assert str(tmp_path) in str(told.value.next_step)
+    if in_the_way != f"blobs/sha256/{DIGEST[:2]}":
+        with pytest.raises(BlobsUnreachable):
+            blobs.check()
+    file.unlink()
+    blobs.check()
+    assert blobs.read(blobs.put_bytes(DATA)) == DATA
+    assert kept(tmp_path) == [f"blobs/sha256/{DIGEST[:2]}/{DIGEST}"]
 
 
 def test_a_blob_is_not_there_before_it_is_whole(blobs: BlobStore) -> None:

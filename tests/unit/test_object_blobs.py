@@ -115,6 +115,23 @@ def test_a_store_that_is_down_for_a_while_delays(blobs: ManagedBlobStore, store:
     assert blobs.read(putting.result()) == b"text"
 
 
+def test_a_store_that_refuses_access_says_so_and_what_it_answers_is_not_repeated(
+    workshop: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may repeat the request, with the token that is in it."""
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "a-token-of-ours")
+    with object_store() as other:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", other.endpoint)
+        blobs = workshop_blobs(workshop, NO_KEYS)
+        other.refuse()
+        for ask in (lambda: blobs.put_bytes(b"text"), lambda: blobs.read(NOTHING), blobs.stored):
+            with pytest.raises(BlobsUnreachable, match=r"^the blob store 's3://blobs/.*' refuses access$") as told:
+                ask()
+            assert (told.value.__cause__, told.value.next_step) == (None, "Check the credentials in this environment.")
+    assert caplog.text.count("403 Forbidden") == 3
+    assert "a-token-of-ours" not in caplog.text
+
+
 @pytest.mark.parametrize(("how", "said"), [("refusing", "answer"), ("failing", "answer"), ("no bucket", "exist")])
 def test_a_store_that_stays_away_is_an_error_that_says_so(
     workshop: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str

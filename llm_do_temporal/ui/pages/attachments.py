@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.blob_places import workshop_blobs
+from llm_do_temporal.encryption.codec import ring_of
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.ui.asked import question_of
 from llm_do_temporal.ui.attached import NO_PDF, headers_of, is_pdf
@@ -24,7 +25,8 @@ async def send_attachment(request: Request) -> Response:
     workshop = request.app.state.settings.workshop
     if found is None or workshop is None:
         raise HTTPException(404)
-    blobs = await asyncio.to_thread(workshop_blobs, workshop)
+    ring = ring_of(request.app.state.client.temporal.data_converter)
+    blobs = await asyncio.to_thread(workshop_blobs, workshop, ring)
     try:
         data = await asyncio.to_thread(blobs.read, found.sha256)
     except EffectFailed as error:

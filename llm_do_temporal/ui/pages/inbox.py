@@ -18,13 +18,15 @@ FILTERS = ("worker", "run", "tool", "text")
 async def show_inbox(request: Request) -> Response:
     """What waits, oldest first, as far as the filters in the address let it through."""
     client: LlmDoClient = request.app.state.client
-    entries = await client.inbox()
+    contents = await client.inbox()
+    entries = contents.entries
     wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
     return render(
         request,
         "inbox.html",
         entries=[entry for entry in entries if passes(entry, wanted)],
         total=len(entries),
+        locked=contents.locked,
         wanted=wanted,
         workers=_names(entry.worker for entry in entries),
         runs=_names(entry.run for entry in entries),

@@ -118,7 +118,7 @@ async def show_run(request: Request) -> Response:
         if not folding.named:
             folding.open_first(roots, [one.path for one in run.pending])
         rows, more = await _Tree(accounts, folding, questions).rows(roots, None, "")
-        spent = (await read_spent(accounts, [run]))[run.run]
+        spent = await read_spent(accounts, run)
     size = sum(root.size for root in roots)
     return render(
         request,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.run_list import STATES, list_runs, read_spent
+from llm_do_temporal.client.run_list import STATES, list_runs, read_all_spent
 from llm_do_temporal.client.trees import Accounts
 from llm_do_temporal.ui.rendering import render
 
@@ -29,13 +29,12 @@ async def show_runs(request: Request) -> Response:
     client: LlmDoClient = request.app.state.client
     wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
     page = await list_runs(client.temporal, **wanted, page=request.query_params.get("page", ""))
-    spent = await read_spent(accounts_of(request), page.runs)
     given = {name: value for name, value in wanted.items() if value}
     following = None if page.following is None else f"/runs?{urlencode({**given, 'page': page.following})}"
     return render(
         request,
         "runs.html",
-        runs=[(one, spent[one.run]) for one in page.runs],
+        runs=await read_all_spent(accounts_of(request), page.runs),
         wanted=wanted,
         states=list(STATES),
         following=following,

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from llm_do_temporal.cli.inbox import Choice, render_inbox
 from llm_do_temporal.cli.keys import parse_keys
-from llm_do_temporal.client.inbox import InboxEntry
+from llm_do_temporal.client.inbox import InboxEntry, LockedRun
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -28,10 +28,12 @@ def entry(run: str, approval: str = "a1", summary: str = "write /a.txt", **more:
     )
 
 
-def drawn(entries: list[InboxEntry], row: int = 0, height: int = 40, width: int = 120) -> list[str]:
+def drawn(
+    entries: list[InboxEntry], row: int = 0, height: int = 40, width: int = 120, locked: tuple[LockedRun, ...] = ()
+) -> list[str]:
     console = Console(width=width, color_system=None, highlight=False)
     with console.capture() as capture:
-        console.print(render_inbox(entries, row, NOW, height))
+        console.print(render_inbox(entries, row, NOW, height, locked=locked))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -111,3 +113,15 @@ def test_text_of_a_models_is_neither_markup_nor_obeyed() -> None:
     assert "[bold]x[/bold] :smile: \\x1b[2J \\u202e\\nnext" in lines[1]
     assert all(len(line) <= 120 for line in lines)
     assert drawn([])[0] == "nothing waits for approval"
+
+
+def test_runs_that_cannot_be_read_are_told_of_and_take_no_room_from_the_keys() -> None:
+    locked = tuple(LockedRun(f"r{number}", "boss", number or None, NOW, "old\x1b") for number in range(9))
+    lines = drawn([], locked=locked)
+    assert lines[:2] == [
+        "run r0 may wait, and cannot be read: its key 'old\\x1b' is missing here",
+        "run r1 waits for approval (1), and cannot be read: its key 'old\\x1b' is missing here",
+    ]
+    lines = drawn([entry(f"run-{number}") for number in range(30)], height=20, locked=locked)
+    assert len(lines) == 19
+    assert "j/k or arrows" in lines[-1]

@@ -14,7 +14,7 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal import codec_server
-from llm_do_temporal.big_payloads import keeping_big_payloads
+from llm_do_temporal.big_payloads import REFERENCE_TYPE, keeping_big_payloads
 from llm_do_temporal.blobs import LocalBlobStore
 from llm_do_temporal.codec_server import build_codec_app
 from llm_do_temporal.encryption.codec import encrypting
@@ -133,6 +133,32 @@ def test_too_much_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch
     assert client.post("/decode", content=b"x" * 1001, headers=ADA).status_code == 413
     form = {"token": TOKEN, "more": "x" * codec_server.MAX_SIGN_IN_BYTES}
     assert client.post("/sign-in", data=form).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("encoding", "reference"),
+    [
+        ("json/protobuf", "{"),
+        ("json/protobuf", {"driverName": "another"}),
+        ("json/protobuf", {"driverName": "llmdo-blobs", "claimData": {"sha256": "../../../etc/passwd"}}),
+        ("json/external-storage-reference", []),
+        ("json/external-storage-reference", {"driver_name": "llmdo-blobs", "driver_claim": None}),
+        (
+            "json/external-storage-reference",
+            {"driver_name": "llmdo-blobs", "driver_claim": {"claim_data": {"sha256": 7}}},
+        ),
+    ],
+    ids=str,
+)
+def test_a_reference_that_is_none_stays_as_it_is(tmp_path: Path, encoding: str, reference: Any) -> None:
+    data = reference if isinstance(reference, str) else json.dumps(reference)
+    metadata = {"encoding": encoding, "messageType": REFERENCE_TYPE.decode()}
+    sent = {name: base64.b64encode(value.encode()).decode() for name, value in (metadata | {"data": data}).items()}
+    payload = {"data": sent.pop("data"), "metadata": sent}
+    near = keeping_big_payloads(CONVERTER, LocalBlobStore(tmp_path, Seal(RING)))
+    client = TestClient(build_codec_app(near, TokenAccess({"ada": TOKEN}), ()))
+    answer = client.post("/decode", json={"payloads": [payload]}, headers=ADA)
+    assert (answer.status_code, answer.json()) == (200, {"payloads": [payload]})
 
 
 async def test_big_values_are_shown_where_their_store_is_at_hand(tmp_path: Path, client: TestClient) -> None:

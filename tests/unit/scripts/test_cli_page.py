@@ -13,7 +13,9 @@ from scripts.check_docs import Fault
 
 def faults_of(root: Path, page: str) -> list[Fault]:
     (root / "docs").mkdir(exist_ok=True)
-    (root / "docs" / "observability.md").write_text("# Observability\n\n## Traces\n")  # the page links to it
+    # The page links to these.
+    (root / "docs" / "observability.md").write_text("# Observability\n\n## Traces\n")
+    (root / "docs" / "encryption.md").write_text("# Encryption\n\n## A key that is missing or wrong\n")
     (root / check_docs.COMMANDS_PAGE).write_text(page)
     return check_docs.check_docs(root, lambda: COMMANDS, ())
 
