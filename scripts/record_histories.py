@@ -36,6 +36,8 @@ FEATURES = {
     "modify": "test_approvals.py::test_modified_arguments_are_the_ones_that_are_used",
     "notifications": "test_notifications.py::test_a_question_its_decision_and_the_end_are_told_in_order",
     "python-tools": "test_python_tools.py::test_a_call_asks_unless_a_rule_says_otherwise",
+    "queues": "test_queues.py::test_a_run_goes_on_where_the_files_are_not",
+    "queues-changed": "test_queues.py::test_a_run_that_began_beside_its_files_goes_on_where_they_are_not",
     "quorum": "test_delegated_approvals.py::test_two_of_those_named_must_agree_and_nobody_to_their_own_run",
     "refusal-aborts": "test_approval_policy.py::test_an_aborted_run_stops_its_other_children",
     "remembered": "test_approvals.py::test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another",

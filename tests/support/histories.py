@@ -22,7 +22,7 @@ def record_histories(histories: Iterable[WorkflowHistory]) -> None:
     A chain that was continued as new has its newest history first.
     """
     if RECORD_TO in os.environ:
-        test = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (teardown)").rpartition("::")[2]
+        test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].rpartition("::")[2]
         write_histories(histories, Path(os.environ[RECORD_TO]) / test)
 
 
