@@ -8,6 +8,8 @@ mean.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -43,17 +45,26 @@ KEPT_OUTSIDE = "(kept in the blob store of its workshop, which is not at hand he
 _MAX_STORED_BYTES = 2 * MAX_VALUE_BYTES
 """Above all that is checked before it is sent, so only the result of an activity can be refused here."""
 _DIGEST = "sha256"
+_LATELY_SECONDS = 5.0
+"""Far less than those who remove blobs leave alone what was put."""
 
 
 class BlobDriver(StorageDriver):
     """Keeps payloads in a blob store. The same payload is the same blob, however often it is stored.
 
-    Encrypted ones are opened first: no two of them are the same. The blob store seals them again.
+    Encrypted ones are opened first: no two of them are the same. The blob store seals them again. What is
+    stored a second time within a moment is not sent to it: `HeartbeatInterceptor` does that with large results.
     """
 
-    def __init__(self, blobs: BlobStore, codec: EncryptionCodec | None = None) -> None:
+    def __init__(
+        self, blobs: BlobStore, codec: EncryptionCodec | None = None, read_from: BlobStore | None = None
+    ) -> None:
+        """`read_from` is the same store where it is asked otherwise for what it has."""
         self._blobs = blobs
         self._codec = codec
+        self._read_from = read_from or blobs
+        self._lately: dict[bytes, tuple[float, StorageDriverClaim]] = {}
+        """When what has this SHA-256 was stored."""
 
     def name(self) -> str:
         """See StorageDriver. References carry it, so it never changes."""
@@ -62,6 +73,8 @@ class BlobDriver(StorageDriver):
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """See StorageDriver. Raises ApplicationError for a payload that is too large to be worked on."""
         opened = payloads if self._codec is None else await self._codec.decode(payloads)
+        now = time.monotonic()
+        self._lately = {name: one for name, one in self._lately.items() if now - one[0] < _LATELY_SECONDS}
         return [await asyncio.to_thread(self._put, payload) for payload in opened]
 
     async def retrieve(
@@ -74,29 +87,39 @@ class BlobDriver(StorageDriver):
         data = payload.SerializeToString(deterministic=True)
         if len(data) > _MAX_STORED_BYTES:
             raise ApplicationError(f"it has {len(data)} bytes", type=TOO_LARGE, non_retryable=True)
-        return StorageDriverClaim({_DIGEST: self._blobs.put_bytes(data)})
+        name = hashlib.sha256(data).digest()
+        if (found := self._lately.pop(name, None)) is not None:
+            return found[1]
+        claim = StorageDriverClaim({_DIGEST: self._blobs.put_bytes(data)})
+        self._lately[name] = (time.monotonic(), claim)
+        return claim
 
     def _get(self, claim: StorageDriverClaim) -> Payload:
         digest = claim.claim_data.get(_DIGEST, "")
         try:
-            return Payload.FromString(self._blobs.read(digest))
+            return Payload.FromString(self._read_from.read(digest))
         except DecodeError as error:
             raise EffectFailed(f"blob '{digest}' is no value of a history") from error
 
 
-def keeping_big_payloads(converter: DataConverter, blobs: BlobStore) -> DataConverter:
-    """The converter, with a place for big payloads; one that has such a place already stays as it is."""
+def keeping_big_payloads(
+    converter: DataConverter, blobs: BlobStore, *, read_from: BlobStore | None = None
+) -> DataConverter:
+    """The converter, with a place for big payloads; one that has such a place already stays as it is.
+
+    `read_from` is the same store where it is asked otherwise for what it has.
+    """
     if converter.external_storage is not None:
         return converter
     codec = converter.payload_codec if isinstance(converter.payload_codec, EncryptionCodec) else None
-    storage = ExternalStorage(drivers=[BlobDriver(blobs, codec)], payload_size_threshold=KEPT_FROM_BYTES)
+    storage = ExternalStorage(drivers=[BlobDriver(blobs, codec, read_from)], payload_size_threshold=KEPT_FROM_BYTES)
     return replace(converter, external_storage=storage)
 
 
-def with_big_payloads(client: Client, blobs: BlobStore) -> Client:
-    """The same connection, with a place for big payloads."""
+def with_big_payloads(client: Client, blobs: BlobStore, *, read_from: BlobStore | None = None) -> Client:
+    """The same connection, with a place for big payloads: see `keeping_big_payloads`."""
     config = client.config()
-    config["data_converter"] = keeping_big_payloads(config["data_converter"], blobs)
+    config["data_converter"] = keeping_big_payloads(config["data_converter"], blobs, read_from=read_from)
     return Client(**config)
 
 

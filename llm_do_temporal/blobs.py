@@ -88,10 +88,6 @@ class ManagedBlobStore(BlobStore, Protocol):
         """Remove what processes that died were writing."""
         ...
 
-    def check(self) -> None:
-        """Raise BlobsUnreachable where the store cannot be used."""
-        ...
-
 
 class LocalBlobStore:
     """Blobs as files `sha256/ab/<digest>` below a folder, which is made when the first one is kept.
@@ -164,16 +160,6 @@ class LocalBlobStore:
             with self._reached(), suppress(FileNotFoundError):
                 if path.stat().st_mtime < begun_before:
                     path.unlink()
-
-    def check(self) -> None:
-        """Raise BlobsUnreachable where nothing can be kept."""
-        with self._reached():
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            probe = self._folder / f"{_INCOMING}{secrets.token_hex(8)}"
-            try:
-                probe.write_bytes(b"x")
-            finally:
-                probe.unlink(missing_ok=True)
 
     @contextmanager
     def _reached(self, sha256: str | None = None) -> Generator[None]:

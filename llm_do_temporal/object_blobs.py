@@ -21,7 +21,7 @@ from llm_do_temporal.encryption.sealing import HEAD_BYTES, Seal, Sealer
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+    from obstore.store import ClientConfig, ObjectStore
 
 _log = logging.getLogger(__name__)
 _IN_MEMORY_BYTES = 8 * CHUNK_BYTES
@@ -42,19 +42,33 @@ class ObjectBlobStore:
     remove old ones, and heals a damaged one.
     """
 
-    def __init__(self, url: str, config: dict[str, Any], seal: Seal, *, patience: timedelta) -> None:
+    def __init__(
+        self,
+        url: str,
+        config: dict[str, Any],
+        seal: Seal,
+        *,
+        patience: timedelta,
+        silence: timedelta | None = None,
+    ) -> None:
         """`config` is obstore's; `patience` is how long each call keeps trying. Raises BlobsUnreachable.
 
-        Credentials are found by the provider's own variables.
+        `silence` is how long one try may hear nothing; it would cut off what takes long to put. Credentials are found
+        by the provider's own variables.
         """
         self._url = url
         self._seal = seal
-        allow_http = config.pop("allow_http", False)
+        client_options: ClientConfig = {
+            "allow_http": config.pop("allow_http", False),
+            "connect_timeout": silence or _CONNECT_TIMEOUT,
+        }
+        if silence is not None:
+            client_options["read_timeout"] = silence
         with self._asked():
             self._objects: ObjectStore = obstore.store.from_url(
                 url,
                 config=cast("Any", config),
-                client_options={"allow_http": allow_http, "connect_timeout": _CONNECT_TIMEOUT},
+                client_options=client_options,
                 retry_config={
                     "max_retries": _MAX_RETRIES,
                     "retry_timeout": patience,
@@ -117,11 +131,6 @@ class ObjectBlobStore:
 
     def discard_unfinished(self, *, begun_before: float) -> None:
         """Nothing: an object that was not written to its end is none."""
-
-    def check(self) -> None:
-        """Raise BlobsUnreachable where the store still does not answer after all patience."""
-        with self._asked():
-            next(iter(obstore.list(self._objects, "sha256", chunk_size=1)), None)
 
     def _put(self, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
         hasher, size = sealer.hasher(), 0

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -32,6 +31,10 @@ from llm_do_temporal.errors import BlobsUnreachable
 BEAT_SECONDS = 1.0
 _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
 """A blob store that is down may keep all other threads waiting for minutes."""
+_LONGEST_WAIT = 10.0
+"""Seconds between two tries to keep a large result."""
+_SEALED_BYTES = 1024
+"""By so much, at most, encryption makes a value larger."""
 LATE = timedelta(seconds=1)
 """A process that is not busy begins what it was given within milliseconds."""
 
@@ -42,19 +45,13 @@ class HeartbeatInterceptor(Interceptor):
     One that begins late tells the server first, and does not begin if the server has given it up meanwhile.
     """
 
-    def __init__(self, client: Client, check_blobs: Callable[[], None] | None = None) -> None:
-        """`client` is the worker's.
-
-        `check_blobs` raises BlobsUnreachable where blobs are kept elsewhere and that does not answer.
-        """
+    def __init__(self, client: Client) -> None:
+        """`client` is the worker's."""
         self._client = client
-        self._check_blobs = check_blobs
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """See Interceptor."""
-        if self._check_blobs is None:
-            return _Beating(next, self._client)
-        return _Storing(next, self._client, self._check_blobs)
+        return _Storing(next, self._client)
 
 
 class _Beating(ActivityInboundInterceptor):
@@ -94,35 +91,30 @@ class _Beating(ActivityInboundInterceptor):
 
 
 class _Storing(_Beating):
-    def __init__(
-        self,
-        next: ActivityInboundInterceptor,  # noqa: A002
-        client: Client,
-        check_blobs: Callable[[], None],
-    ) -> None:
-        super().__init__(next, client)
-        self._check_blobs = check_blobs
+    """Keeps a large result while the activity can still beat; the SDK, which does the same next, finds it there."""
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         result = await super().execute_activity(input)
-        if activity.info().heartbeat_timeout is not None and _is_large(result):
+        if activity.info().heartbeat_timeout is not None and _may_be_large(result):
             self._outbound.has_begun = True
             with _beating(input):
-                while not await asyncio.to_thread(self._blobs_answer):
-                    pass
+                await self._kept(result)
         return result
 
-    def _blobs_answer(self) -> bool:
-        try:
-            self._check_blobs()
-        except BlobsUnreachable:
-            time.sleep(BEAT_SECONDS)  # a store that refuses access says so at once
-            return False
-        return True
+    async def _kept(self, result: Any) -> None:
+        wait = BEAT_SECONDS
+        while True:
+            try:
+                await self._client.data_converter.encode([result])
+            except BlobsUnreachable:
+                await asyncio.sleep(wait)  # a store that refuses access says so at once
+                wait = min(2 * wait, _LONGEST_WAIT)
+            else:
+                return
 
 
-def _is_large(result: Any) -> bool:
-    return activity.payload_converter().to_payloads([result])[0].ByteSize() >= KEPT_FROM_BYTES
+def _may_be_large(result: Any) -> bool:
+    return activity.payload_converter().to_payloads([result])[0].ByteSize() >= KEPT_FROM_BYTES - _SEALED_BYTES
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from llm_do_temporal.activities.answers import storable
 from llm_do_temporal.activities.attached_content import has_blobs, resolve_blobs
@@ -166,8 +167,9 @@ async def _one_turn(asked: Model, part: ConversationPart | None) -> AsyncGenerat
     except LlmDoError as error:
         other = OtherModel.INSTEAD if isinstance(error, ModelRefusal) else None
         raise as_failure(error, other_model=other) from error
-    except OSError as error:
-        # A connection that broke where the provider's library did not expect it, or a disk that is busy.
+    except (OSError, RPCError) as error:
+        # A connection that broke where the provider's library did not expect it, a disk that is busy, or a server that
+        # could not give the history just then.
         _log.warning("model turn failed: %s: %s", turn, error)
         raise
     except Exception as error:

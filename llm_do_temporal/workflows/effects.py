@@ -116,7 +116,7 @@ async def run_effect(
 async def until_begun(
     start: Callable[[], workflow.ActivityHandle[T]], or_passes: Callable[[ActivityError], bool] = lambda _: False
 ) -> T:
-    """Run an activity, and again for as long as it comes to worker services that lack an encryption key, or the files.
+    """Run an activity, and again for as long as worker services lack an encryption key, the blob store or the files.
 
     They could not read what they were to do, or had nothing to do it with, so it has not begun. Where an activity may
     run twice, `or_passes` says what else is worth waiting for.
@@ -129,7 +129,7 @@ async def until_begun(
             if _is_elsewhere(error):
                 use_files_queue()
                 continue
-            if not (could_not_read(error) or or_passes(error)):
+            if not (could_not_read(error) or could_not_fetch(error) or or_passes(error)):
                 raise
             missing = "an encryption key" if lacks_key(error) else "the blob store"
         await workflow.sleep(wait, summary=f"wait for {missing}")
@@ -144,7 +144,20 @@ def _is_elsewhere(error: ActivityError | ApplicationError) -> bool:
 
 def lacks_blobs(error: ActivityError) -> bool:
     """Whether an activity failed because the blob store did not answer, before its effect or after it."""
-    return isinstance(error.cause, ApplicationError) and error.cause.type == BlobsUnreachable.__name__
+    return _is_unreachable(error.cause) or could_not_fetch(error)
+
+
+def could_not_fetch(error: ActivityError) -> bool:
+    """Whether an activity failed before it began, because the blob store did not give what it was to do.
+
+    The SDK wraps what happens then; what an activity itself raises, perhaps after its effect, has a type.
+    """
+    cause = error.cause
+    return isinstance(cause, ApplicationError) and not cause.type and _is_unreachable(cause.cause)
+
+
+def _is_unreachable(cause: BaseException | None) -> bool:
+    return isinstance(cause, ApplicationError) and cause.type == BlobsUnreachable.__name__
 
 
 async def send_signal(workflow_id: str, signal: str, argument: BaseModel) -> None:

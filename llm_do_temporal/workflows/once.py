@@ -26,23 +26,24 @@ from typing import TypeVar
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import DecisionKind, RunSettings, Verdict
 from llm_do_temporal.policy.approvals import REPEAT, Mode, asking, terms_of
-from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, lacks_blobs, until_begun
+from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, could_not_fetch, lacks_blobs, until_begun
 from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Question
 
 M = TypeVar("M", bound=BaseModel)
-Ask = Callable[[], Awaitable[Verdict | None]]
-"""Asks a person whether an effect that may have happened is to be run again; None: nobody can be asked."""
+Ask = Callable[[str], Awaitable[Verdict | None]]
+"""Asks a person whether an effect that may have happened, because of this, is to be run again.
 
-_REASON = (
-    "the worker service was lost while this ran, so it may have happened: approve to run it again, reject to go on"
-)
+None: nobody can be asked.
+"""
+
+_REASON = "{why} while this ran, so it may have happened: approve to run it again, reject to go on"
 _SHUT_DOWN = "WorkerShutdown"
 
 
@@ -73,9 +74,10 @@ async def run_once(
         except ActivityError as error:
             if not is_unknown(error):
                 raise
-        answer = await ask()
+            why = why_unknown(error)
+        answer = await ask(why)
         if answer is None or answer.decision is DecisionKind.REJECT:
-            raise EffectFailed(_unknown(summary, answer))
+            raise EffectFailed(_unknown(summary, why, answer))
 
 
 def ask_again(desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: Question, *, what: str) -> Ask:
@@ -89,10 +91,10 @@ def ask_again(desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: 
 
     terms = terms_of(settings.rules, [*asking(settings.rules, question.uses), REPEAT])
 
-    async def ask() -> Verdict | None:
+    async def ask(why: str) -> Verdict | None:
         if settings.mode is not Mode.INTERACTIVE or not terms.can_be_met:
             return None
-        return await desk.ask(tool, again, diff=None, reason=_REASON, terms=terms)
+        return await desk.ask(tool, again, diff=None, reason=_REASON.format(why=why), terms=terms)
 
     return ask
 
@@ -104,14 +106,24 @@ def is_unknown(error: ActivityError) -> bool:
     """
     cause = error.cause
     if isinstance(cause, ApplicationError):
-        return cause.type == _SHUT_DOWN or lacks_blobs(error)
+        return cause.type == _SHUT_DOWN or (lacks_blobs(error) and not could_not_fetch(error))
     return isinstance(cause, TemporalTimeoutError)
 
 
-def _unknown(summary: str, answer: Verdict | None) -> str:
-    text = f"the outcome of '{summary}' is unknown: the worker service was lost while it ran. It was not run again"
+def why_unknown(error: ActivityError) -> str:
+    """What became of an activity of which `is_unknown` is true, as the begin of a sentence."""
+    cause = error.cause
+    if lacks_blobs(error):
+        return "the blob store could not be used"
+    if isinstance(cause, TemporalTimeoutError) and cause.type is TimeoutType.START_TO_CLOSE:
+        return "the time was up"
+    return "the worker service was lost"
+
+
+def _unknown(summary: str, why: str, answer: Verdict | None) -> str:
+    text = f"the outcome of '{summary}' is unknown: {why} while it ran. It was not run again"
     if answer is None:
         return f"{text}, because nobody can be asked in this mode. Find out what happened before you go on."
     note = f": {answer.note}" if answer.note else ""
-    why = answer.note if answer.door == "timer" else f"{answer.by or 'a person'} decided so{note}"
-    return f"{text} ({why}). Find out what happened before you go on."
+    decided = answer.note if answer.door == "timer" else f"{answer.by or 'a person'} decided so{note}"
+    return f"{text} ({decided}). Find out what happened before you go on."

@@ -13,7 +13,7 @@ import pytest_asyncio
 from pydantic_ai.messages import ModelMessage
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal import blob_places
+from llm_do_temporal import blob_places, service
 from llm_do_temporal.big_payloads import with_big_payloads
 from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.client import LlmDoClient
@@ -71,23 +71,71 @@ async def test_attachments_and_large_values_are_in_the_store(remote: Place, tmp_
     assert (await remote.client.result(run)).output == LARGE
 
 
+@pytest.mark.parametrize(
+    ("methods", "answer"), [((), "503 Service Unavailable"), (("PUT",), "403 Forbidden")], ids=["down", "full"]
+)
 async def test_a_store_that_is_down_for_a_while_delays_a_run_and_loses_nothing(
-    remote: Place, store: ObjectStore
+    remote: Place, store: ObjectStore, methods: tuple[str, ...], answer: str
 ) -> None:
     """The model is not asked twice because what it answered cannot be kept at once."""
     down = ExitStack()
 
     def answer_while_down(_messages: list[ModelMessage]) -> str:
-        down.enter_context(store.down())
+        down.enter_context(store.down(*methods, answer=answer))
         return LARGE
 
     model = scripted(call("large"), answer_while_down)
     remote.worker("main", model, toolsets={"custom": {"large": {"pre_approved": True}}})
     run = await remote.start("main")
-    await asyncio.to_thread(store.await_refused, 3)
+    await asyncio.to_thread(store.await_refused, 2)
     down.close()
     assert (await remote.client.result(run)).output == LARGE
     assert len(model.requests) == 2
+
+
+async def test_a_large_result_waits_for_a_store_that_is_down_beyond_all_patience(
+    store: ObjectStore, server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What made it is not done twice, and nobody is asked whether it has happened."""
+    monkeypatch.setattr(service, "SERVICE_PATIENCE", timedelta(milliseconds=1))
+    made = tmp_path / "made.txt"
+    async with served(server, tmp_path) as place:
+        place.write("tools.py", TOOLS.replace("return", f"open({str(made)!r}, 'a').write('made ')\n    return"))
+        model = scripted(call("large"), "done")
+        place.worker("main", model, toolsets={"custom": {"large": {}}})
+        run = await place.start("main")
+        await place.pending(run)
+        with store.down():
+            await place.decide(run)
+            await asyncio.to_thread(store.await_refused, 2)
+            assert made.read_text() == "made "
+        assert (await place.client.result(run)).output == "done"
+        assert len((await place.client.desk(run)).approvals) == 1
+    assert made.read_text() == "made "
+    assert [one.text for one in model.requests[-1].results("large")] == [LARGE]
+
+
+async def test_a_call_whose_arguments_cannot_be_read_at_once_is_made_later_and_once(
+    remote: Place, store: ObjectStore, tmp_path: Path
+) -> None:
+    """Nobody is asked whether it has happened."""
+    kept = tmp_path / "kept.txt"
+    remote.write(
+        "tools.py", f"def keep(text: str):\n    with open({str(kept)!r}, 'a') as to:\n        to.write('kept ')\n"
+    )
+    remote.worker(
+        "main", scripted(call("keep", text=LARGE), "done"), toolsets={"custom": {"keep": {"pre_approved": True}}}
+    )
+    with store.unreadable(b'"idempotency_key"'):
+        run = await remote.start("main")
+        await asyncio.to_thread(store.await_refused)
+        handle = remote.client.temporal.get_workflow_handle(f"{run}/main")
+        async for event in handle.fetch_history_events(wait_new_event=True):
+            if event.user_metadata.summary.data == b'"wait for the blob store"':
+                break
+    assert (await remote.client.result(run)).output == "done"
+    assert kept.read_text() == "kept "
+    assert (await remote.client.desk(run)).approvals == ()
 
 
 async def test_a_client_says_that_the_store_does_not_answer(

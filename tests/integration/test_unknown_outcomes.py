@@ -104,7 +104,7 @@ async def test_a_person_is_asked_whether_to_run_it_again(services: Services, ans
         assert json.loads(told)["exit_code"] == 0
     else:
         assert services.effects == "ran\n"
-        assert "the outcome of 'shell sh job.sh' is unknown" in told
+        assert "the outcome of 'shell sh job.sh' is unknown: the worker service was lost while it ran" in told
         assert "(ada decided so: it is half done)" in told
 
 

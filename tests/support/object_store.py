@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import urllib.request
 from collections.abc import Callable, Generator, Iterable
@@ -22,7 +23,9 @@ class ObjectStore:
 
     def __init__(self) -> None:
         self._served: Callable[..., Iterable[bytes]] = DomainDispatcherApplication(create_backend_app)  # pyright: ignore[reportUnknownVariableType]
-        self._down = threading.Event()
+        self._down: dict[str, str] = {}
+        self._part: bytes | None = None
+        self._unreadable: set[str] = set()
         self._refuses = False
         self._refused = threading.Semaphore(0)
         self._server: BaseWSGIServer = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent)
@@ -37,13 +40,23 @@ class ObjectStore:
         }
 
     @contextmanager
-    def down(self) -> Generator[None]:
-        """While the block runs, every request is answered with 503."""
-        self._down.set()
+    def down(self, *methods: str, answer: str = "503 Service Unavailable") -> Generator[None]:
+        """While the block runs, requests with these methods, else all, are answered with this alone."""
+        self._down = dict.fromkeys(methods or ("GET", "HEAD", "PUT", "POST", "DELETE"), answer)
         try:
             yield
         finally:
-            self._down.clear()
+            self._down = {}
+
+    @contextmanager
+    def unreadable(self, part: bytes) -> Generator[None]:
+        """While the block runs, what has this in it and is put meanwhile cannot be read: it is answered with 503."""
+        self._part = part
+        try:
+            yield
+        finally:
+            self._part = None
+            self._unreadable.clear()
 
     def refuse(self) -> None:
         """From here on every request is answered with 403 and with all that it carried."""
@@ -68,9 +81,14 @@ class ObjectStore:
         self._server.server_close()
 
     def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if self._down.is_set():
-            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            start_response("503 Service Unavailable", [])
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
+        if self._part is not None and self._part in body:
+            self._unreadable.add(path)
+        instead = "503 Service Unavailable" if method == "GET" and path in self._unreadable else self._down.get(method)
+        if instead is not None:
+            start_response(instead, [])
             self._refused.release()
             return [b""]
         if self._refuses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -130,6 +131,16 @@ def test_a_store_that_refuses_access_says_so_and_what_it_answers_is_not_repeated
             assert (told.value.__cause__, told.value.next_step) == (None, "Check the credentials in this environment.")
     assert caplog.text.count("403 Forbidden") == 3
     assert "a-token-of-ours" not in caplog.text
+
+
+@pytest.mark.timeout(20)
+def test_a_store_that_is_silent_is_given_up(workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections and says nothing, for which obstore itself has half a minute."""
+    brief = timedelta(milliseconds=100)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(BlobsUnreachable, match="does not answer"):
+            workshop_blobs(workshop, NO_KEYS, patience=brief, silence=brief).read(NOTHING)
 
 
 @pytest.mark.parametrize(("how", "said"), [("refusing", "answer"), ("failing", "answer"), ("no bucket", "exist")])

@@ -6,17 +6,23 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
+from llm_do_temporal import big_payloads
 from llm_do_temporal.activities import heartbeats
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
-from llm_do_temporal.big_payloads import KEPT_FROM_BYTES
-from llm_do_temporal.errors import BlobsUnreachable
+from llm_do_temporal.big_payloads import KEPT_FROM_BYTES, keeping_big_payloads
+from llm_do_temporal.blobs import LocalBlobStore
+from llm_do_temporal.encryption.codec import encrypting
+from llm_do_temporal.encryption.keys import Key, KeyRing
 
 NO_CLIENT = cast("Client", None)
 """Nothing here begins late, so the server is not asked."""
@@ -81,41 +87,58 @@ def test_details_are_never_held_back() -> None:
     assert beaten(("some",)) == [("some",)]
 
 
-async def stored(answer: str, server: Server, check: Callable[[], None]) -> Any:
-    """What an activity's answer is once it may go to the store."""
+class Store(LocalBlobStore):
+    """Counts what is put, and keeps it once that is possible."""
+
+    def __init__(self, folder: Path, server: Server, mend: Callable[[int], None]) -> None:
+        super().__init__(folder)
+        self.server, self.mend, self.beaten = server, mend, list[bool]()
+
+    def put_bytes(self, data: bytes) -> str:
+        """See BlobStore."""
+        self.beaten.append(self.server.beat.wait(60))
+        self.server.beat.clear()
+        self.mend(len(self.beaten))
+        return super().put_bytes(data)
+
+
+@pytest.fixture(autouse=True)
+def moments_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, what was kept a moment ago was kept a moment ago."""
+    monkeypatch.setattr(big_payloads, "_LATELY_SECONDS", 3600)
+
+
+async def stored(answer: str, blobs: Store) -> None:
+    """An activity answers, and the SDK encodes what it answered."""
     environment, inner = ActivityEnvironment(), Inner(answer)
     environment.info = replace(
         environment.info, heartbeat_timeout=timedelta(seconds=5), started_time=datetime.now(UTC) + timedelta(hours=1)
     )
     environment.on_heartbeat = inner.heartbeat
-    interceptor = HeartbeatInterceptor(NO_CLIENT, check).intercept_activity(inner)
-    interceptor.init(server)
+    converter = keeping_big_payloads(encrypting(pydantic_data_converter, KeyRing.of(Key("k", b"k" * 32))), blobs)
+    client = cast("Client", SimpleNamespace(data_converter=converter))
+    interceptor = HeartbeatInterceptor(client).intercept_activity(inner)
+    interceptor.init(blobs.server)
 
     async def run() -> Any:
         return await interceptor.execute_activity(ExecuteActivityInput(fn=run, args=(), executor=None, headers={}))
 
-    return await environment.run(run)
+    assert await converter.decode(await converter.encode([await environment.run(run)])) == [answer]
 
 
-@pytest.mark.parametrize(("size", "checks"), [(KEPT_FROM_BYTES, 3), (100, 0)])
-async def test_a_large_result_waits_until_the_store_answers(
-    size: int, checks: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("size", "tries"), [(KEPT_FROM_BYTES, 3), (KEPT_FROM_BYTES - 40, 3), (100, 0)])
+async def test_a_large_result_waits_until_it_is_kept_and_is_put_once(
+    size: int, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also one that only encryption makes large."""
     monkeypatch.setattr(heartbeats, "BEAT_SECONDS", 0.01)
-    server, asked = Server(), list[bool]()
-
-    def check() -> None:
-        server.beat.clear()
-        asked.append(server.beat.wait(60))
-        if len(asked) < 3:
-            raise BlobsUnreachable("it is down")
-
-    assert await stored("x" * size, server, check) == "x" * size
-    assert asked == [True] * checks
+    (in_the_way := tmp_path / "sha256").write_text("in the way")
+    store = Store(tmp_path, Server(), lambda tries: in_the_way.unlink() if tries == 3 else None)
+    await stored("x" * size, store)
+    assert store.beaten == [True] * tries
 
 
-async def test_a_large_result_tells_at_once_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_result_tells_at_once_that_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "BEAT_SECONDS", 3600)
-    server, asked = Server(), list[bool]()
-    await stored("x" * KEPT_FROM_BYTES, server, lambda: asked.append(server.beat.wait(60)))
-    assert asked == [True]
+    await stored("x" * KEPT_FROM_BYTES, store := Store(tmp_path, Server(), lambda _: None))
+    assert store.beaten == [True]
