@@ -58,6 +58,9 @@ def health_server(address: str, port: int, *, alive: Check, ready: Check) -> Gen
     checks = {"/healthz": alive, "/readyz": ready}
 
     class Answers(BaseHTTPRequestHandler):
+        timeout = 2 * ANSWER_SECONDS
+        """How long whoever connects may say nothing."""
+
         def do_GET(self) -> None:
             check = checks.get(self.path.partition("?")[0])
             wrong = "there is /healthz and /readyz" if check is None else _asked(check, loop)
@@ -91,7 +94,9 @@ def _asked(check: Check, loop: asyncio.AbstractEventLoop) -> str | None:
     async def ask() -> str | None:
         return await check()
 
+    asked = asyncio.run_coroutine_threadsafe(ask(), loop)
     try:
-        return asyncio.run_coroutine_threadsafe(ask(), loop).result(2 * ANSWER_SECONDS)
+        return asked.result(2 * ANSWER_SECONDS)
     except TimeoutError:
+        asked.cancel()
         return "this process does not answer itself"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from typing import TypeAlias
 
@@ -29,6 +30,9 @@ from llm_do_temporal.workflows.metrics import COST, UNKNOWN, WAITED, worker_labe
 
 PENDING = "llm_do_approvals_pending"
 POLL_SECONDS = 15.0
+"""The shortest pause between two counts."""
+_PAUSE_FACTOR = 20
+"""So many times longer than the last count took is the pause at least: all services of a namespace count."""
 _DOLLARS = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]
 _SECONDS = [1.0, 10.0, 60.0, 600.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0]
 _OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running' AND {PENDING_ATTRIBUTE} > 0"
@@ -75,6 +79,7 @@ async def watch_pending(client: Client, runtime: Runtime) -> None:
     gauge = runtime.metric_meter.create_gauge(PENDING, "Approvals that wait for a person in this namespace")
     told: set[Asker] = set()
     while True:
+        began = time.monotonic()
         try:
             found = await count_pending(client)
         except RPCError as error:
@@ -85,7 +90,12 @@ async def watch_pending(client: Client, runtime: Runtime) -> None:
             for asker in told | set(found):
                 gauge.set(found[asker], {"worker": asker[0], "model": asker[1]})
             told |= set(found)
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(pause_after(time.monotonic() - began))
+
+
+def pause_after(took: float) -> float:
+    """Seconds until the next count, after one that took so many."""
+    return max(POLL_SECONDS, _PAUSE_FACTOR * took)
 
 
 async def count_pending(client: Client) -> Counter[Asker]:

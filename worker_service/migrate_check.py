@@ -22,6 +22,7 @@ from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
 from llm_do_temporal.client.connecting import Connection, connect, connect_embedded
+from llm_do_temporal.client.trees import quoted
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.service import build_replayer
@@ -50,11 +51,15 @@ class Checked:
     troubles: tuple[Trouble, ...]
 
 
-async def check_open_runs(client: Client, replayer: Replayer) -> Checked:
-    """Replay the history of every open run and invocation of the namespace. Raises ConnectionFailed."""
+async def check_open_runs(client: Client, replayer: Replayer, task_queue: str | None = None) -> Checked:
+    """Replay the history of every open run and invocation, of one task queue or of the whole namespace.
+
+    Raises ConnectionFailed.
+    """
+    query = _OPEN if task_queue is None else f"{_OPEN} AND TaskQueue = '{quoted(task_queue)}'"
     workflows, troubles = 0, list[Trouble]()
     try:
-        async with replayer.workflow_replay_iterator(_histories(client)) as results:
+        async with replayer.workflow_replay_iterator(_histories(client, query)) as results:
             async for result in results:
                 workflows += 1
                 if (failure := result.replay_failure) is not None:
@@ -75,9 +80,9 @@ def _reason(failure: Exception) -> str:
     return " ".join((said[1] if said else text).split())[:_SHOWN]
 
 
-async def _histories(client: Client) -> AsyncIterator[WorkflowHistory]:
-    """Those of the open workflows, one after the other, as the server keeps them. Raises RPCError."""
-    async for execution in client.list_workflows(_OPEN):
+async def _histories(client: Client, query: str) -> AsyncIterator[WorkflowHistory]:
+    """Those of the workflows that are asked for, one after the other, as the server keeps them. Raises RPCError."""
+    async for execution in client.list_workflows(query):
         try:
             yield await client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()
         except RPCError as error:
@@ -94,10 +99,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="migrate-check")
     parser.add_argument("--workshop", type=Path, default=None)
     parser.add_argument("--embedded", default=None, help="the embedded server's address")
+    parser.add_argument("--task-queue", default=None, help="only what is open on this one")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     try:
-        checked = asyncio.run(_check(arguments.workshop, arguments.embedded))
+        checked = asyncio.run(_check(arguments.workshop, arguments.embedded, arguments.task_queue))
         code = 1 if checked.troubles else 0
         _print(checked, as_json=arguments.json)
     except LlmDoError as error:
@@ -111,9 +117,9 @@ def main() -> None:
     os._exit(code)
 
 
-async def _check(workshop: Path | None, embedded: str | None) -> Checked:
+async def _check(workshop: Path | None, embedded: str | None, task_queue: str | None) -> Checked:
     client = await (connect_embedded(embedded, workshop) if embedded else connect(Connection(), workshop))
-    return await check_open_runs(client, build_replayer(workshop))
+    return await check_open_runs(client, build_replayer(workshop), task_queue)
 
 
 def _print(checked: Checked, *, as_json: bool) -> None:

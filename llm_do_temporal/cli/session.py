@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, names_server
 from llm_do_temporal.client.session import Session, open_session, task_queue
 from llm_do_temporal.errors import UsageError
 
-__all__ = ["Session", "opened", "task_queue"]
+__all__ = ["Session", "opened", "task_queue", "undisturbed"]
 
 
 @asynccontextmanager
@@ -19,14 +20,32 @@ async def opened(location: Location) -> AsyncGenerator[Session]:
 
     Raises ConnectionFailed, UsageError for flags that cannot be used, WorkshopNotFound.
     """
-    connection = location.connection()
-    if names_server(connection):
-        workshop = location.local_workshop()
-    else:
-        _check_unused_flags(location)
-        workshop = location.find_workshop()
-    async with open_session(connection, workshop) as session:
+    async with open_session(location.connection(), _workshop(location)) as session:
         yield session
+
+
+@asynccontextmanager
+async def undisturbed(location: Location) -> AsyncGenerator[tuple[Path | None, str | None]]:
+    """The workshop, and the embedded server's address where no other is named; it is not served for this.
+
+    Raises like `opened`.
+    """
+    from llm_do_temporal.client.host import undisturbed_server
+
+    workshop = _workshop(location)
+    if workshop is None or names_server(location.connection()):
+        yield workshop, None
+        return
+    async with undisturbed_server(workshop) as info:
+        yield workshop, info.address
+
+
+def _workshop(location: Location) -> Path | None:
+    """Its folder; None where there is none and a server is named."""
+    if names_server(location.connection()):
+        return location.local_workshop()
+    _check_unused_flags(location)
+    return location.find_workshop()
 
 
 def _check_unused_flags(location: Location) -> None:

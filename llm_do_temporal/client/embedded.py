@@ -106,19 +106,34 @@ async def embedded_server(workshop: Path) -> AsyncGenerator[HostInfo]:
     Raises ConnectionFailed when it cannot be started.
     """
     folder = state_folder(workshop)
-    async with _in_use(folder):
+    async with in_use(workshop):
         yield await _ensure(workshop, folder)
 
 
 @asynccontextmanager
-async def _in_use(folder: Path) -> AsyncGenerator[None]:
+async def in_use(workshop: Path) -> AsyncGenerator[None]:
     """Keep a background host from leaving. One that is leaving already is waited for, without blocking the loop."""
+    folder = state_folder(workshop)
     while True:
         with locked(folder / "users.lock", shared=True) as mine:
             if mine is not None:
                 yield
                 return
         await asyncio.sleep(_POLL_SECONDS)
+
+
+async def arrived_host(workshop: Path) -> HostInfo | None:
+    """The host that serves the workshop, once it does; None where none does. Raises ConnectionFailed."""
+    folder = state_folder(workshop)
+    deadline = time.monotonic() + START_SECONDS
+    while not host_lock_is_free(folder):
+        info = running_host(workshop)
+        if info is not None and accepts(info.address):
+            return info
+        if time.monotonic() > deadline:
+            _give_up(folder)
+        await asyncio.sleep(_POLL_SECONDS)
+    return None
 
 
 async def _ensure(workshop: Path, folder: Path) -> HostInfo:

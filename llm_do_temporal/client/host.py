@@ -12,8 +12,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -28,6 +28,8 @@ from llm_do_temporal.client.embedded import (
     UI_PORT_OFFSET,
     HostInfo,
     any_free_port,
+    arrived_host,
+    in_use,
     locked,
     port_is_free,
     running_host,
@@ -74,18 +76,32 @@ class Host:
     async def run(self, ready: Callable[[HostInfo], None] | None = None) -> None:
         """Serve; `ready` is called once the server answers. Raises UsageError when another host serves here."""
         with ExitStack() as stack:
-            await self._take_over(stack)
-            (self._folder / "host.json").unlink(missing_ok=True)
-            try:
-                info, client = await self._open()
+            async with self._server(stack) as (info, client):
                 self._start_service(info)
                 write_host_info(self._settings.workshop, info)
                 if ready is not None:
                     ready(info)
                 await self._watch(info, client, stack)
-            finally:
-                (self._folder / "host.json").unlink(missing_ok=True)
-                await self._stop_children()
+
+    @asynccontextmanager
+    async def server_alone(self) -> AsyncGenerator[HostInfo]:
+        """The server without a worker service, so that no open run goes on while the block runs.
+
+        Other commands wait until it is over. Raises UsageError when another host serves here.
+        """
+        with ExitStack() as stack:
+            async with self._server(stack) as (info, _):
+                yield info
+
+    @asynccontextmanager
+    async def _server(self, stack: ExitStack) -> AsyncGenerator[tuple[HostInfo, Client]]:
+        await self._take_over(stack)
+        (self._folder / "host.json").unlink(missing_ok=True)
+        try:
+            yield await self._open()
+        finally:
+            (self._folder / "host.json").unlink(missing_ok=True)
+            await self._stop_children()
 
     async def _take_over(self, stack: ExitStack) -> None:
         """Become the one host. A command that looks who serves holds the lock too, for an instant: try again then."""
@@ -179,6 +195,21 @@ class Host:
                 await asyncio.to_thread(child.wait, patience)
             except subprocess.TimeoutExpired:
                 child.kill()
+
+
+@asynccontextmanager
+async def undisturbed_server(workshop: Path) -> AsyncGenerator[HostInfo]:
+    """The embedded server, joined where a host serves the workshop, else started without a worker service.
+
+    Raises ConnectionFailed when it cannot be had.
+    """
+    async with in_use(workshop):
+        served = await arrived_host(workshop)
+        if served is not None:
+            yield served
+            return
+        async with Host(HostSettings(workshop)).server_alone() as info:
+            yield info
 
 
 def _already_running(workshop: Path) -> UsageError:

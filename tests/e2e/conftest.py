@@ -66,9 +66,10 @@ class Desk:
         return done
 
     def temporal(self, *arguments: str) -> str:
-        """Run the plain `temporal` CLI against the server of this workshop."""
+        """Run the plain `temporal` CLI against the server that is named, else that of this workshop."""
+        address = self.environment.get("TEMPORAL_ADDRESS") or self.host.address
         done = subprocess.run(
-            [str(_SCRIPTS / "temporal"), *arguments, "--address", self.host.address],
+            [str(_SCRIPTS / "temporal"), *arguments, "--address", address],
             env=self.environment,
             capture_output=True,
             text=True,

@@ -13,7 +13,7 @@ from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.run import LlmDoRun
 from llm_do_temporal.workflows.worker import LlmDoWorker
 from tests.integration.conftest import Place
-from worker_service.migrate_check import Trouble, check_open_runs
+from worker_service.migrate_check import Checked, Trouble, check_open_runs
 
 POLL_SECONDS = 0.05
 
@@ -57,6 +57,8 @@ async def test_an_incompatible_change_is_caught_and_a_compatible_one_passes(plac
     await place.pending(run)
     await listed(place, run)
     assert await check(place, run) == []
+    elsewhere = await check_open_runs(place.client.temporal, build_replayer(place.folder), "another's")
+    assert elsewhere == Checked(0, ())
     for kind, method, workflow_id in ((LlmDoRun, "_load", run), (LlmDoWorker, "_run_agent", f"{run}/main")):
         with pytest.MonkeyPatch.context() as monkeypatch:
             plant(monkeypatch, kind, method, "planted")

@@ -1,0 +1,147 @@
+"""A version of the program takes the place of another one while runs wait for people."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from temporalio.api.enums.v1 import RoutingConfigUpdateState
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
+from temporalio.client import Client
+
+import llm_do_temporal
+from llm_do_temporal.client import Connection, LlmDoClient, connect
+from llm_do_temporal.client.connecting import connect_embedded
+from llm_do_temporal.client.embedded import any_free_port, running_host
+from llm_do_temporal.client.host import Host, HostSettings
+from llm_do_temporal.messages import StartRunInput
+from tests.e2e.conftest import PATIENCE_SECONDS, Desk, eventually
+from tests.e2e.test_deployed_services import asked
+
+DEPLOYMENT = "decks"
+WAITS_FIRST = """
+
+_load = LlmDoRun._load
+
+async def _wait_and_load(self, start):
+    if CONDITION:
+        await workflow.sleep(60)
+    return await _load(self, start)
+
+LlmDoRun._load = _wait_and_load
+"""
+"""What is put behind a workflow's module, so that it gives an order which open runs have not given."""
+
+
+def next_version(folder: Path, condition: str) -> dict[str, str]:
+    """The variables with which commands are those of a version that waits before it loads a worker."""
+    package = Path(llm_do_temporal.__file__).parent
+    copy = shutil.copytree(package, folder / package.name)
+    with (copy / "workflows" / "run.py").open("a") as module:
+        module.write(WAITS_FIRST.replace("CONDITION", condition))
+    # Without it the folder that a command is typed in comes first.
+    return {"PYTHONPATH": os.pathsep.join((str(folder), str(package.parent))), "PYTHONSAFEPATH": "1"}
+
+
+async def begin_version(desk: Desk, client: Client, build: str, **variables: str) -> subprocess.Popen[str]:
+    """Start a service of this build, as docs/upgrading.md says, and make its version the current one."""
+    health = any_free_port()
+    as_it_is = desk.environment
+    own = {"TEMPORAL_DEPLOYMENT_NAME": DEPLOYMENT, "TEMPORAL_WORKER_BUILD_ID": build, "LLM_DO_HEALTH_PORT": str(health)}
+    desk.environment = as_it_is | own | variables
+    service = desk.begin("worker")
+    desk.environment = as_it_is
+    eventually(lambda: asked(health, "/readyz")[0] == 200, f"the service of build {build} is ready")
+    version = ("--deployment-name", DEPLOYMENT, "--build-id", build)
+
+    def registered() -> bool:
+        with suppress(AssertionError):
+            return bool(desk.temporal("worker", "deployment", "describe-version", *version))
+        return False
+
+    eventually(registered, f"the server knows version {build}")
+    desk.temporal("worker", "deployment", "set-current-version", *version, "--yes")
+    request = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=DEPLOYMENT)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            found = (await client.workflow_service.describe_worker_deployment(request)).worker_deployment_info
+            if found.routing_config_update_state != RoutingConfigUpdateState.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS:
+                return service
+            await asyncio.sleep(0.05)
+
+
+async def park(client: LlmDoClient, run: str) -> None:
+    """Start a run, and wait until it waits for a person."""
+    await client.start(StartRunInput(worker="approvals_demo", prompt="go"), run=run)
+    async for event in client.follow(run).events():
+        if event.type == "desk.changed" and event.data["pending"]:
+            return
+
+
+async def listed(client: LlmDoClient, count: int) -> None:
+    """Wait until the server lists so many open workflows of ours: it does so a moment after they have begun."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            query = "ExecutionStatus = 'Running' AND WorkflowType STARTS_WITH 'LlmDo'"
+            if (await client.temporal.count_workflows(query)).count == count:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def builds(client: LlmDoClient, workflow_id: str) -> list[str]:
+    """The builds that carried a workflow on, in order."""
+    history = await client.temporal.get_workflow_handle(workflow_id).fetch_history()
+    done = [event.workflow_task_completed_event_attributes for event in history.events]
+    return list(dict.fromkeys(one.deployment_version.build_id for one in done if one.started_event_id))
+
+
+async def test_parked_runs_go_on_with_the_current_version_unless_they_are_pinned(
+    desk: Desk, address: str, tmp_path: Path
+) -> None:
+    desk.environment["TEMPORAL_ADDRESS"] = address
+    client = LlmDoClient(await connect(Connection(address=address)))
+    await begin_version(desk, client.temporal, "1", LLM_DO_VERSIONING="pinned")
+    await park(client, "pinned")
+    second = await begin_version(desk, client.temporal, "2")
+    await park(client, "job")
+    await listed(client, 4)
+
+    as_it_is = desk.environment
+    compatible = next_version(tmp_path / "compatible", "workflow.patched('waits-first')")
+    desk.environment = as_it_is | compatible
+    assert desk.type("migrate-check").stdout == "replayed 4 open workflows: all would go on\n"
+    desk.environment = as_it_is | next_version(tmp_path / "incompatible", "True")
+    told = json.loads(desk.type("migrate-check", "--json", "--task-queue", "llm-do", code=1).stdout)
+    assert [(one["workflow"], one["diverges"]) for one in told["troubles"]] == [("job", True), ("pinned", True)]
+    assert told["workflows"] == 4
+    desk.environment = as_it_is
+
+    await begin_version(desk, client.temporal, "3", **compatible)
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(timeout=60) == 0
+    for run, versions in (("job", ["2", "3"]), ("pinned", ["1"])):
+        desk.type("approve", run)
+        assert (await client.result(run)).output
+        assert await builds(client, run) == versions
+        assert await builds(client, f"{run}/main") == versions
+
+
+async def test_migrate_check_serves_nothing_at_the_embedded_server(desk: Desk) -> None:
+    folder = desk.workshop
+    async with Host(HostSettings(folder)).server_alone() as info:
+        client = LlmDoClient(await connect_embedded(info.address, folder))
+        await client.start(StartRunInput(worker="approvals_demo", prompt="go"), run="job")
+        await listed(client, 1)
+        before = await client.temporal.get_workflow_handle("job").fetch_history()
+    assert desk.type("migrate-check").stdout == "replayed 1 open workflows: all would go on\n"
+    assert running_host(folder) is None
+    assert not (folder / ".llm-do" / "service.log").exists()
+    async with Host(HostSettings(folder)).server_alone() as info:
+        handle = (await connect_embedded(info.address, folder)).get_workflow_handle("job")
+        assert (await handle.fetch_history()).to_json() == before.to_json()
