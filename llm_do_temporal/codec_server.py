@@ -22,7 +22,8 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 
-from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
+from llm_do_temporal.client.histories import NOT_AT_HAND
+from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch
 from llm_do_temporal.ui.access import Access, Caller
 
 DEFAULT_PORT = 8235
@@ -47,8 +48,6 @@ _PAGE_HEADERS = {
     ),
     "Referrer-Policy": "no-referrer",
 }
-_NOT_AT_HAND = (BlobsUnreachable, EffectFailed, RuntimeError, ValueError, TypeError, AttributeError)
-"""What comes of a reference to a value that is not there, or that is none at all."""
 
 
 class CodecServer:
@@ -99,7 +98,7 @@ class CodecServer:
         return Response(MessageToJson(changed, indent=None), media_type="application/json", headers=_no_store())
 
     async def _opened(self, payload: Payload) -> Payload:
-        with suppress(*_NOT_AT_HAND):
+        with suppress(BlobsUnreachable, *NOT_AT_HAND):
             (found,) = await self._converter.decode([payload], [RawValue])
             return found.payload
         return payload

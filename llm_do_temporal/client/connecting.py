@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,8 @@ def connect_config(connection: Connection) -> dict[str, Any]:
     if connection.namespace:
         config["namespace"] = connection.namespace
     if connection.api_key:
-        config |= {"api_key": connection.api_key, "tls": True}
-    tls = _tls(connection)
+        config["api_key"] = connection.api_key
+    tls = _tls(connection, config.get("tls"))
     if tls is not None:
         config["tls"] = tls
     return config
@@ -113,14 +113,20 @@ def _reason(error: Exception) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
-def _tls(connection: Connection) -> TLSConfig | bool | None:
-    files = (connection.tls_cert_path, connection.tls_key_path, connection.tls_ca_path)
-    if not any(files) and connection.tls_server_name is None:
-        return connection.tls
-    cert, key, ca = (_bytes(path) for path in files)
-    return TLSConfig(
-        client_cert=cert, client_private_key=key, server_root_ca_cert=ca, domain=connection.tls_server_name
-    )
+def _tls(connection: Connection, configured: TLSConfig | bool | None) -> TLSConfig | bool | None:
+    """What the flags say, each for itself; for the rest what is configured."""
+    given = {
+        "client_cert": _bytes(connection.tls_cert_path),
+        "client_private_key": _bytes(connection.tls_key_path),
+        "server_root_ca_cert": _bytes(connection.tls_ca_path),
+        "domain": connection.tls_server_name,
+    }
+    given = {field: value for field, value in given.items() if value is not None}
+    if given:
+        return replace(configured if isinstance(configured, TLSConfig) else TLSConfig(), **given)
+    if connection.tls is False:
+        return False
+    return (configured or True) if connection.tls or connection.api_key else configured
 
 
 def _bytes(path: str | None) -> bytes | None:

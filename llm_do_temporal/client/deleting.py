@@ -66,7 +66,8 @@ async def delete_run(client: Client, run: str, blobs: ManagedBlobStore | None) -
     # Whoever puts a blob again after that needs it, though no history may say so yet.
     ended = _end_of(found)
     useless = [] if blobs is None else await _needed_alone(client, run, blobs, ended)
-    for part in sorted(found, key=lambda part: part.id == run):
+    # The run's newest execution goes last: without it the run cannot be found again.
+    for part in sorted(found, key=lambda part: (part.id == run, part.closed_at or 0.0)):
         await _delete_history(client, part)
     gone = [one for one in useless if blobs is not None and blobs.discard(one.sha256, put_before=ended)]
     return Deleted(len(found), tuple(gone))

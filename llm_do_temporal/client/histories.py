@@ -23,6 +23,11 @@ from llm_do_temporal.errors import EffectFailed, KeyMismatch
 
 M = TypeVar("M", bound=Message)
 
+NOT_AT_HAND = (EffectFailed, RuntimeError, ValueError, TypeError)
+"""What comes of a reference to a value that is not here (RuntimeError: no place to look; ValueError: another place), or
+that is no reference at all: anybody may send one. Not of a blob store that does not answer.
+"""
+
 ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
@@ -76,8 +81,7 @@ async def put_back(message: Message, converter: DataConverter) -> None:
     data = message.SerializeToString()
     if REFERENCE_TYPE not in data and ENCODING not in data:
         return
-    # Without a place for big values the SDK raises RuntimeError, with another place ValueError.
-    passed_over = (EffectFailed, RuntimeError, ValueError)
+    passed_over = NOT_AT_HAND
     if isinstance(message, HistoryEvent) and message.HasField("workflow_task_failed_event_attributes"):
         # All that who has a wrong key can write into a history, and nothing of the run.
         passed_over += (KeyMismatch,)

@@ -14,6 +14,7 @@ from pathlib import Path
 from llm_do_temporal.client.connecting import Connection, connect, connect_embedded, names_server
 from llm_do_temporal.client.embedded import embedded_server
 from llm_do_temporal.client.runs import LlmDoClient
+from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.errors import WorkshopNotFound
 from llm_do_temporal.messages import TASK_QUEUE
 
@@ -36,6 +37,8 @@ async def open_session(connection: Connection, workshop: Path | None) -> AsyncGe
     `workshop` may be None only where the connection names a server. Raises ConnectionFailed, UsageError for a
     configuration that cannot be used, WorkshopNotFound.
     """
+    # Before a server is started whose services would have the same keys.
+    key_ring()
     if names_server(connection):
         temporal = await connect(connection, workshop)
         client = LlmDoClient(temporal, task_queue=task_queue())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from cryptography.exceptions import InvalidTag
@@ -54,12 +55,11 @@ class EncryptionCodec(PayloadCodec):
         if not is_encrypted(payload):
             return payload
         key_id = payload.metadata.get(KEY_ID, b"").decode(errors="replace")
-        key = self.ring.find(key_id)
         nonce, data = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
-        try:
-            return Payload.FromString(AESGCM(key.for_payloads).decrypt(nonce, data, key.id.encode()))
-        except (InvalidTag, ValueError, DecodeError) as error:
-            raise wrong_key(key_id) from error
+        for key in self.ring.find(key_id):
+            with suppress(InvalidTag, ValueError, DecodeError):
+                return Payload.FromString(AESGCM(key.for_payloads).decrypt(nonce, data, key.id.encode()))
+        raise wrong_key(key_id)
 
 
 def is_encrypted(payload: Payload) -> bool:

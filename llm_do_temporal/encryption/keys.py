@@ -1,7 +1,7 @@
 """Keys: where they come from, and finding one by its id.
 
-The one place that reads `LLM_DO_ENCRYPTION_KEYS` and `LLM_DO_ENCRYPTION_KEY_FILE`. A key never appears in an error,
-a log or a `repr`; its id does.
+The one place that reads `LLM_DO_ENCRYPTION`, `LLM_DO_ENCRYPTION_KEYS` and `LLM_DO_ENCRYPTION_KEY_FILE`. A key never
+appears in an error, a log or a `repr`; its id does.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.variables import check_spelling
 
 KEYS_VARIABLE = "LLM_DO_ENCRYPTION_KEYS"
 """Keys as `id:base64`, separated by spaces, commas or new lines. The first encrypts, all decrypt."""
 KEY_FILE_VARIABLE = "LLM_DO_ENCRYPTION_KEY_FILE"
 """A file with such keys, one a line. It is read again when it has changed."""
+ENCRYPTION_VARIABLE = "LLM_DO_ENCRYPTION"
+"""`required`: who has no key does nothing. Empty: who has none encrypts nothing."""
 KEY_BYTES = 32
 _ID = re.compile(r"[A-Za-z0-9._-]{1,32}")
 _MAKE_ONE = 'Make a key with: echo "2026-11:$(openssl rand -base64 32)"'
@@ -53,6 +56,11 @@ class Key:
         """What blobs are named with."""
         return self._derived(b"blob names")
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Eight digits that tell it from another key with the same id, and nothing of the key."""
+        return self._derived(b"fingerprint")[:4].hex()
+
     def _derived(self, purpose: bytes) -> bytes:
         return HKDF(SHA256(), KEY_BYTES, salt=None, info=b"llm-do-temporal 1 " + purpose).derive(self.secret)
 
@@ -79,11 +87,10 @@ class KeyRing:
         """The key that encrypts; None: nothing is encrypted."""
         return next(iter(self.keys), None)
 
-    def find(self, key_id: str) -> Key:
-        """The key with this id. Raises KeyMismatch."""
-        for key in self.keys:
-            if key.id == key_id:
-                return key
+    def find(self, key_id: str) -> tuple[Key, ...]:
+        """The keys with this id, at least one; any of them may be the one. Raises KeyMismatch."""
+        if found := tuple(key for key in self.keys if key.id == key_id):
+            return found
         known = ", ".join(f"'{key.id}'" for key in self.keys) or "none"
         shown = shown_id(key_id)
         raise KeyMismatch(
@@ -104,7 +111,8 @@ def wrong_key(key_id: str) -> KeyMismatch:
         f"this is encrypted with a key '{shown}' that is not the key this process has under that name, "
         "or it was changed since",
         key=shown,
-        next_step=f"Give this process the same key '{shown}' as the others have.",
+        next_step=f"Give this process the same key '{shown}' as the others have. "
+        "Where one of those had another by mistake, add that one behind it, with the same id.",
     )
 
 
@@ -114,13 +122,37 @@ def shown_id(key_id: str) -> str:
 
 
 def key_ring(environment: Mapping[str, str] = os.environ) -> KeyRing:
-    """The keys that the environment names; none where it names none. Raises UsageError, without repeating a key."""
+    """The keys that the environment names; none where it names none.
+
+    Raises UsageError, without repeating a key, also for none where `LLM_DO_ENCRYPTION` requires one and for a variable
+    whose name is nearly one of ours.
+    """
+    check_spelling(environment)
+    required = _is_required(environment.get(ENCRYPTION_VARIABLE, "").strip())
     given, file = environment.get(KEYS_VARIABLE, ""), environment.get(KEY_FILE_VARIABLE, "")
     if given.strip() and file:
         raise UsageError(f"{KEYS_VARIABLE} and {KEY_FILE_VARIABLE} are both set; keep one of them")
     if file:
         return KeyRing(_KeyFile(Path(file)))
-    return KeyRing.of(*read_keys(given, KEYS_VARIABLE)) if given.strip() else NO_KEYS
+    if given.strip():
+        return KeyRing.of(*read_keys(given, KEYS_VARIABLE))
+    if required:
+        raise UsageError(
+            f"{ENCRYPTION_VARIABLE} is 'required', and there is no key: {KEYS_VARIABLE} and {KEY_FILE_VARIABLE} are "
+            "empty or not set",
+            next_step=f"Set one of the two. {_MAKE_ONE}",
+        )
+    return NO_KEYS
+
+
+def _is_required(value: str) -> bool:
+    if value not in ("", "required"):
+        # What stands there may be a key.
+        raise UsageError(
+            f"{ENCRYPTION_VARIABLE} can be 'required' or empty, and is something else",
+            next_step=f"Keys belong into {KEYS_VARIABLE}.",
+        )
+    return value == "required"
 
 
 def read_keys(text: str, source: str) -> tuple[Key, ...]:
@@ -130,9 +162,9 @@ def read_keys(text: str, source: str) -> tuple[Key, ...]:
     keys = tuple(_read_key(entry, number, source) for number, entry in enumerate(entries, 1))
     if not keys:
         raise UsageError(f"{source} holds no key", next_step=_MAKE_ONE)
-    twice = {key.id for key in keys if [one.id for one in keys].count(key.id) > 1}
+    twice = {key.id for key in keys if keys.count(key) > 1}
     if twice:
-        raise UsageError(f"{source}: there are several keys with the id '{min(twice)}'")
+        raise UsageError(f"{source}: the key '{min(twice)}' stands there twice")
     return keys
 
 
@@ -167,7 +199,8 @@ class _KeyFile:
             if version != self._seen:
                 self._keys = self._load()
                 self._seen = version
-                _log.info("encryption keys read again: %s", ", ".join(key.id for key in self._keys))
+                told = ", ".join(f"'{key.id}' (fingerprint {key.fingerprint})" for key in self._keys)
+                _log.info("encryption keys read again: %s", told)
             self._warned = ""
         except UsageError as error:
             # It is read for every value.

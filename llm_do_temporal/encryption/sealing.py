@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -88,16 +89,14 @@ class Seal:
         key_id = _key_id(stored)
         if key_id is None:
             return None
-        key = self._ring.find(key_id)
         start = len(MAGIC) + 1 + len(key_id)
-        try:
-            data = AESGCM(key.for_blobs).decrypt(
-                stored[start : start + _NONCE_BYTES], stored[start + _NONCE_BYTES :], None
-            )
-        except (InvalidTag, ValueError) as error:
-            raise wrong_key(key_id) from error
-        found = hmac.new(key.for_names, data, "sha256").hexdigest()
-        return data if hmac.compare_digest(found, name) else None
+        nonce, sealed = stored[start : start + _NONCE_BYTES], stored[start + _NONCE_BYTES :]
+        for key in self._ring.find(key_id):
+            with suppress(InvalidTag, ValueError):
+                data = AESGCM(key.for_blobs).decrypt(nonce, sealed, None)
+                found = hmac.new(key.for_names, data, "sha256").hexdigest()
+                return data if hmac.compare_digest(found, name) else None
+        raise wrong_key(key_id)
 
     @staticmethod
     def size(head: bytes, stored_bytes: int) -> int:

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.login import login_name
-from llm_do_temporal.ui.access import Access, ProxyAccess, TokenAccess, new_token, read_token_file
+from llm_do_temporal.ui.admitting import Admission, admitted
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.listening import HttpServer, is_loopback, listen, shown_address
 from llm_do_temporal.ui.settings import UiSettings
@@ -30,9 +29,7 @@ class PageOptions:
     host: str = "127.0.0.1"
     port: int | None = None
     """None: the usual one, or any other where that is in use. 0: any."""
-    token_file: Path | None = None
-    trusted_header: str | None = None
-    trusted_proxies: tuple[str, ...] = ()
+    admission: Admission = Admission()  # noqa: RUF009 - frozen
     allowed_hosts: tuple[str, ...] = ()
 
 
@@ -40,7 +37,7 @@ class PageServer:
     """The page at an address that it holds from the beginning. Raises UsageError for options that cannot be used."""
 
     def __init__(self, options: PageOptions) -> None:
-        self._access, token = _access(options)
+        self._access, token = admitted(options.admission, options.host, what=_WHAT)
         _check_names(options)
         self._socket = _bound(options)
         self._server: HttpServer | None = None
@@ -70,28 +67,6 @@ class PageServer:
             self._socket.close()
 
 
-def _access(options: PageOptions) -> tuple[Access, str | None]:
-    """Who may come in, and the token for the first link where one was made up."""
-    if (options.trusted_header is None) != (not options.trusted_proxies):
-        raise UsageError(
-            "--trusted-header and --trusted-proxy need each other: a header counts only from a proxy that is known",
-            next_step="Like: --trusted-header X-Forwarded-User --trusted-proxy 10.0.0.5",
-        )
-    if options.trusted_header is not None and options.token_file is not None:
-        raise UsageError("--token-file and --trusted-header are two ways to know people; choose one")
-    if options.trusted_header is not None:
-        return ProxyAccess(options.trusted_header, tuple(_ip(one) for one in options.trusted_proxies)), None
-    if options.token_file is not None:
-        return TokenAccess(read_token_file(options.token_file)), None
-    if not is_loopback(options.host):
-        raise UsageError(
-            f"the page would be open to others at '{options.host}', and nothing says who they are",
-            next_step="Give --token-file FILE (lines `name: token`), or --trusted-header and --trusted-proxy.",
-        )
-    token = new_token()
-    return TokenAccess({login_name() or "somebody": token}), token
-
-
 def _check_names(options: PageOptions) -> None:
     if _is_any(options.host) and not options.allowed_hosts:
         raise UsageError(
@@ -115,13 +90,6 @@ def _bound(options: PageOptions) -> socket.socket:
         return listen(options.host, DEFAULT_PORT, what=_WHAT)
     except UsageError:
         return listen(options.host, 0, what=_WHAT)
-
-
-def _ip(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        raise UsageError(f"--trusted-proxy '{text}' is not an IP address") from None
 
 
 def _is_any(host: str) -> bool:

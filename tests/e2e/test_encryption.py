@@ -65,7 +65,10 @@ def vault(desk: Desk, tmp_path: Path) -> Iterator[Vault]:
 
 
 async def test_the_server_knows_nothing_and_the_codec_server_tells_those_who_may_know(desk: Desk, vault: Vault) -> None:
-    services = [desk.begin("worker") for _ in range(2)]
+    with (desk.workshop / "workshop.yaml").open("a") as settings:
+        settings.write("separate_files: true\n")
+    # So that each has something to do.
+    services = [desk.begin("worker", "--only", roles) for roles in ("workflows,models", "files")]
     result = desk.type("start", "pitch_orchestrator", PROMPT, "--id", "job", "--approve-all").stdout
     assert sorted(desk.evaluations()) == desk.decks
     assert "pitch_evaluator" in desk.type("show", "job").stdout
@@ -76,7 +79,9 @@ async def test_the_server_knows_nothing_and_the_codec_server_tells_those_who_may
     client = await Client.connect(vault.inside)
     await client.start_workflow("Nothing", CONTROL, id="control", task_queue="nobody")
     eventually(lambda: CONTROL.encode() in vault.files(), "what is not encrypted is found")
-    seen = vault.files() + await histories(client) + blobs(desk)
+    events = await histories(client)
+    assert [f"{service.pid}@".encode() in events for service in services] == [True, True]
+    seen = vault.files() + events + blobs(desk)
     assert [secret for secret in secrets if secret in seen] == []
     assert KEY.encode() not in seen + logs(services)
     await shown_to_those_who_may(desk, client)

@@ -6,6 +6,7 @@ import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.collecting import collect
 from llm_do_temporal.client.troubles import note_troubles
 from llm_do_temporal.encryption.codec import EncryptionCodec, encrypting, is_encrypted
-from llm_do_temporal.encryption.keys import KEYS_VARIABLE, NO_KEYS, key_ring
+from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, KEYS_VARIABLE, NO_KEYS, key_ring
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages import RUN_WORKFLOW, StartRunInput
 from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker
@@ -121,6 +122,24 @@ async def test_a_key_is_rotated_while_a_run_is_parked(vault: Vault, server: Work
     assert SECRET.encode() not in stored + plain
     collected = await collect(place.client.temporal, workshop_blobs(place.folder))
     assert (collected.removed, len(collected.left) > 0) == ((), True)
+
+
+async def test_a_running_service_takes_the_keys_of_its_file_as_they_change(vault: Vault, tmp_path: Path) -> None:
+    place = vault.place
+    (file := tmp_path / "keys").write_text(OLD)
+    place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(KEY_FILE_VARIABLE, str(file))
+        async with vault.serving():
+            run = await place.start("main", SECRET)
+            await place.pending(run)
+            file.write_text(f"{NEW}\n{OLD}\n")
+            await place.decide(run)
+            assert (await place.client.result(run)).output == "Done."
+    (history,) = [one for one in await vault.raw() if one.workflow_id == run]
+    used = [base64.b64encode(name).decode() for name in (b"old", b"new")]
+    first, last = (MessageToJson(history.events[at]) for at in (0, -1))
+    assert ([name in first for name in used], [name in last for name in used]) == ([True, False], [False, True])
 
 
 async def test_a_service_with_a_wrong_key_says_so_and_loses_nothing(vault: Vault) -> None:

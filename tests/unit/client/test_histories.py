@@ -1,17 +1,23 @@
-"""Histories that change under the reader's eyes."""
+"""Histories that change under the reader's eyes, or hold what cannot be read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.histories import read_events
+from llm_do_temporal.big_payloads import REFERENCE_TYPE, keeping_big_payloads
+from llm_do_temporal.blobs import BlobStore, LocalBlobStore
+from llm_do_temporal.client.histories import put_back, read_events
+from llm_do_temporal.errors import BlobsUnreachable
 
 STARTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
 TASK = EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED
@@ -59,3 +65,44 @@ async def test_reading_begins_anew_where_the_server_breaks_off_and_tells_nothing
 async def test_any_other_error_is_an_error(status: RPCStatusCode) -> None:
     with pytest.raises(RPCError, match="no such run"):
         await read(Told([(1, STARTED), RPCError("no such run", status, b"")]))
+
+
+BAD_REFERENCES: list[tuple[str, Any]] = [
+    # how a payload says it is written that calls itself a reference, what is in it
+    ("json/external-storage-reference", {}),
+    ("json/external-storage-reference", []),
+    ("json/external-storage-reference", None),
+    ("json/external-storage-reference", {"driver_name": "llmdo-blobs"}),
+    ("json/external-storage-reference", {"driver_name": "llmdo-blobs", "driver_claim": None}),
+    ("json/external-storage-reference", {"driver_name": "llmdo-blobs", "driver_claim": {"claim_data": {"sha256": 7}}}),
+    ("json/protobuf", []),
+    ("json/protobuf", {"driverName": "another"}),
+    ("json/protobuf", {"driverName": "llmdo-blobs", "claimData": {"sha256": "0" * 64}}),
+    ("json/plain", {}),
+]
+
+
+def signal(encoding: str, reference: Any) -> HistoryEvent:
+    """One with which somebody sends a reference."""
+    metadata = {"encoding": encoding.encode(), "messageType": REFERENCE_TYPE}
+    event = HistoryEvent(event_id=1, event_type=SIGNAL)
+    sent = event.workflow_execution_signaled_event_attributes.input.payloads
+    sent.append(Payload(metadata=metadata, data=json.dumps(reference).encode()))
+    return event
+
+
+@pytest.mark.parametrize(("encoding", "reference"), BAD_REFERENCES, ids=str)
+async def test_a_reference_that_leads_nowhere_stays_one(tmp_path: Path, encoding: str, reference: Any) -> None:
+    event, before = signal(encoding, reference), signal(encoding, reference)
+    await put_back(event, keeping_big_payloads(PLAIN, LocalBlobStore(tmp_path)))
+    assert event == before
+
+
+async def test_a_store_that_does_not_answer_is_no_value_that_is_missing() -> None:
+    class Down:
+        def read(self, _sha256: str) -> bytes:
+            raise BlobsUnreachable("it is down")
+
+    event = signal("json/protobuf", {"driverName": "llmdo-blobs", "claimData": {"sha256": "0" * 64}})
+    with pytest.raises(BlobsUnreachable):
+        await put_back(event, keeping_big_payloads(PLAIN, cast("BlobStore", Down())))

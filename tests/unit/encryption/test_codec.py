@@ -72,6 +72,16 @@ async def test_another_key_under_the_same_id_is_an_error_that_says_so() -> None:
         await read(await sent(NEW), Key("new", b"x" * 32))
 
 
+async def test_what_was_written_with_a_mistaken_key_of_the_same_id_is_read_where_both_are_there() -> None:
+    mistaken = Key("new", b"x" * 32)
+    for key in (NEW, mistaken):
+        assert await read(await sent(key), NEW, mistaken) == {"said": SAID}
+    assert await read(await sent(NEW, mistaken), NEW) == {"said": SAID}
+    with pytest.raises(KeyMismatch, match="not the key") as told:
+        await read(await sent(mistaken), NEW, Key("new", b"y" * 32))
+    assert "add that one behind it" in (told.value.next_step or "")
+
+
 @pytest.mark.parametrize("place", [0, 11, 12, 40, -1])
 async def test_a_changed_payload_is_an_error(place: int) -> None:
     payload = await sent(NEW)

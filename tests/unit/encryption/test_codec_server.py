@@ -21,6 +21,7 @@ from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.encryption.sealing import Seal
 from llm_do_temporal.ui.access import TokenAccess
+from llm_do_temporal.ui.admitting import Admission, admitted
 
 RING = KeyRing.of(Key("k", b"k" * 32))
 CONVERTER = encrypting(pydantic_data_converter, RING)
@@ -97,6 +98,23 @@ async def test_a_browser_signs_in_once(client: TestClient) -> None:
     newer = TokenAccess({"ada": "a-newer-token-of-adas"})
     later = TestClient(build_codec_app(CONVERTER, newer, ()), cookies=client.cookies)
     assert later.post("/decode", json=await given("one")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "status"),
+    [
+        ("10.0.0.5", {"X-User": "ada", "Origin": UI}, 200),
+        ("10.0.0.5", {}, 401),
+        ("10.0.0.5", ADA, 401),
+        ("10.0.0.6", {"X-User": "ada"}, 401),
+    ],
+    ids=["named by the proxy", "unnamed", "with a token", "named by another"],
+)
+async def test_whom_a_trusted_proxy_names_may_ask(peer: str, headers: dict[str, str], status: int) -> None:
+    access, token = admitted(Admission(None, "X-User", ("10.0.0.5",)), "0.0.0.0", what="the codec server")
+    client = TestClient(build_codec_app(CONVERTER, access, (UI,)), client=(peer, 1))
+    answer = client.post("/decode", json=await given("one"), headers=headers)
+    assert (answer.status_code, "payloads" in answer.text, token) == (status, status == 200, None)
 
 
 @pytest.mark.parametrize(("origin", "allowed"), [(UI, True), ("https://evil.example.com", False), ("null", False)])

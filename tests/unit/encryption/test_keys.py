@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, KEYS_VARIABLE, Key, key_ring
+from llm_do_temporal.encryption.keys import ENCRYPTION_VARIABLE, KEY_FILE_VARIABLE, KEYS_VARIABLE, Key, key_ring
 from llm_do_temporal.errors import KeyMismatch, UsageError
 
 
@@ -41,6 +41,35 @@ def test_without_a_variable_there_is_no_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "is 'required', and there is no key: LLM_DO_ENCRYPTION_KEYS and LLM_DO_ENCRYPTION_KEY_FILE are empty or"),
+        ({KEYS_VARIABLE: "", KEY_FILE_VARIABLE: ""}, "there is no key"),
+        ({KEYS_VARIABLE: " \n"}, "there is no key"),
+        ({KEYS_VARIABLE: "# none yet"}, "holds no key"),
+        ({KEY_FILE_VARIABLE: "/dev/null"}, "'?/dev/null'? holds no key"),
+    ],
+)
+def test_where_a_key_is_required_none_is_an_error(given: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        key_ring({ENCRYPTION_VARIABLE: "required", **given})
+
+
+def test_where_a_key_is_required_one_is_enough(tmp_path: Path) -> None:
+    assert ids({ENCRYPTION_VARIABLE: "required", KEYS_VARIABLE: entry("a")}) == ["a"]
+    (tmp_path / "keys").write_text(entry("b"))
+    assert ids({ENCRYPTION_VARIABLE: " required", KEY_FILE_VARIABLE: str(tmp_path / "keys")}) == ["b"]
+    assert ids({ENCRYPTION_VARIABLE: ""}) == []
+
+
+@pytest.mark.parametrize("value", ["yes", "Required", "off", entry("a")])
+def test_whether_a_key_is_required_is_said_in_one_way_and_what_stands_there_is_not_repeated(value: str) -> None:
+    with pytest.raises(UsageError, match="can be 'required' or empty, and is something else") as caught:
+        key_ring({ENCRYPTION_VARIABLE: value, KEYS_VARIABLE: entry("a")})
+    assert value not in f"{caught.value}{caught.value.next_step}"
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("#nothing", "holds no key"),
@@ -51,7 +80,7 @@ def test_without_a_variable_there_is_no_key() -> None:
         ("a:c2VjcmV0c2VjcmV0", "the key 'a' is not 32 bytes in base64"),
         (entry("a", size=33), "the key 'a' is not 32 bytes in base64"),
         ("a:c2VjcmV0c2VjcmV0!", "the key 'a' is not 32 bytes in base64"),
-        (f"{entry('a')},{entry('a', 2)}", "several keys with the id 'a'"),
+        (f"{entry('a')},{entry('b')},{entry('a')}", "the key 'a' stands there twice"),
     ],
 )
 def test_what_is_no_key_is_an_error_that_does_not_repeat_it(text: str, says: str) -> None:
@@ -65,6 +94,11 @@ def test_a_key_does_not_show_itself() -> None:
     shown = repr(Key("a", b"secretsecretsecretsecretsecretse"))
     assert "secretsecret" not in shown
     assert "'a'" in shown
+
+
+def test_keys_with_one_id_are_told_apart_by_their_fingerprints() -> None:
+    keys = key_ring({KEYS_VARIABLE: f"{entry('a')},{entry('a', 2)}"}).find("a")
+    assert [key.fingerprint for key in keys] == ["542e426d", "9b47f1a4"]
 
 
 def test_each_purpose_has_a_key_of_its_own() -> None:

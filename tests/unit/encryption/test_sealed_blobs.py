@@ -77,6 +77,14 @@ def test_without_the_key_a_blob_is_an_error_that_names_it(tmp_path: Path) -> Non
             store(tmp_path, *keys).read(name)
 
 
+def test_blobs_of_a_mistaken_key_of_the_same_id_are_read_where_both_are_there(tmp_path: Path) -> None:
+    mistaken = Key("new", b"x" * 32)
+    names = [store(tmp_path, key).put_bytes(b"text") for key in (NEW, mistaken)]
+    blobs = store(tmp_path, NEW, mistaken)
+    assert [blobs.read(name) for name in names] == [b"text", b"text"]
+    assert blobs.put_bytes(b"text") == names[0]
+
+
 def test_a_blob_under_the_name_of_another_is_damaged(tmp_path: Path) -> None:
     blobs = store(tmp_path, NEW)
     one, other = blobs.put_bytes(b"one"), blobs.put_bytes(b"other")

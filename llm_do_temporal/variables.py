@@ -1,0 +1,39 @@
+"""The names of all variables of ours, and what is said of one that is nearly such a name.
+
+A variable that nobody reads is silent: where it was to name a key, everything would be kept in plain text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
+from llm_do_temporal.errors import UsageError
+
+PREFIX = "LLM_DO_"
+_NAMES = """
+    BLOBS_URL DEBUG ENCRYPTION ENCRYPTION_KEYS ENCRYPTION_KEY_FILE MODEL NOTIFY SETTINGS TASK_QUEUE UI_URL WORKSHOP
+    GRACEFUL_SHUTDOWN_SECONDS HEALTH_PORT LISTEN LOG_FORMAT LOG_LEVEL MAX_CACHED_WORKFLOWS
+    MAX_CONCURRENT_ACTIVITIES MAX_CONCURRENT_WORKFLOW_TASKS METRICS_PORT ONLY TARGET_CPU TARGET_MEMORY VERSIONING
+"""
+"""What every process of ours reads, then what the worker service alone does."""
+KNOWN: frozenset[str] = frozenset(PREFIX + name for name in _NAMES.split())
+_ALIKE = 0.85
+_LETTERS_APART = 3
+"""So many letters, added or left out, are a mistake; one that is exchanged counts as two."""
+
+
+def check_spelling(environment: Iterable[str]) -> None:
+    """Raise UsageError for a variable that is nearly one of ours. Others may be a key's, or of another program."""
+    for name in environment:
+        if not name.startswith(PREFIX) or name in KNOWN:
+            continue
+        if meant := next((known for known in sorted(KNOWN) if _is_nearly(name, known)), None):
+            raise UsageError(f"the variable {name} is none that is known; did you mean {meant}?")
+
+
+def _is_nearly(name: str, known: str) -> bool:
+    one, other = name.removeprefix(PREFIX), known.removeprefix(PREFIX)
+    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    length, common = len(one) + len(other), 2 * sum(block.size for block in blocks)
+    return length - common <= _LETTERS_APART and common >= _ALIKE * length
