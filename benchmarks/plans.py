@@ -22,6 +22,8 @@ class Plan:
     width: int = 1
     arguments: dict[str, Any] | None = None
     """Of each call, beside `key`, which is different for each."""
+    keyed: bool = True
+    """Whether the tool takes a `key`."""
     child: Plan | None = None
     """For a tool that delegates: what the callee does. Its `job` is set for each call."""
     wait: float = 0.0
@@ -39,7 +41,7 @@ class Plan:
             return []
         keys = [f"{self.job}.{turn}.{number}" for number in range(self.width)]
         if self.child is None:
-            return [{"key": key, **(self.arguments or {})} for key in keys]
+            return [({"key": key} if self.keyed else {}) | (self.arguments or {}) for key in keys]
         child = asdict(self.child)
         return [{"input": MARK + json.dumps({**child, "job": key})} for key in keys]
 

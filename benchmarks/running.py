@@ -68,9 +68,9 @@ async def complete(
     raise NotMeasured(f"killed at turn {asked}")
 
 
-async def all_at_once(calls: list[Callable[[], Awaitable[T]]]) -> list[T]:
+async def all_at_once(calls: list[Callable[[], Awaitable[T]]], at_once: int = AT_ONCE) -> list[T]:
     """Make all calls, so many at a time; the results in order."""
-    slots = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(at_once)
 
     async def call(one: Callable[[], Awaitable[T]]) -> T:
         async with slots:

@@ -41,12 +41,23 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Server:
+    """The Temporal server of one measurement, and where it keeps everything (SQLite)."""
+
+    temporal: Client
+    address: str
+    process: Service
+    database: Path
+
+
+@dataclass(frozen=True)
 class Stage:
     """The contenders of one measurement, each with its process running."""
 
     contenders: Sequence[Contender]
     model_url: str
     effects: Path
+    server: Server
 
     @property
     def ours(self) -> Ours:
@@ -82,9 +93,9 @@ async def stage(kinds: Sequence[type[Contender]] = ALL) -> AsyncGenerator[Stage]
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
         model = _kept(stack, spawn("model", python("benchmarks.model_server"), folder, heard=True))
         url = await asyncio.to_thread(read_line, model)
-        temporal, address = await _temporal(stack, folder)
-        contenders = [_make(kind, folder, url, address, temporal) for kind in kinds]
-        made = Stage(contenders, url, folder / "effects.txt")
+        server = await _temporal(stack, folder)
+        contenders = [_make(kind, folder, url, server) for kind in kinds]
+        made = Stage(contenders, url, folder / "effects.txt", server)
         for one in contenders:
             stack.callback(one.kill)
         await asyncio.gather(*(_warm(one) for one in contenders))
@@ -96,7 +107,7 @@ async def _warm(one: Contender) -> None:
     await one.run("agent", Plan(job=f"{one.name}-first", turns=2))
 
 
-async def _temporal(stack: ExitStack, folder: Path) -> tuple[Client, str]:
+async def _temporal(stack: ExitStack, folder: Path) -> Server:
     """Start the server. On a busy machine somebody may take one of its ports first, so it gets more than one chance."""
     for _ in range(SERVER_STARTS - 1):
         with suppress(NotMeasured):
@@ -104,25 +115,26 @@ async def _temporal(stack: ExitStack, folder: Path) -> tuple[Client, str]:
     return await _start_temporal(stack, folder)
 
 
-async def _start_temporal(stack: ExitStack, folder: Path) -> tuple[Client, str]:
+async def _start_temporal(stack: ExitStack, folder: Path) -> Server:
     address = f"127.0.0.1:{(port := free_port())}"
+    database = folder / f"temporal-{port}.db"
     command = [temporal_binary(), "server", "start-dev", "--headless", "--port", str(port), "--log-level", "error"]
-    server = _kept(stack, spawn("temporal", [*command, "--db-filename", str(folder / f"temporal-{port}.db")], folder))
+    process = _kept(stack, spawn("temporal", [*command, "--db-filename", str(database)], folder))
     deadline = time.monotonic() + SERVER_START_SECONDS
     while True:
-        server.check()
+        process.check()
         try:
-            return await connect(Connection(address, "default")), address
+            return Server(await connect(Connection(address, "default")), address, process, database)
         except ConnectionFailed as error:
             if time.monotonic() > deadline:
                 raise NotMeasured(f"the Temporal server does not answer: {error}") from error
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _make(kind: type[Contender], folder: Path, url: str, address: str, temporal: Client) -> Contender:
+def _make(kind: type[Contender], folder: Path, url: str, server: Server) -> Contender:
     home = folder / kind.name
     home.mkdir()
-    return kind(Place(home, url, address, temporal, folder / "effects.txt"))
+    return kind(Place(home, url, server.address, server.temporal, folder / "effects.txt"))
 
 
 def _kept(stack: ExitStack, service: Service) -> Service:
