@@ -24,6 +24,13 @@ CLIENT_PATIENCE = timedelta(seconds=8)
 """How long a person waits for a store that does not answer."""
 SERVICE_PATIENCE = timedelta(minutes=2)
 """How long a worker service keeps trying within one attempt of an activity."""
+READ_PATIENCE = timedelta(seconds=2)
+"""How long a worker service keeps asking for what an activity is to do, or a workflow is to go on with.
+
+Nothing can tell the server meanwhile that somebody is at it, so the server is left to try again.
+"""
+READ_SILENCE = timedelta(seconds=1.5)
+"""How long it waits for a store that says nothing at all."""
 _ENDPOINT_KEYS = {"s3": "endpoint", "az": "endpoint", "abfs": "endpoint", "abfss": "endpoint", "gs": "base_url"}
 _SCHEMES = (*_ENDPOINT_KEYS, "file")
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
@@ -97,23 +104,45 @@ def blob_settings(workshop: Path) -> BlobSettings | None:
         raise UsageError(f"{BLOBS_VARIABLE} cannot be used: {reason}") from None
 
 
+def blobs_elsewhere(workshop: Path) -> str | None:
+    """The address of the workshop's blobs where others may have theirs, too; None: they are below its own folder.
+
+    Raises like `blob_settings`.
+    """
+    settings = blob_settings(workshop)
+    if settings is None:
+        return None
+    inside = settings.scheme == "file" and _folder(settings).resolve().is_relative_to(workshop.resolve())
+    return None if inside else settings.url
+
+
 def workshop_blobs(
-    workshop: Path, ring: KeyRing | None = None, *, patience: timedelta | None = None
+    workshop: Path,
+    ring: KeyRing | None = None,
+    *,
+    patience: timedelta | None = None,
+    silence: timedelta | None = None,
 ) -> ManagedBlobStore:
     """The blobs of a workshop, sealed with these keys; None: those that the environment names.
 
-    With object storage each call keeps trying for as long as `patience`; None: as a person would. Raises UsageError
-    and DefinitionError for settings that cannot be used, BlobsUnreachable for credentials that cannot.
+    With object storage each call keeps trying for as long as `patience`; None: as a person would. `silence` is for a
+    store that is only read: see `ObjectBlobStore`. Raises UsageError and DefinitionError for settings that cannot be
+    used, BlobsUnreachable for credentials that cannot.
     """
     seal = Seal(key_ring() if ring is None else ring)
     settings = blob_settings(workshop)
     if settings is None:
         return LocalBlobStore(blob_folder(workshop), seal)
     if settings.scheme == "file":
-        return LocalBlobStore(Path(unquote(urlsplit(settings.url).path)), seal)
+        return LocalBlobStore(_folder(settings), seal)
     from llm_do_temporal.object_blobs import ObjectBlobStore
 
-    return ObjectBlobStore(settings.url, _config(settings), seal, patience=patience or CLIENT_PATIENCE)
+    return ObjectBlobStore(settings.url, _config(settings), seal, patience=patience or CLIENT_PATIENCE, silence=silence)
+
+
+def _folder(settings: BlobSettings) -> Path:
+    """Of a store that is one."""
+    return Path(unquote(urlsplit(settings.url).path))
 
 
 def _config(settings: BlobSettings) -> dict[str, Any]:

@@ -19,7 +19,16 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
+from temporalio.worker import (
+    FixedSizeSlotSupplier,
+    Replayer,
+    ResourceBasedSlotConfig,
+    ResourceBasedSlotSupplier,
+    ResourceBasedTunerConfig,
+    Worker,
+    WorkerDeploymentConfig,
+    WorkerTuner,
+)
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
@@ -36,7 +45,7 @@ from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.serving import install_blobs
 from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.big_payloads import keeping_big_payloads, with_big_payloads
-from llm_do_temporal.blob_places import SERVICE_PATIENCE, blob_settings, workshop_blobs
+from llm_do_temporal.blob_places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.client.callers import Service, install_service
 from llm_do_temporal.definitions.workshop import own_queues
@@ -67,6 +76,10 @@ _PASSED_THROUGH = (
 _WORKFLOW_THREADS = 8
 """Workflow code only computes. With a thread for each task, the one that starts activities and sends their heartbeats
 waits behind all of them."""
+_QUICK_EFFECTS = 100
+"""What is done within a workflow's task has slots of its own."""
+LEAST_ACTIVITIES = 10
+"""Begun however busy the machine is: a tool may wait for a run that it has started."""
 _SEARCH_ATTRIBUTES = {
     STATE_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     PENDING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_INT,
@@ -82,6 +95,11 @@ class ServiceSettings:
     max_cached_workflows: int = 200
     """Parked runs leave the cache and come back in milliseconds; a large cache is mostly memory."""
     max_concurrent_activities: int = 200
+    """At each task queue that the process polls."""
+    max_concurrent_workflow_tasks: int = 100
+    """Likewise; two at least, unless no workflow is cached."""
+    targets: ResourceBasedTunerConfig | None = None
+    """How full the machine's memory and processors may get before no more activities are begun; None: whatever."""
     graceful_shutdown: timedelta = timedelta(seconds=30)
     """How long activities that are under way may take after the service was told to stop."""
     only: frozenset[Role] = ROLES
@@ -119,7 +137,8 @@ def build_worker(
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
     client = _with_quick_converter(client)
     blobs = workshop_blobs(workshop, ring_of(client.data_converter), patience=SERVICE_PATIENCE)
-    client = with_big_payloads(client, blobs)
+    reads = workshop_blobs(workshop, ring_of(client.data_converter), patience=READ_PATIENCE, silence=READ_SILENCE)
+    client = with_big_payloads(client, blobs, read_from=reads)
     conversations = ConversationActivities(install_blobs(blobs))
     install_service(Service(workshop, client, chosen.task_queue), [one.task_queue for one in polled])
     definitions = DefinitionActivities(
@@ -129,14 +148,7 @@ def build_worker(
         queues=Queues(models=tuple(providers), files=separate_files),
     )
     files = [definitions.load_run, definitions.load_worker, *_file_activities(workshop, blobs)]
-    absent = [] if "files" in chosen.only else [elsewhere(one) for one in files]
-    activities: dict[Role, list[Callable[..., Any]]] = {
-        "workflows": [conversations.keep_conversation, notify, *absent],
-        "models": [],
-        "files": files,
-    }
-    store_check = blobs.check if blob_settings(workshop) is not None else None
-    executor = ThreadPoolExecutor(chosen.max_concurrent_activities, thread_name_prefix="activity")
+    activities = _by_role(conversations, files, has_files="files" in chosen.only)
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     return Workers(
         polled,
@@ -147,12 +159,15 @@ def build_worker(
                 workflows=[LlmDoRun, LlmDoWorker] if "workflows" in one.roles else [],
                 activities=[done for role in one.roles for done in activities[role]],
                 plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
-                interceptors=[RoutesActivities(), SpanInterceptor(), HeartbeatInterceptor(client, store_check)],
+                interceptors=[RoutesActivities(), SpanInterceptor(), HeartbeatInterceptor(client)],
                 workflow_runner=_runner(),
-                activity_executor=executor,
+                # Threads begin when they are needed. What was given a slot never waits for one.
+                activity_executor=ThreadPoolExecutor(
+                    chosen.max_concurrent_activities + _QUICK_EFFECTS, thread_name_prefix="activity"
+                ),
                 workflow_task_executor=workflow_executor,
                 max_cached_workflows=chosen.max_cached_workflows,
-                max_concurrent_activities=chosen.max_concurrent_activities,
+                tuner=_tuner(chosen),
                 max_task_queue_activities_per_second=one.max_per_second,
                 graceful_shutdown_timeout=chosen.graceful_shutdown,
                 deployment_config=chosen.deployment,
@@ -164,6 +179,25 @@ def build_worker(
             )
             for one in polled
         ],
+    )
+
+
+def _by_role(
+    conversations: ConversationActivities, files: list[Callable[..., Any]], *, has_files: bool
+) -> dict[Role, list[Callable[..., Any]]]:
+    absent = [] if has_files else [elsewhere(one) for one in files]
+    return {"workflows": [conversations.keep_conversation, notify, *absent], "models": [], "files": files}
+
+
+def _tuner(settings: ServiceSettings) -> WorkerTuner:
+    most = settings.max_concurrent_activities
+    fixed = FixedSizeSlotSupplier(most)
+    slots = ResourceBasedSlotConfig(minimum_slots=min(LEAST_ACTIVITIES, most), maximum_slots=most)
+    return WorkerTuner.create_composite(
+        workflow_supplier=FixedSizeSlotSupplier(settings.max_concurrent_workflow_tasks),
+        activity_supplier=fixed if settings.targets is None else ResourceBasedSlotSupplier(slots, settings.targets),
+        local_activity_supplier=FixedSizeSlotSupplier(_QUICK_EFFECTS),
+        nexus_supplier=FixedSizeSlotSupplier(1),
     )
 
 
@@ -201,7 +235,8 @@ def _with_quick_converter(client: Client) -> Client:
     converter = encrypting(config["data_converter"], ring_of(config["data_converter"]))
     config["data_converter"] = replace(converter, payload_converter_class=_QUICK_CONVERTER.payload_converter_class)
     key = ring_of(converter).first
-    _log.info("values are not encrypted" if key is None else f"values are encrypted with the key '{key.id}'")
+    said = "not encrypted" if key is None else f"encrypted with the key '{key.id}' (fingerprint {key.fingerprint})"
+    _log.info("values are %s", said)
     return Client(**config)
 
 

@@ -51,6 +51,7 @@ server, which is joined where it runs and started where it does not. `check`, `c
 | `LLM_DO_WORKSHOP` | the workshop's folder |
 | `LLM_DO_MODEL` | the last resort for a model; read where `start` runs, else where the worker service runs |
 | `LLM_DO_ENCRYPTION_KEYS`, `LLM_DO_ENCRYPTION_KEY_FILE` | keys that all is encrypted with, or a file of such |
+| `LLM_DO_ENCRYPTION` | `required`: without a key it is an error, and not plain text |
 | `LLM_DO_BLOBS_URL` | where blobs are kept, like `s3://BUCKET/PREFIX`; comes before `blobs:` of `workshop.yaml` |
 | `LLM_DO_UI_URL` | in the worker service: where people reach the web page, where the workshop has no `ui_url` |
 | `LLM_DO_NOTIFY` | `off` in the worker service: nobody is notified of what happens |

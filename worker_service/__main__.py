@@ -72,7 +72,7 @@ def _leave(code: int) -> NoReturn:
 def _break_off() -> NoReturn:
     """Leave although something is under way that does not end: Python code in a thread cannot be stopped."""
     _log.warning("stopped: what was still under way is broken off")
-    _leave(0)
+    _leave(1)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

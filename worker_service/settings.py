@@ -6,11 +6,9 @@ Owns their names and limits. The connection has its own, those of the `temporal`
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
@@ -22,26 +20,26 @@ from pydantic_settings import (
     YamlConfigSettingsSource,
 )
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
-from temporalio.worker import WorkerDeploymentConfig
+from temporalio.worker import ResourceBasedTunerConfig, WorkerDeploymentConfig
 from yaml import YAMLError
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages import TASK_QUEUE
 from llm_do_temporal.policy.queues import ROLES, Role
 from llm_do_temporal.service import ServiceSettings
+from llm_do_temporal.variables import PREFIX, check_spelling
 
-PREFIX = "LLM_DO_"
 FILE_VARIABLE = "LLM_DO_SETTINGS"
 """Names the file."""
 DEPLOYMENT_VARIABLE = "TEMPORAL_DEPLOYMENT_NAME"
 BUILD_VARIABLE = "TEMPORAL_WORKER_BUILD_ID"
 _MOST = 100_000
 """Far more than one process can do."""
-_NEARLY = 0.85
-"""How alike a name is to one that was meant: a letter or two apart."""
 _BEHAVIORS = {"auto_upgrade": VersioningBehavior.AUTO_UPGRADE, "pinned": VersioningBehavior.PINNED}
+T = TypeVar("T")
 Port = Annotated[int, Field(ge=1, le=65_535)]
 Version = Annotated[str, Field(min_length=1)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 def _listed(value: object) -> object:
@@ -65,6 +63,12 @@ class Settings(BaseSettings):
     """What this process does: `workflows`, `models`, `files`, or several of them with commas between."""
     max_cached_workflows: int = Field(default=ServiceSettings.max_cached_workflows, ge=0, le=_MOST)
     max_concurrent_activities: int = Field(default=ServiceSettings.max_concurrent_activities, ge=1, le=_MOST)
+    """At each task queue, like the next one."""
+    max_concurrent_workflow_tasks: int = Field(default=ServiceSettings.max_concurrent_workflow_tasks, ge=2, le=_MOST)
+    target_cpu: Fraction | None = None
+    """How much of the machine's processors may be busy before no more activities are begun."""
+    target_memory: Fraction | None = None
+    """How much of its memory may be taken; both of them or neither."""
     graceful_shutdown_seconds: float = Field(default=ServiceSettings.graceful_shutdown.total_seconds(), ge=0, le=86_400)
     listen: str = "127.0.0.1"
     """Address that health and metrics are served at; 0.0.0.0 in a container."""
@@ -101,19 +105,23 @@ class Settings(BaseSettings):
             only=self.only,
             max_cached_workflows=self.max_cached_workflows,
             max_concurrent_activities=self.max_concurrent_activities,
+            max_concurrent_workflow_tasks=self.max_concurrent_workflow_tasks,
+            targets=self._targets(),
             graceful_shutdown=timedelta(seconds=self.graceful_shutdown_seconds),
             deployment=self._deployment(),
         )
 
+    def _targets(self) -> ResourceBasedTunerConfig | None:
+        both = _both_or_neither(
+            (_variable("target_cpu"), self.target_cpu), (_variable("target_memory"), self.target_memory)
+        )
+        return None if both is None else ResourceBasedTunerConfig(target_cpu_usage=both[0], target_memory_usage=both[1])
+
     def _deployment(self) -> WorkerDeploymentConfig | None:
-        name, build = self.deployment_name, self.build_id
-        if name is None and build is None:
+        both = _both_or_neither((DEPLOYMENT_VARIABLE, self.deployment_name), (BUILD_VARIABLE, self.build_id))
+        if both is None:
             return None
-        if name is None or build is None:
-            there, absent = (
-                (BUILD_VARIABLE, DEPLOYMENT_VARIABLE) if name is None else (DEPLOYMENT_VARIABLE, BUILD_VARIABLE)
-            )
-            raise UsageError(f"{there} is set and {absent} is not", next_step="Set both of them, or neither.")
+        name, build = both
         return WorkerDeploymentConfig(
             version=WorkerDeploymentVersion(name, build),
             use_worker_versioning=True,
@@ -143,7 +151,7 @@ def read_settings(**flags: Any) -> Settings:
     file = os.environ.get(FILE_VARIABLE)
     if file and not Path(file).is_file():
         raise UsageError(f"{FILE_VARIABLE} names '{file}', which is no file")
-    _check_spelling(os.environ)
+    check_spelling(os.environ)
     try:
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
@@ -156,16 +164,16 @@ def read_settings(**flags: Any) -> Settings:
         raise UsageError(f"{source} cannot be used: {(str(error).splitlines() or [''])[0]}") from error
 
 
+def _both_or_neither(one: tuple[str, T | None], other: tuple[str, T | None]) -> tuple[T, T] | None:
+    """Two values, each after the name of its variable. Raises UsageError where only one of them is there."""
+    (name, value), (other_name, other_value) = one, other
+    if value is None and other_value is None:
+        return None
+    if value is None or other_value is None:
+        there, absent = (other_name, name) if value is None else (name, other_name)
+        raise UsageError(f"{there} is set and {absent} is not", next_step="Set both of them, or neither.")
+    return value, other_value
+
+
 def _variable(key: str) -> str:
     return key if key.startswith("TEMPORAL_") else f"{PREFIX}{key.upper()}"
-
-
-def _check_spelling(environment: Iterable[str]) -> None:
-    """Raise UsageError for a variable that is nearly one of ours. Others may be a key's, or of another program."""
-    known = {_variable(key).removeprefix(PREFIX) for key in Settings.model_fields}
-    for name in environment:
-        rest = name.removeprefix(PREFIX)
-        if rest == name or rest in known:
-            continue
-        if near := get_close_matches(rest, known, n=1, cutoff=_NEARLY):
-            raise UsageError(f"the variable {name} is none of the settings; did you mean {PREFIX}{near[0]}?")

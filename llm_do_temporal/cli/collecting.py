@@ -43,12 +43,10 @@ async def gc(
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.collecting import collect
-    from llm_do_temporal.client.connecting import names_server
 
     age = _duration(older_than)
     workshop = location.find_workshop()
-    if names_server(location.connection()):
-        check_one_server(workshop, "gc")
+    check_one_server(location, workshop, "gc")
     async with opened(location) as session:
         blobs = workshop_blobs(workshop)
         collected = await collect(session.client.temporal, blobs, older_than=age, dry_run=dry_run)
@@ -69,12 +67,22 @@ def _duration(text: str) -> timedelta:
         raise UsageError(f"the value of --older-than cannot be used: {error}") from error
 
 
-def check_one_server(workshop: Path, command: str) -> None:
-    """Raise UsageError where the workshop's own server has runs, too: they are not seen through another one."""
+def check_one_server(location: Location, workshop: Path, command: str) -> None:
+    """Raise UsageError where another server than the one in use may have runs that need the workshop's blobs."""
+    from llm_do_temporal.blob_places import BLOBS_VARIABLE, blobs_elsewhere
+    from llm_do_temporal.client.connecting import names_server
     from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
-    database = workshop / STATE_FOLDER / "temporal.db"
-    if database.exists():
+    state = workshop.resolve() / STATE_FOLDER
+    if not names_server(location.connection()):
+        url = blobs_elsewhere(workshop)
+        if url is not None:
+            raise UsageError(
+                f"runs of other servers may need what is in '{url}', and the workshop's own server does not see them",
+                next_step=f"Name the server that the blobs belong to, with --address HOST:PORT. For the workshop's own "
+                f"set {BLOBS_VARIABLE}={(state / 'blobs').as_uri()}",
+            )
+    elif (database := workshop / STATE_FOLDER / "temporal.db").exists():
         raise UsageError(
             "a server is named, but the workshop has runs on its own embedded server too, and they share its blobs",
             next_step=f"Delete '{database}' if those runs are no longer wanted, then run `{PROGRAM} {command}` again.",

@@ -38,13 +38,12 @@ async def delete(
     """
     from llm_do_temporal.blob_places import workshop_blobs
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.connecting import names_server
     from llm_do_temporal.client.deleting import delete_run
     from llm_do_temporal.client.run_list import read_run
 
+    if (workshop := location.local_workshop()) is not None:
+        check_one_server(location, workshop, "delete")
     async with opened(location) as session:
-        if session.workshop is not None and names_server(location.connection()):
-            check_one_server(session.workshop, "delete")
         ended = (await read_run(session.client.temporal, run)).ended_at is not None
         if not ended and not cancel:
             again = location.command(f"delete {run} --cancel")

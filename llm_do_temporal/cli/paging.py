@@ -51,10 +51,12 @@ async def ui(
     """
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.telemetry import begin_telemetry
+    from llm_do_temporal.ui.admitting import Admission
     from llm_do_temporal.ui.serving import PageOptions, PageServer
 
     begin_telemetry()
-    page = PageServer(PageOptions(host, port, token_file, trusted_header, trusted_proxy, allowed_host))
+    admission = Admission(token_file, trusted_header, trusted_proxy)
+    page = PageServer(PageOptions(host, port, admission, allowed_host))
     try:
         async with opened(location) as session:
             loop = asyncio.get_running_loop()

@@ -51,9 +51,12 @@ async def dev(
     """
     from llm_do_temporal.client.connecting import names_server
     from llm_do_temporal.client.host import Host, HostSettings
+    from llm_do_temporal.encryption.keys import key_ring
     from llm_do_temporal.ui.serving import PageOptions, PageServer
 
     _check_ports(port, ui_port)
+    # The services that it starts have the same keys.
+    key_ring()
     if location.address is not None:
         raise UsageError(
             f"dev starts a server of its own and cannot use '{location.address}'",
@@ -100,6 +103,7 @@ def worker(
 
 async def migrate_check(
     *,
+    task_queue: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
@@ -109,21 +113,27 @@ async def migrate_check(
 
     Parameters
     ----------
+    task_queue
+        Only what is open on this task queue.
     as_json
         Print a JSON object.
     """
-    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.session import undisturbed
 
-    async with opened(location) as session:
-        workshop = session.workshop
+    async with undisturbed(location) as (workshop, embedded):
+        given = {"--workshop": workshop, "--embedded": embedded, "--task-queue": task_queue}
         command = [sys.executable, "-m", "worker_service.migrate_check", *(["--json"] if as_json else [])]
-        if workshop is not None:
-            command += ["--workshop", str(workshop)]
-        if session.embedded:
-            command += ["--embedded", session.address]
+        command += [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
         variables = service_environment(location, workshop)
-        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **variables})
-        return await process.wait()
+        # A Ctrl-C is for this process, which then ends that one.
+        process = await asyncio.create_subprocess_exec(
+            *command, env={**os.environ, **variables}, start_new_session=True
+        )
+        try:
+            return await process.wait()
+        except asyncio.CancelledError:
+            process.kill()
+            raise
 
 
 def _become(command: list[str], variables: dict[str, str]) -> NoReturn:

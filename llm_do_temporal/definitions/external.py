@@ -21,7 +21,7 @@ from llm_do_temporal.definitions.yaml_lines import KeyPath
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages import ExternalToolset
 
-MCP_STEP = "Install it where the worker service runs: pip install 'llm-do-temporal[mcp]'."
+MCP_STEP = "Install it where the worker service runs, in the checkout of llm-do-temporal: pip install '.[mcp]'."
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 CAPABILITIES_METHOD = "get_capabilities"
 _METHODS = ("get_tools", "call_tool")

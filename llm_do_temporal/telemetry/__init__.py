@@ -22,6 +22,7 @@ SERVICE = "llm-do-temporal"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _EXPORTERS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+_INSTALL = "`pip install '.[otel]'` in the checkout"
 _log = logging.getLogger(__name__)
 _end: Callable[[], None] | None = None
 """Sends what is left; None while this process does not trace."""
@@ -58,7 +59,7 @@ def begin_telemetry(*, http: bool = False) -> bool:
         try:
             send_http_spans()
         except ImportError as error:
-            _log.warning("HTTP requests are not traced: %s; `pip install '%s[otel]'` brings it", error, SERVICE)
+            _log.warning("HTTP requests are not traced: %s; %s brings it", error, _INSTALL)
     return True
 
 
@@ -109,8 +110,8 @@ def _exporter() -> SpanExporter | None:
         return kind()
     except (StopIteration, ImportError):
         _log.warning(
-            "nothing is traced: an exporter for OTLP over %s is not installed; "
-            "`pip install 'llm-do-temporal[otel]'` has the one for http/protobuf",
+            "nothing is traced: an exporter for OTLP over %s is not installed; %s has the one for http/protobuf",
             protocol,
+            _INSTALL,
         )
     return None

@@ -19,6 +19,9 @@ from llm_do_temporal.messages import CONVERSATION_SETTING
 JsonObject: TypeAlias = dict[str, Any]
 _BLOB_SCHEME = "llmdo-blob:sha256/"
 _FILE_URLS = ("document-url", "image-url", "audio-url", "video-url")
+_DEEPEST = 100
+"""How many values may stand in one another; what a model writes may be deeper than Python can follow."""
+_TOO_DEEP = "(too deep to be shown)"
 
 
 _PROVIDERS = {
@@ -106,15 +109,24 @@ def output_message(response: JsonObject, *, binary: bool) -> JsonObject:
 
 
 def scrubbed(value: Any, *, binary: bool) -> Any:
-    """The value with every file in it reduced to its type, size and digest, unless `binary` keeps the bytes."""
-    if isinstance(value, list):
-        return [scrubbed(item, binary=binary) for item in cast("list[Any]", value)]
-    if not isinstance(value, dict):
+    """The value with every file in it reduced to its type, size and digest, unless `binary` keeps the bytes.
+
+    What is more than 100 levels deep is left out.
+    """
+    return _scrubbed(value, _DEEPEST, binary=binary)
+
+
+def _scrubbed(value: Any, levels: int, *, binary: bool) -> Any:
+    if not isinstance(value, (list, dict)):
         return value
+    if not levels:
+        return _TOO_DEEP
+    if isinstance(value, list):
+        return [_scrubbed(item, levels - 1, binary=binary) for item in cast("list[Any]", value)]
     given = cast("JsonObject", value)
     if given.get("kind") == "binary" and isinstance(given.get("data"), str):
         return _file(given, binary=binary)
-    return {key: scrubbed(item, binary=binary) for key, item in given.items()}
+    return {key: _scrubbed(item, levels - 1, binary=binary) for key, item in given.items()}
 
 
 def as_text(value: Any) -> str:

@@ -25,6 +25,7 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
 from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import ResourceBasedTunerConfig
 
 from llm_do_temporal.big_payloads import with_big_payloads
 from llm_do_temporal.blob_places import workshop_blobs
@@ -36,7 +37,7 @@ from llm_do_temporal.client.diagnosis import examine_server
 from llm_do_temporal.messages import MODEL_ACTIVITY, StartRunInput
 from llm_do_temporal.policy.queues import ROLES, Role
 from llm_do_temporal.polling import Workers
-from llm_do_temporal.service import ServiceSettings, build_worker
+from llm_do_temporal.service import LEAST_ACTIVITIES, ServiceSettings, build_worker
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place, development_server, served
 from tests.support.answers import Text
@@ -279,10 +280,22 @@ async def test_a_run_says_which_queue_nobody_polls_and_goes_on_when_somebody_doe
 # --- turns ---
 
 ITEMS = 10
+MANY: dict[str, dict[str, Any]] = {
+    "a batch, which comes after": {
+        "worker": "main",
+        "prompt": "",
+        "batch": {
+            "items": [{"name": f"n{item}", "prompt": f"item {item}"} for item in range(ITEMS)],
+            "concurrency": ITEMS,
+        },
+    },
+    "a run that delegates, which is as urgent": {"worker": "lead", "mode": "approve_all"},
+}
 
 
-async def test_a_question_has_its_turn_long_before_a_batch_is_through(
-    fair: WorkflowEnvironment, tmp_path: Path
+@pytest.mark.parametrize("many", MANY.values(), ids=list(MANY))
+async def test_a_question_has_its_turn_long_before_many_items_are_through(
+    many: dict[str, Any], fair: WorkflowEnvironment, tmp_path: Path
 ) -> None:
     order: list[str] = []
     may_answer = asyncio.Event()
@@ -298,16 +311,42 @@ async def test_a_question_has_its_turn_long_before_a_batch_is_through(
             return (await activities_of(fair, place.queue)).stats.approximate_backlog_count
 
         place.worker("main", scripted(answer))
-        items = [{"name": f"n{number}", "prompt": f"item {number}"} for number in range(ITEMS)]
-        batch = await place.start("main", prompt="", batch={"items": items, "concurrency": ITEMS})
+        delegates = scripted([call("main", input=f"item {item}") for item in range(ITEMS)], "Done.")
+        place.worker("lead", delegates, toolsets={"delegation": {"main": {}}})
+        items = await place.start(**many)
         await until(lambda: at_least(waiting, ITEMS - 1), "all items but the first wait")
         question = await place.start("main", "the question")
         await until(lambda: at_least(waiting, ITEMS), "the question waits, too")
         may_answer.set()
-        for run in (batch, question):
+        for run in (items, question):
             await place.client.result(run)
     assert len(order) == ITEMS + 1
     assert order.index("question") < ITEMS / 2
+
+
+async def test_a_machine_that_is_full_goes_on_with_the_least(fair: WorkflowEnvironment, tmp_path: Path) -> None:
+    begun = 0
+    may_answer = asyncio.Event()
+
+    async def answer(_messages: list[ModelMessage]) -> str:
+        nonlocal begun
+        begun += 1
+        await may_answer.wait()
+        return "Done."
+
+    always_full = ResourceBasedTunerConfig(target_memory_usage=0.0001, target_cpu_usage=0.0001)
+    async with served(fair, tmp_path, targets=always_full) as place:
+
+        async def is_full() -> bool:
+            waiting = (await activities_of(fair, place.queue)).stats.approximate_backlog_count
+            return begun == LEAST_ACTIVITIES and waiting >= 2
+
+        place.worker("main", scripted(answer))
+        items = [{"name": f"n{item}", "prompt": "go"} for item in range(LEAST_ACTIVITIES + 2)]
+        run = await place.start("main", prompt="", batch={"items": items, "concurrency": len(items)})
+        await until(is_full, "all items but two have begun")
+        may_answer.set()
+        await place.client.result(run)
 
 
 async def at_least(count: Callable[[], Awaitable[int]], wanted: int) -> bool:

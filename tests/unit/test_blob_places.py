@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import obstore
 import pytest
+from obstore.store import AzureStore, GCSStore, S3Store
 
-from llm_do_temporal.blob_places import BLOBS_VARIABLE, BlobSettings, blob_settings, workshop_blobs
+from llm_do_temporal.blob_places import BLOBS_VARIABLE, BlobSettings, blob_settings, blobs_elsewhere, workshop_blobs
 from llm_do_temporal.blobs import LocalBlobStore
 from llm_do_temporal.errors import DefinitionError, UsageError
 
@@ -31,6 +35,51 @@ def workshop(folder: Path, blobs: str = "") -> Path:
 def test_the_file_names_a_store(tmp_path: Path, blobs: dict[str, str]) -> None:
     lines = "".join(f"\n  {key}: {value}" for key, value in blobs.items())
     assert blob_settings(workshop(tmp_path, f"blobs:{lines}")) == BlobSettings(**blobs)
+
+
+@pytest.mark.parametrize(
+    ("blobs", "kind", "config"),
+    [
+        ({"url": "gs://b/some/prefix"}, GCSStore, {"bucket": "b"}),
+        (
+            {"url": "gs://b/some/prefix", "endpoint": "http://127.0.0.1:4443"},
+            GCSStore,
+            {"bucket": "b", "base_url": "http://127.0.0.1:4443"},
+        ),
+        ({"url": "az://c/some/prefix"}, AzureStore, {"container_name": "c"}),
+        (
+            {"url": "az://c/some/prefix", "endpoint": "http://127.0.0.1:10000/account"},
+            AzureStore,
+            {"container_name": "c", "endpoint": "http://127.0.0.1:10000/account"},
+        ),
+        (
+            {"url": "abfss://c@account.dfs.core.windows.net/some/prefix"},
+            AzureStore,
+            {"container_name": "c", "account_name": "account"},
+        ),
+        (
+            {"url": "s3://b/some/prefix", "endpoint": "https://minio:9000", "region": "eu-central-1"},
+            S3Store,
+            {"bucket": "b", "endpoint": "https://minio:9000", "region": "eu-central-1"},
+        ),
+    ],
+    ids=str,
+)
+def test_the_store_that_is_made_is_the_one_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blobs: dict[str, str], kind: type, config: dict[str, str]
+) -> None:
+    """No store is asked for anything."""
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    made: list[Any] = []
+    from_url = obstore.store.from_url
+
+    def noted(*args: Any, **keys: Any) -> Any:
+        made.append(from_url(*args, **keys))
+
+    monkeypatch.setattr(obstore.store, "from_url", noted)
+    workshop_blobs(workshop(tmp_path, f"blobs: {json.dumps(blobs)}"))
+    assert [(type(one), one.prefix, one.config) for one in made] == [(kind, "some/prefix", config)]
 
 
 @pytest.mark.parametrize(
@@ -76,6 +125,28 @@ def test_the_variable_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert isinstance(blobs, LocalBlobStore)
     sha256 = blobs.put_bytes(b"text")
     assert (tmp_path / "else where" / "sha256" / sha256[:2] / sha256).read_bytes() == b"text"
+
+
+@pytest.mark.parametrize(
+    ("url", "elsewhere"),
+    [
+        ("", False),
+        ("{workshop}/.llm-do/blobs", False),
+        ("{workshop}/../blobs", True),
+        ("{workshop}/mounted/blobs", True),
+        ("file:///mnt/blobs", True),
+        ("s3://bucket/prefix", True),
+    ],
+)
+def test_blobs_are_elsewhere_where_they_are_not_below_the_workshop(
+    url: str, elsewhere: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    (folder / "mounted").symlink_to(tmp_path)
+    address = url.replace("{workshop}", folder.as_uri())
+    monkeypatch.setenv(BLOBS_VARIABLE, address)
+    assert blobs_elsewhere(workshop(folder)) == (address if elsewhere else None)
 
 
 def test_a_variable_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Makes the namespace and its search attributes, where they are missing. Does no harm a second time.
-# TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE say where; RETENTION, how long the histories of ended runs are kept.
+# TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE say where; RETENTION, how long the histories of ended runs are kept;
+# TRIES, how often a server that does not answer is asked, every two seconds.
 set -eu
 
-# Tries again for a minute.
+# Tries again, for a minute.
 patiently() {
-    tries=30
+    tries="${TRIES:-30}"
     until "$@"; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || exit 1

@@ -9,17 +9,14 @@ from pathlib import Path
 
 from cyclopts import CycloptsError
 
-from llm_do_temporal.activities.definitions import MODEL_VARIABLE, NOTIFY_VARIABLE, UI_URL_VARIABLE
-from llm_do_temporal.blob_places import BLOBS_VARIABLE
 from llm_do_temporal.cli.app import app
-from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, KEYS_VARIABLE
-from worker_service.settings import BUILD_VARIABLE, DEPLOYMENT_VARIABLE, FILE_VARIABLE, PREFIX, Settings
+from llm_do_temporal.variables import KNOWN
+from worker_service.settings import BUILD_VARIABLE, DEPLOYMENT_VARIABLE
 
 ROOT = Path(__file__).parents[3]
 HEALTH_PATHS = ("/healthz", "/readyz")
 OPEN_PAGES = {"ui": "/static/style.css", "codec-server": "/sign-in"}
 """What each answers to somebody who is not signed in."""
-_OWN_NAMES = {"deployment_name": DEPLOYMENT_VARIABLE, "build_id": BUILD_VARIABLE}
 _CONNECTION = """
     ADDRESS NAMESPACE API_KEY PROFILE CONFIG_FILE TLS TLS_CLIENT_CERT_PATH TLS_CLIENT_KEY_PATH TLS_SERVER_CA_CERT_PATH
     TLS_SERVER_NAME
@@ -33,11 +30,10 @@ _OTHERS = """
 """Read by libraries: the models', the object store's, OpenTelemetry's, and Python itself."""
 VARIABLES: frozenset[str] = frozenset(
     {
-        *(_OWN_NAMES.get(name, PREFIX + name.upper()) for name in Settings.model_fields),
+        *KNOWN,
+        *(DEPLOYMENT_VARIABLE, BUILD_VARIABLE),
         *(f"TEMPORAL_{name}" for name in _CONNECTION.split()),
         *_OTHERS.split(),
-        *(BLOBS_VARIABLE, FILE_VARIABLE, KEYS_VARIABLE, KEY_FILE_VARIABLE),
-        *(MODEL_VARIABLE, NOTIFY_VARIABLE, UI_URL_VARIABLE),
     }
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -116,6 +117,24 @@ def test_gc_through_a_server_does_not_forget_the_runs_of_the_workshops_own(works
     done = run("gc", "--address", NOBODY, folder=workshop)
     assert (done.returncode, done.stdout) == (2, "")
     assert "has runs on its own embedded server too" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["gc"], ["delete", "run", "--yes"]], ids=lambda command: command[0])
+def test_the_workshops_own_server_removes_nothing_that_other_servers_may_need(
+    command: list[str], workshop: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The store has one blob, older than an hour: of a run that this server knows nothing of."""
+    shared = tmp_path_factory.mktemp("shared") / "blobs"
+    blob = shared / "sha256" / "2c" / hashlib.sha256(b"foo").hexdigest()
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"foo")
+    os.utime(blob, (1000, 1000))
+    (workshop / "workshop.yaml").write_text(f"model: offline:echo\nblobs: {{url: '{shared.as_uri()}'}}\n")
+    done = run(*command, folder=workshop)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"runs of other servers may need what is in '{shared.as_uri()}'" in done.stderr
+    assert f"LLM_DO_BLOBS_URL={workshop.as_uri()}/.llm-do/blobs" in done.stderr
+    assert (blob.exists(), (workshop / ".llm-do").exists()) == (True, False)
 
 
 def test_no_workshop_is_exit_code_8(tmp_path: Path) -> None:

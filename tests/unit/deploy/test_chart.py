@@ -121,6 +121,7 @@ def test_helm_has_nothing_to_say_against_it() -> None:
         ({"worker": {"strategy": "recreate"}}, "/worker/strategy"),
         ({"worker": {"gracefulShutdownSeconds": 90_000}}, "/worker/gracefulShutdownSeconds"),
         ({"worker": {"env": {"LLM DO": "x"}}}, "LLM DO"),
+        ({"env": {"LLM_DO_ONLY": "files"}}, "env"),
         ({"worker": {"scaling": {"targetQueueSize": 0}}}, "/worker/scaling/targetQueueSize"),
         ({"blobs": {"url": "bucket/decks"}}, "/blobs/url"),
         ({"blobs": {"url": "s3://key:secret@bucket"}}, "/blobs/url"),
@@ -153,6 +154,7 @@ def test_the_worker_service_is_told_what_the_values_say() -> None:
             "TEMPORAL_TLS_CLIENT_CERT_PATH": "/secrets/temporal/tls.crt",
             "TEMPORAL_DEPLOYMENT_NAME": "pitch-decks",
             "TEMPORAL_WORKER_BUILD_ID": "2026-11-21",
+            "LLM_DO_ENCRYPTION": "required",
             "LLM_DO_ENCRYPTION_KEY_FILE": "/secrets/encryption/encryption_keys",
             "LLM_DO_BLOBS_URL": "s3://bucket/decks",
             "LLM_DO_UI_URL": "https://approvals.example.com",
@@ -186,6 +188,27 @@ def test_it_does_not_scale_where_keda_cannot_connect() -> None:
 def test_for_a_volume_of_one_machine_the_old_ones_end_first() -> None:
     manifests = render(values({"worker": {"strategy": "Recreate"}}))
     assert deployment(manifests, "worker")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_a_volume_of_one_machine_keeps_all_pods_together() -> None:
+    given: Values = {"worker": {"affinity": {"nodeAffinity": {}}}}
+    manifests = render(values(given, {"workshop": {"claim": "decks", "oneMachine": True}}))
+    assert chart_faults(manifests) == []
+    pods = [deployment(manifests, part)["spec"]["template"] for part in ("worker", "page")]
+    for pod in pods:
+        (beside,) = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert beside["topologyKey"] == "kubernetes.io/hostname"
+        # Its own labels are among them: else the first pod would wait for another for ever.
+        assert all(beside["labelSelector"]["matchLabels"].items() <= one["metadata"]["labels"].items() for one in pods)
+    assert ["nodeAffinity" in pod["spec"]["affinity"] for pod in pods] == [True, False]
+
+
+def test_each_role_is_a_release_of_its_own() -> None:
+    role: Values = {"worker": {"env": {"LLM_DO_ONLY": "workflows,models"}}, "page": {"enabled": False}}
+    manifests = render(values(role))
+    assert chart_faults(manifests) == []
+    assert kinds(manifests) == ALWAYS
+    assert variables(deployment(manifests, "worker"))["LLM_DO_ONLY"] == "workflows,models"
 
 
 def test_what_fills_the_workshop_may_no_more_than_the_program() -> None:

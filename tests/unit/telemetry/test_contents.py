@@ -85,7 +85,13 @@ def test_an_answer_is_text_thought_and_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"), [('{"a": "\\ud800"}', '{"a": "?"}'), ("[" * 100_000, "[" * 100_000)], ids=["half", "deep"]
+    ("arguments", "told"),
+    [
+        ('{"a": "\\ud800"}', '{"a": "?"}'),
+        ("[" * 100_000, "[" * 100_000),
+        ("[" * 600 + "]" * 600, "[" * 100 + '"(too deep to be shown)"' + "]" * 100),
+    ],
+    ids=["half", "too deep for JSON", "too deep for Python"],
 )
 def test_arguments_that_no_span_can_hold_are_told_as_far_as_they_can_be(arguments: str, told: str) -> None:
     call = {"part_kind": "tool-call", "tool_name": "t", "tool_call_id": "c", "args": arguments}

@@ -47,7 +47,7 @@ def test_an_exporter_that_is_not_installed_is_a_warning(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon")
     with caplog.at_level(logging.WARNING):
         assert telemetry.begin_telemetry() is False
-    assert "OTLP over carrier-pigeon is not installed; `pip install 'llm-do-temporal[otel]'`" in caplog.text
+    assert "OTLP over carrier-pigeon is not installed; `pip install '.[otel]'` in the checkout" in caplog.text
     assert telemetry.tracing_interceptors() == []
 
 

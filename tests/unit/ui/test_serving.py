@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.ui.admitting import Admission
 from llm_do_temporal.ui.serving import PageOptions, PageServer
 
 
@@ -28,7 +29,7 @@ def test_on_this_machine_the_first_link_carries_a_token(host: str) -> None:
 
 
 def test_a_link_does_not_carry_a_token_of_a_file(tokens: Path) -> None:
-    page = PageServer(PageOptions(port=0, token_file=tokens))
+    page = PageServer(PageOptions(port=0, admission=Admission(tokens)))
     page.stop()
     assert page.link == f"{page.address}/"
 
@@ -43,10 +44,10 @@ def test_beyond_this_machine_somebody_must_say_who_people_are(host: str) -> None
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"trusted_header": "X-User"}, "need each other"),
-        ({"trusted_proxies": ("10.0.0.5",)}, "need each other"),
-        ({"trusted_header": "X-User", "trusted_proxies": ("proxy",)}, "'proxy' is not an IP address"),
-        ({"host": "0.0.0.0", "trusted_header": "X-User", "trusted_proxies": ("10.0.0.5",)}, "which names are its own"),
+        ({"admission": Admission(trusted_header="X-User")}, "need each other"),
+        ({"admission": Admission(trusted_proxies=("10.0.0.5",))}, "need each other"),
+        ({"admission": Admission(None, "X-User", ("proxy",))}, "'proxy' is not an IP address"),
+        ({"host": "0.0.0.0", "admission": Admission(None, "X-User", ("10.0.0.5",))}, "which names are its own"),
         ({"port": 70_000}, "70000 is not a port"),
     ],
 )
@@ -56,7 +57,7 @@ def test_options_that_cannot_be_used_are_explained(options: dict[str, object], c
 
 
 def test_two_ways_to_know_people_are_one_too_many(tokens: Path) -> None:
-    options = PageOptions(port=0, token_file=tokens, trusted_header="X-User", trusted_proxies=("10.0.0.5",))
+    options = PageOptions(port=0, admission=Admission(tokens, "X-User", ("10.0.0.5",)))
     with pytest.raises(UsageError, match="choose one"):
         PageServer(options)
 
@@ -69,7 +70,7 @@ def test_a_port_that_was_asked_for_is_not_replaced() -> None:
 
 
 def test_a_page_for_every_address_goes_by_the_name_it_was_given(tokens: Path) -> None:
-    options = PageOptions(host="0.0.0.0", port=0, token_file=tokens, allowed_hosts=("approvals.example.com",))
+    options = PageOptions(host="0.0.0.0", port=0, admission=Admission(tokens), allowed_hosts=("approvals.example.com",))
     page = PageServer(options)
     page.stop()
     assert page.address.startswith("http://approvals.example.com:")

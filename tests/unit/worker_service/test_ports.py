@@ -1,4 +1,4 @@
-"""Ports for health and metrics that somebody else has."""
+"""Ports for health and metrics that somebody else has, or keeps busy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from llm_do_temporal.errors import UsageError
+from worker_service import health
 from worker_service.health import health_server
 from worker_service.metrics import install_runtime
 
@@ -25,3 +26,14 @@ async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
             health_server("127.0.0.1", port, alive=fine, ready=fine),
         ):
             pass
+
+
+async def test_who_connects_and_says_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "ANSWER_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    with (
+        health_server("127.0.0.1", port, alive=fine, ready=fine),
+        socket.create_connection(("127.0.0.1", port), timeout=60) as silent,
+    ):
+        assert silent.recv(1) == b""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.common import VersioningBehavior
+from temporalio.worker import ResourceBasedTunerConfig
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.service import ServiceSettings
@@ -77,6 +78,17 @@ def test_the_version_is_not_what_a_build_server_calls_its_builds(monkeypatch: py
     assert read_settings().service.deployment is None
 
 
+def test_how_full_a_machine_may_get_is_said_for_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file := tmp_path / "service.yaml").write_text("target_cpu: 0.9\n")
+    monkeypatch.setenv("LLM_DO_SETTINGS", str(file))
+    monkeypatch.setenv("LLM_DO_TARGET_MEMORY", "0.75")
+    monkeypatch.setenv("LLM_DO_MAX_CONCURRENT_WORKFLOW_TASKS", "20")
+    assert read_settings().service == ServiceSettings(
+        targets=ResourceBasedTunerConfig(target_cpu_usage=0.9, target_memory_usage=0.75),
+        max_concurrent_workflow_tasks=20,
+    )
+
+
 def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LLM_DO_TASK_QUEUE", "LLM_DO_HEALTH_PORT", "TEMPORAL_DEPLOYMENT_NAME", "LLM_DO_SETTINGS"):
         monkeypatch.setenv(name, "")
@@ -92,10 +104,15 @@ def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"LLM_DO_METRICS_PORT": "none"}, "'metrics_port' (LLM_DO_METRICS_PORT) cannot be used"),
         ({"LLM_DO_LOG_FORMAT": "xml"}, "Input should be 'text' or 'json'"),
         ({"LLM_DO_MAX_CONCURRENT_ACTIVITIES": "0"}, "'max_concurrent_activities'"),
+        ({"LLM_DO_MAX_CONCURRENT_WORKFLOW_TASKS": "1"}, "'max_concurrent_workflow_tasks'"),
+        ({"LLM_DO_TARGET_CPU": "0.9"}, "LLM_DO_TARGET_CPU is set and LLM_DO_TARGET_MEMORY is not"),
+        ({"LLM_DO_TARGET_MEMORY": "0.8"}, "LLM_DO_TARGET_MEMORY is set and LLM_DO_TARGET_CPU is not"),
+        ({"LLM_DO_TARGET_CPU": "0", "LLM_DO_TARGET_MEMORY": "0.8"}, "'target_cpu' (LLM_DO_TARGET_CPU)"),
+        ({"LLM_DO_TARGET_CPU": "0.9", "LLM_DO_TARGET_MEMORY": "80"}, "'target_memory' (LLM_DO_TARGET_MEMORY)"),
         ({"LLM_DO_VERSIONING": "sometimes"}, "'versioning' (LLM_DO_VERSIONING)"),
         ({"LLM_DO_ONLY": "workflows,model"}, "'only.1' (LLM_DO_ONLY)"),
         ({"LLM_DO_MAX_CACHED_WORKFLOWS": "9" * 30}, "'max_cached_workflows'"),
-        ({"LLM_DO_HEALT_PORT": "80"}, "LLM_DO_HEALT_PORT is none of the settings; did you mean LLM_DO_HEALTH_PORT?"),
+        ({"LLM_DO_HEALT_PORT": "80"}, "LLM_DO_HEALT_PORT is none that is known; did you mean LLM_DO_HEALTH_PORT?"),
         ({"LLM_DO_SETTINGS": "/nowhere.yaml"}, "LLM_DO_SETTINGS names '/nowhere.yaml', which is no file"),
     ],
 )

@@ -62,6 +62,8 @@ app.kubernetes.io/component: {{ .part }}
 {{- end }}
 {{- with .Values.encryption }}
 {{- if .secretName }}
+- name: LLM_DO_ENCRYPTION
+  value: required
 - name: LLM_DO_ENCRYPTION_KEY_FILE
   value: /secrets/encryption/{{ .key }}
 {{- end }}
@@ -129,6 +131,21 @@ app.kubernetes.io/component: {{ .part }}
   secret:
     secretName: {{ .Values.encryption.secretName }}
     defaultMode: 0440
+{{- end }}
+{{- end }}
+
+{{/* Which machine a pod goes to: as given and, where the workshop wants that, beside the others of the release. The first
+     of them finds only itself, which counts. */}}
+{{- define "llm-do.affinity" -}}
+{{- $affinity := deepCopy .given }}
+{{- if .root.Values.workshop.oneMachine }}
+{{- $labels := dict "app.kubernetes.io/name" .root.Chart.Name "app.kubernetes.io/instance" .root.Release.Name }}
+{{- $beside := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $labels) }}
+{{- $required := dict "requiredDuringSchedulingIgnoredDuringExecution" (list $beside) }}
+{{- $affinity = mergeOverwrite $affinity (dict "podAffinity" $required) }}
+{{- end }}
+{{- with $affinity }}
+{{- toYaml . }}
 {{- end }}
 {{- end }}
 
