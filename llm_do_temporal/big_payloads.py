@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
@@ -47,6 +50,11 @@ _MAX_STORED_BYTES = 2 * MAX_VALUE_BYTES
 _DIGEST = "sha256"
 _LATELY_SECONDS = 5.0
 """Far less than those who remove blobs leave alone what was put."""
+_PUTS = ThreadPoolExecutor(16, thread_name_prefix="put")
+_GETS = ThreadPoolExecutor(16, thread_name_prefix="get")
+"""A store that is down keeps those who put something waiting for minutes; nobody else must wait behind them."""
+M = TypeVar("M")
+T = TypeVar("T")
 
 
 class BlobDriver(StorageDriver):
@@ -65,6 +73,7 @@ class BlobDriver(StorageDriver):
         self._read_from = read_from or blobs
         self._lately: dict[bytes, tuple[float, StorageDriverClaim]] = {}
         """When what has this SHA-256 was stored."""
+        self._guard = threading.Lock()
 
     def name(self) -> str:
         """See StorageDriver. References carry it, so it never changes."""
@@ -73,26 +82,32 @@ class BlobDriver(StorageDriver):
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """See StorageDriver. Raises ApplicationError for a payload that is too large to be worked on."""
         opened = payloads if self._codec is None else await self._codec.decode(payloads)
-        now = time.monotonic()
-        self._lately = {name: one for name, one in self._lately.items() if now - one[0] < _LATELY_SECONDS}
-        return [await asyncio.to_thread(self._put, payload) for payload in opened]
+        return [await _in(_PUTS, self._put, payload) for payload in opened]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
         """See StorageDriver. Raises EffectFailed for a payload that is missing or damaged."""
-        return [await asyncio.to_thread(self._get, claim) for claim in claims]
+        return [await _in(_GETS, self._get, claim) for claim in claims]
 
     def _put(self, payload: Payload) -> StorageDriverClaim:
         data = payload.SerializeToString(deterministic=True)
         if len(data) > _MAX_STORED_BYTES:
             raise ApplicationError(f"it has {len(data)} bytes", type=TOO_LARGE, non_retryable=True)
         name = hashlib.sha256(data).digest()
-        if (found := self._lately.pop(name, None)) is not None:
-            return found[1]
-        claim = StorageDriverClaim({_DIGEST: self._blobs.put_bytes(data)})
-        self._lately[name] = (time.monotonic(), claim)
+        if (claim := self._taken(name)) is None:
+            claim = StorageDriverClaim({_DIGEST: self._blobs.put_bytes(data)})
+            with self._guard:
+                self._lately[name] = (time.monotonic(), claim)
         return claim
+
+    def _taken(self, name: bytes) -> StorageDriverClaim | None:
+        """The claim of what was stored a moment ago, once."""
+        now = time.monotonic()
+        with self._guard:
+            self._lately = {key: one for key, one in self._lately.items() if now - one[0] < _LATELY_SECONDS}
+            found = self._lately.pop(name, None)
+        return None if found is None else found[1]
 
     def _get(self, claim: StorageDriverClaim) -> Payload:
         digest = claim.claim_data.get(_DIGEST, "")
@@ -100,6 +115,10 @@ class BlobDriver(StorageDriver):
             return Payload.FromString(self._read_from.read(digest))
         except DecodeError as error:
             raise EffectFailed(f"blob '{digest}' is no value of a history") from error
+
+
+async def _in(threads: ThreadPoolExecutor, work: Callable[[M], T], one: M) -> T:
+    return await asyncio.get_running_loop().run_in_executor(threads, work, one)
 
 
 def keeping_big_payloads(

@@ -24,7 +24,7 @@ CLIENT_PATIENCE = timedelta(seconds=8)
 """How long a person waits for a store that does not answer."""
 SERVICE_PATIENCE = timedelta(minutes=2)
 """How long a worker service keeps trying within one attempt of an activity."""
-READ_PATIENCE = timedelta(seconds=2)
+READ_PATIENCE = timedelta(seconds=1.5)
 """How long a worker service keeps asking for what an activity is to do, or a workflow is to go on with.
 
 Nothing can tell the server meanwhile that somebody is at it, so the server is left to try again.

@@ -28,6 +28,8 @@ _IN_MEMORY_BYTES = 8 * CHUNK_BYTES
 """A stream that is longer waits in a temporary file until its digest is known."""
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 _MAX_BACKOFF = timedelta(seconds=2)
+QUICK_BACKOFF = timedelta(seconds=0.25)
+"""The longest pause between two tries where silence is not borne for long."""
 _MAX_RETRIES = 1000
 """What ends retrying is the time."""
 _STATUS = re.compile(r"status code: (\d{3})[^:]*")
@@ -72,7 +74,7 @@ class ObjectBlobStore:
                 retry_config={
                     "max_retries": _MAX_RETRIES,
                     "retry_timeout": patience,
-                    "backoff": {"max_backoff": _MAX_BACKOFF},
+                    "backoff": {"max_backoff": _MAX_BACKOFF if silence is None else QUICK_BACKOFF},
                 },
             )
 

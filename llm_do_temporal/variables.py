@@ -5,6 +5,7 @@ A variable that nobody reads is silent: where it was to name a key, everything w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
@@ -19,6 +20,8 @@ _NAMES = """
 """What every process of ours reads, then what the worker service alone does."""
 KNOWN: frozenset[str] = frozenset(PREFIX + name for name in _NAMES.split())
 _ALIKE = 0.85
+_NUMBERED = re.compile(r"_?\d+$")
+"""What somebody may put behind a name of ours who keeps several values of their own."""
 _LETTERS_APART = 3
 """So many letters, added or left out, are a mistake; one that is exchanged counts as two."""
 
@@ -26,7 +29,7 @@ _LETTERS_APART = 3
 def check_spelling(environment: Iterable[str]) -> None:
     """Raise UsageError for a variable that is nearly one of ours. Others may be a key's, or of another program."""
     for name in environment:
-        if not name.startswith(PREFIX) or name in KNOWN:
+        if not name.startswith(PREFIX) or _NUMBERED.sub("", name) in KNOWN:
             continue
         if meant := next((known for known in sorted(KNOWN) if _is_nearly(name, known)), None):
             raise UsageError(f"the variable {name} is none that is known; did you mean {meant}?")

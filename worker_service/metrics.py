@@ -31,6 +31,7 @@ from llm_do_temporal.workflows.metrics import COST, UNKNOWN, WAITED, worker_labe
 PENDING = "llm_do_approvals_pending"
 POLL_SECONDS = 15.0
 """The shortest pause between two counts."""
+_LONGEST_POLL_SECONDS = 300.0
 _PAUSE_FACTOR = 20
 """So many times longer than the last count took is the pause at least: all services of a namespace count."""
 _DOLLARS = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]
@@ -79,7 +80,7 @@ async def watch_pending(client: Client, runtime: Runtime) -> None:
     gauge = runtime.metric_meter.create_gauge(PENDING, "Approvals that wait for a person in this namespace")
     told: set[Asker] = set()
     while True:
-        began = time.monotonic()
+        began, pause = time.monotonic(), POLL_SECONDS
         try:
             found = await count_pending(client)
         except RPCError as error:
@@ -90,12 +91,13 @@ async def watch_pending(client: Client, runtime: Runtime) -> None:
             for asker in told | set(found):
                 gauge.set(found[asker], {"worker": asker[0], "model": asker[1]})
             told |= set(found)
-        await asyncio.sleep(pause_after(time.monotonic() - began))
+            pause = pause_after(time.monotonic() - began)
+        await asyncio.sleep(pause)
 
 
 def pause_after(took: float) -> float:
     """Seconds until the next count, after one that took so many."""
-    return max(POLL_SECONDS, _PAUSE_FACTOR * took)
+    return min(max(POLL_SECONDS, _PAUSE_FACTOR * took), _LONGEST_POLL_SECONDS)
 
 
 async def count_pending(client: Client) -> Counter[Asker]:

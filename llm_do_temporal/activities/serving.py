@@ -22,7 +22,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.activities.answers import storable
 from llm_do_temporal.activities.attached_content import has_blobs, resolve_blobs
@@ -41,6 +41,14 @@ from llm_do_temporal.telemetry.spans import tell
 MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
 """A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
+_SERVER_IS_BUSY = {
+    RPCStatusCode.ABORTED,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.INTERNAL,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.UNAVAILABLE,
+}
+"""With these the Temporal server says that it could not give a history just then."""
 
 _log = logging.getLogger(__name__)
 _blobs: BlobStore | None = None
@@ -167,12 +175,14 @@ async def _one_turn(asked: Model, part: ConversationPart | None) -> AsyncGenerat
     except LlmDoError as error:
         other = OtherModel.INSTEAD if isinstance(error, ModelRefusal) else None
         raise as_failure(error, other_model=other) from error
-    except (OSError, RPCError) as error:
-        # A connection that broke where the provider's library did not expect it, a disk that is busy, or a server that
-        # could not give the history just then.
+    except OSError as error:
+        # A connection that broke where the provider's library did not expect it, or a disk that is busy.
         _log.warning("model turn failed: %s: %s", turn, error)
         raise
     except Exception as error:
+        if isinstance(error, RPCError) and error.status in _SERVER_IS_BUSY:
+            _log.warning("model turn failed: %s: %s", turn, error)
+            raise
         # Whatever else goes wrong while a turn is prepared or decoded goes wrong every time it is tried.
         _log.exception("model turn broken: %s", turn)
         raise as_failure(ModelFailed(f"the model turn failed: {type(error).__name__}: {error}")) from error

@@ -119,15 +119,16 @@ async def migrate_check(
         Print a JSON object.
     """
     from llm_do_temporal.cli.session import undisturbed
+    from llm_do_temporal.client.children import die_with_parent
 
     async with undisturbed(location) as (workshop, embedded):
         given = {"--workshop": workshop, "--embedded": embedded, "--task-queue": task_queue}
         command = [sys.executable, "-m", "worker_service.migrate_check", *(["--json"] if as_json else [])]
         command += [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
         variables = service_environment(location, workshop)
-        # A Ctrl-C is for this process, which then ends that one.
+        # A Ctrl-C is for this process, which then ends that one; and so does whatever else ends this process.
         process = await asyncio.create_subprocess_exec(
-            *command, env={**os.environ, **variables}, start_new_session=True
+            *command, env={**os.environ, **variables}, start_new_session=True, preexec_fn=die_with_parent
         )
         try:
             return await process.wait()

@@ -76,7 +76,7 @@ def spawn(command: list[str], log: Path, variables: Mapping[str, str] | None = N
             stdout=file,
             stderr=file,
             env=ours | dict(variables or {}),
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
             start_new_session=True,
         )
 
@@ -123,7 +123,8 @@ def temporal_binary() -> str:
     return found
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For `preexec_fn`: on Linux the process that begins is killed as soon as the one that began it has ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

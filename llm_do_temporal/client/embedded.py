@@ -183,8 +183,11 @@ def _ignore_terminal() -> None:
 
 
 def _give_up(folder: Path) -> None:
-    last = (folder / "host.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-    reason = last[0] if last else "no reason given"
+    log = folder / "host.log"
+    last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:] if log.exists() else []
+    reason = (
+        last[0] if last else "no reason given; another command, a migrate-check perhaps, may still be using it alone"
+    )
     raise ConnectionFailed(
         f"the embedded Temporal server did not start: {reason}",
         next_step=f"See {STATE_FOLDER}/host.log and {STATE_FOLDER}/server.log in the workshop.",

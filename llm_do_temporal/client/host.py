@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -87,7 +87,7 @@ class Host:
     async def server_alone(self) -> AsyncGenerator[HostInfo]:
         """The server without a worker service, so that no open run goes on while the block runs.
 
-        Other commands wait until it is over. Raises UsageError when another host serves here.
+        Other commands wait until it is over, for a minute at most. Raises UsageError when another host serves here.
         """
         with ExitStack() as stack:
             async with self._server(stack) as (info, _):
@@ -203,13 +203,14 @@ async def undisturbed_server(workshop: Path) -> AsyncGenerator[HostInfo]:
 
     Raises ConnectionFailed when it cannot be had.
     """
-    async with in_use(workshop):
-        served = await arrived_host(workshop)
-        if served is not None:
-            yield served
-            return
-        async with Host(HostSettings(workshop)).server_alone() as info:
-            yield info
+    async with in_use(workshop), AsyncExitStack() as stack:
+        info = await arrived_host(workshop)
+        while info is None:
+            # Another command may be quicker to begin.
+            with suppress(UsageError):
+                info = await stack.enter_async_context(Host(HostSettings(workshop)).server_alone())
+            info = info or await arrived_host(workshop)
+        yield info
 
 
 def _already_running(workshop: Path) -> UsageError:

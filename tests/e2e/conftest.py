@@ -184,6 +184,12 @@ def use_provider(desk: Desk, provider: FakeProvider) -> None:
     desk.environment |= {"OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-test"}
 
 
+def is_healthy(address: str) -> bool:
+    """Whether a Temporal server answers there; it listens a moment before it can."""
+    command = [str(_SCRIPTS / "temporal"), "operator", "cluster", "health", "--address", address]
+    return accepts(address) and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 @contextmanager
 def temporal_server() -> Generator[str]:
     """The address of a Temporal server that nobody of ours started."""
@@ -193,7 +199,7 @@ def temporal_server() -> Generator[str]:
         stdout=subprocess.DEVNULL,
     )
     try:
-        eventually(lambda: accepts(f"127.0.0.1:{port}"), "the server listens")
+        eventually(lambda: is_healthy(f"127.0.0.1:{port}"), "the server serves")
         yield f"127.0.0.1:{port}"
     finally:
         server.kill()

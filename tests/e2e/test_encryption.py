@@ -19,7 +19,7 @@ from pypdf import PdfReader
 from temporalio.client import Client
 
 from llm_do_temporal.client.embedded import accepts, any_free_port
-from tests.e2e.conftest import Desk, eventually
+from tests.e2e.conftest import Desk, eventually, is_healthy
 from tests.support.tls import make_certificates, mutual_tls
 
 KEY = f"e2e:{base64.b64encode(b'k' * 32).decode()}"
@@ -54,7 +54,7 @@ def vault(desk: Desk, tmp_path: Path) -> Iterator[Vault]:
     )
     certificates = make_certificates(tmp_path / "certificates")
     try:
-        eventually(lambda: accepts(inside), "the server listens")
+        eventually(lambda: is_healthy(inside), "the server serves")
         with mutual_tls(inside, certificates) as address:
             desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_ENCRYPTION_KEYS": KEY, **certificates.flags}
             yield Vault(inside, folder)

@@ -44,7 +44,17 @@ def test_what_is_nearly_ours_is_an_error_for_services_and_for_all_who_look_for_k
 
 @pytest.mark.parametrize(
     "name",
-    ["ENCRYPTION_KEYS_OLD", "ENCRYPTION_KEY_FILE_OLD", "BLOBS", "API_KEY", "LISTEN_AT", "UID", "GID", "TEST_KEY"],
+    [
+        "ENCRYPTION_KEYS_OLD",
+        "ENCRYPTION_KEY_FILE_OLD",
+        "BLOBS",
+        "BLOBS_URL_2",
+        "MODEL2",
+        "API_KEY",
+        "LISTEN_AT",
+        "UID",
+        "GID",
+    ],
 )
 def test_what_is_ours_or_of_others_is_none(name: str) -> None:
     check_spelling([*KNOWN, PREFIX + name, "ENCRYPTION_KEY", "PATH"])

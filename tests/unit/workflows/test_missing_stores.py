@@ -8,6 +8,7 @@ from temporalio.exceptions import ApplicationError, TimeoutError, TimeoutType  #
 from llm_do_temporal.activities.failures import as_failure
 from llm_do_temporal.blob_places import READ_PATIENCE, READ_SILENCE
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
+from llm_do_temporal.object_blobs import QUICK_BACKOFF
 from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, could_not_fetch, lacks_blobs
 from llm_do_temporal.workflows.once import is_unknown, why_unknown
 from tests.unit.workflows.test_gate import activity_failed
@@ -61,4 +62,4 @@ def test_a_person_is_told_why_nobody_knows_what_happened(cause: Exception, why: 
 
 def test_what_an_activity_is_to_do_is_read_before_it_is_taken_for_dead() -> None:
     """Nothing can beat until then."""
-    assert READ_PATIENCE + 2 * READ_SILENCE <= HEARTBEAT_TIMEOUT
+    assert READ_PATIENCE + QUICK_BACKOFF + 2 * READ_SILENCE <= HEARTBEAT_TIMEOUT

@@ -160,6 +160,7 @@ capabilities:
 {{- define "llm-do.pod" -}}
 serviceAccountName: {{ include "llm-do.name" . }}
 automountServiceAccountToken: false
+enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
