@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import httpx2
 import pytest
+from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from llm_do_temporal.ui.access import TokenAccess
@@ -45,6 +47,16 @@ async def parked(place: Place, *turns: Any, toolsets: dict[str, Any] = FILES) ->
     run = await place.start("main")
     await place.pending(run)
     return run, main
+
+
+def after(said: asyncio.Event, text: str) -> Callable[[list[ModelMessage]], Awaitable[str]]:
+    """A last turn that waits: a run that has ended takes no decisions, not even to say that they come too late."""
+
+    async def answer(_messages: list[ModelMessage]) -> str:
+        await said.wait()
+        return text
+
+    return answer
 
 
 async def inbox(browser: Browser, address: str, *wanted: str) -> Page:
@@ -164,7 +176,8 @@ async def test_a_grant_is_listed_and_taken_back(place: Place) -> None:
 
 
 async def test_the_first_decision_wins_and_the_second_learns_of_it(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Pity.")
+    all_said = asyncio.Event()
+    run, _ = await parked(place, writes(), after(all_said, "Pity."))
     ada, bob = await browser(place), await browser(place, "bob")
     stale = await bob.open(f"/runs/{run}/approvals/a1")
     page = await ada.open(f"/runs/{run}/approvals/a1")
@@ -176,13 +189,15 @@ async def test_the_first_decision_wins_and_the_second_learns_of_it(place: Place)
     # Whoever sends the same twice has not made a mistake.
     twice = await ada.send(page, page.form(decision="reject"), note="not today")
     assert twice.status == 200
+    all_said.set()
     await place.client.result(run)
 
 
 async def test_two_people_agree_to_a_change_and_a_third_may_not(place: Place) -> None:
     rule = {"approvers": ["ada", "bob"], "quorum": 2, "timeout": "1h"}
     place.workshop(approvals={"rules": {"sandbox.write": rule}})
-    run, _ = await parked(place, writes(), "Done.")
+    all_said = asyncio.Event()
+    run, _ = await parked(place, writes(), after(all_said, "Done."))
     barred = await (await browser(place, "carol")).open(f"/runs/{run}/approvals/a1")
     assert "who may not decide this" in barred.text
     assert "2 people must agree; nobody has so far" in barred.text
@@ -200,6 +215,7 @@ async def test_two_people_agree_to_a_change_and_a_third_may_not(place: Place) ->
     assert "Changed and approved by ada, bob" in agreed.text
     again = await bob.send(second, second.form(decision="approve"))
     assert again.status == 200
+    all_said.set()
     await place.client.result(run)
     assert (place.folder / "a.txt").read_text() == "ho"
 
