@@ -273,24 +273,39 @@ def chunks_of(reader: Readable, max_bytes: int) -> Iterator[bytes]:
         yield chunk
 
 
-def _write_synced(path: Path, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
-    digest = sealer.hasher()
-    size = 0
+class SealedChunks:
+    """What is to be kept, piece by piece as it is stored; says what it was once all of it has passed."""
 
-    def passing() -> Iterator[bytes]:
-        nonlocal size
-        for chunk in chunks:
-            digest.update(chunk)
-            size += len(chunk)
+    def __init__(self, chunks: Iterable[bytes], sealer: Sealer) -> None:
+        self._chunks = chunks
+        self._sealer = sealer
+        self._hasher = sealer.hasher()
+        self._size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._sealer.sealed(self._passing())
+
+    def _passing(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self._hasher.update(chunk)
+            self._size += len(chunk)
             yield chunk
 
+    @property
+    def passed(self) -> tuple[str, int]:
+        """The digest and the size, in bytes, of what has passed, as it was before it was sealed."""
+        return self._hasher.hexdigest(), self._size
+
+
+def _write_synced(path: Path, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
+    sealed = SealedChunks(chunks, sealer)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        for piece in sealer.sealed(passing()):
+        for piece in sealed:
             file.write(piece)
         file.flush()
         os.fsync(file.fileno())
-    return digest.hexdigest(), size
+    return sealed.passed
 
 
 def _sync_folder(path: Path) -> None:

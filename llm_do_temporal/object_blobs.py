@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any, cast
 import obstore
 from obstore.exceptions import BaseError
 
-from llm_do_temporal.blobs import CHUNK_BYTES, Readable, StoredBlob, blob_path, chunks_of, damaged, is_digest, missing
+from llm_do_temporal.blobs import (
+    CHUNK_BYTES,
+    Readable,
+    SealedChunks,
+    StoredBlob,
+    blob_path,
+    chunks_of,
+    damaged,
+    is_digest,
+    missing,
+)
 from llm_do_temporal.encryption.sealing import HEAD_BYTES, Seal, Sealer
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
 
@@ -135,20 +145,12 @@ class ObjectBlobStore:
         """Nothing: an object that was not written to its end is none."""
 
     def _put(self, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
-        hasher, size = sealer.hasher(), 0
-
-        def passing() -> Iterator[bytes]:
-            nonlocal size
-            for chunk in chunks:
-                hasher.update(chunk)
-                size += len(chunk)
-                yield chunk
-
+        sealed = SealedChunks(chunks, sealer)
         with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as waiting:
-            for piece in sealer.sealed(passing()):
+            for piece in sealed:
                 waiting.write(piece)
             waiting.seek(0)
-            sha256 = hasher.hexdigest()
+            sha256, size = sealed.passed
             with self._asked():
                 # In one request, as parts of one that breaks off would stay behind and cost money.
                 obstore.put(self._objects, _path(sha256), waiting.read(), use_multipart=False)

@@ -51,10 +51,12 @@ class HeartbeatInterceptor(Interceptor):
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """See Interceptor."""
-        return _Storing(next, self._client)
+        return _Beating(next, self._client)
 
 
 class _Beating(ActivityInboundInterceptor):
+    """Keeps a large result, too, while the activity can still beat; the SDK, which does so next, finds it there."""
+
     def __init__(self, next: ActivityInboundInterceptor, client: Client) -> None:  # noqa: A002
         super().__init__(next)
         self._client = client
@@ -68,6 +70,14 @@ class _Beating(ActivityInboundInterceptor):
         info = activity.info()
         if info.heartbeat_timeout is None:
             return await self.next.execute_activity(input)
+        result = await self._execute(input, info)
+        if _may_be_large(result):
+            self._outbound.has_begun = True
+            with _beating(input):
+                await self._kept(result)
+        return result
+
+    async def _execute(self, input: ExecuteActivityInput, info: activity.Info) -> Any:  # noqa: A002
         if datetime.now(UTC) - info.started_time > LATE:
             await self._check_wanted(info)
         # The agent's own activities beat by themselves, with details that must not be overwritten.
@@ -88,18 +98,6 @@ class _Beating(ActivityInboundInterceptor):
                 raise ApplicationError(
                     "the worker service was too busy to begin in time", category=ApplicationErrorCategory.BENIGN
                 ) from error
-
-
-class _Storing(_Beating):
-    """Keeps a large result while the activity can still beat; the SDK, which does the same next, finds it there."""
-
-    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
-        result = await super().execute_activity(input)
-        if activity.info().heartbeat_timeout is not None and _may_be_large(result):
-            self._outbound.has_begun = True
-            with _beating(input):
-                await self._kept(result)
-        return result
 
     async def _kept(self, result: Any) -> None:
         wait = BEAT_SECONDS
