@@ -32,6 +32,7 @@ REPLAYED := approvals approval_doors cancellation delegated_approvals delegation
 test: .venv/.ready  ## Run all tests, the quick ones first
 	$(call PYTEST,unit) -n 2 tests/unit
 	$(BIN)/python -m coverage run -m pytest tests/unit/policy -q && $(BIN)/python -m coverage report
+	$(call PYTEST,security) $(ASIDE) tests/security
 	$(call PYTEST,integration) $(ASIDE) tests/integration
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
 	$(call PYTEST,replay) tests/replay

@@ -1,0 +1,65 @@
+"""Hostile inputs: each test item is one, and the summary says how many were tried and how many were held.
+
+A test that shows what must still work beside a defence is marked `control` and does not count.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import place, point_at, server
+
+__all__ = ["place", "point_at", "server"]
+
+FEWEST_INPUTS = 500
+"""A run of this whole folder that tries fewer fails: the tables of attacks only ever grow."""
+_HERE = Path(__file__).parent
+_CONTROL = "control"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests be marked as controls."""
+    config.addinivalue_line("markers", f"{_CONTROL}: ordinary use that a defence must leave alone; no hostile input")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run of the whole folder that tried too few inputs."""
+    held, broken = _counted(session.config)
+    if _is_whole(session.config) and not hasattr(session.config, "workerinput") and held + broken < FEWEST_INPUTS:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many hostile inputs were tried."""
+    held, broken = _counted(terminalreporter.config)
+    terminalreporter.write_line(f"hostile inputs: {held + broken} tried, {held} held, {broken} not held")
+    if _is_whole(terminalreporter.config) and held + broken < FEWEST_INPUTS:
+        terminalreporter.write_line(f"hostile inputs: at least {FEWEST_INPUTS} are wanted", red=True)
+
+
+def _counted(config: pytest.Config) -> tuple[int, int]:
+    """How many hostile inputs were held, and how many were not."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if not isinstance(reporter, pytest.TerminalReporter):
+        return 0, 0
+    passed, failed = (
+        len(
+            [
+                report
+                for outcome in outcomes
+                for report in reporter.stats.get(outcome, [])
+                if str(report.nodeid).startswith("tests/security/") and _CONTROL not in report.keywords
+            ]
+        )
+        for outcomes in (("passed",), ("failed", "error"))
+    )
+    return passed, failed
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether the folder as a whole was asked for, nothing selected from it."""
+    asked = [Path(one).resolve() for one in config.args]
+    return asked == [_HERE] and not config.option.keyword and not config.option.markexpr
