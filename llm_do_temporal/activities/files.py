@@ -16,8 +16,9 @@ from temporalio import activity
 from llm_do_temporal.activities.changes import OldFile, alone_in, diff_of, read_old, replace_file
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.activities.listing import list_tree
-from llm_do_temporal.activities.opening import OpenBelow, Target, WorkshopFolder
-from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.activities.opening import OpenBelow, Target, WorkshopFolder, writing_no_link
+from llm_do_temporal.definitions.protected_places import protection_of
+from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages import (
     EditFileInput,
     FileChange,
@@ -42,6 +43,7 @@ class FileActivities:
     """The files of one workshop. `open_below` is for systems (and tests) that want one way of opening files."""
 
     def __init__(self, workshop: Path, open_below: OpenBelow | None = None) -> None:
+        self._workshop = workshop
         self._folder = WorkshopFolder(workshop, open_below)
 
     @activity.defn(name="read_file")
@@ -101,12 +103,27 @@ class FileActivities:
         # A size that is known beforehand is judged before any folder is made.
         if isinstance(asked, WriteFileInput):
             check_size(place, len(_encode(asked.content, place)))
-        with self._folder.target(place, create=apply and isinstance(asked, WriteFileInput)) as target:
+        create = apply and isinstance(asked, WriteFileInput)
+        check = None if asked.definitions else self._unprotected(place)
+        with self._folder.target(place, create=create, check=check) as target:
             if target.folder is None:
                 return _changed(place, target, None, compute, apply=False)
-            with alone_in(target.folder):
+            with alone_in(target.folder), writing_no_link(place.path):
                 old = read_old(target.folder, target.name, _read_limit(place))
                 return _changed(place, target, old, compute, apply=apply)
+
+    def _unprotected(self, place: Place) -> Callable[[str], None]:
+        """Raises SandboxRefusal for a real file that defines: the call was not judged as writing a definition."""
+
+        def check(in_workshop: str) -> None:
+            if protection_of(self._workshop).protects(in_workshop):
+                raise SandboxRefusal(
+                    f"'{place.path}' is one of the files that define workers; writing it needs the capability "
+                    "sandbox.write.definitions",
+                    next_step="Write to another file. Workers are made with worker_create, where that is enabled.",
+                )
+
+        return check
 
 
 def _changed(place: Place, target: Target, old: OldFile | None, compute: Compute, *, apply: bool) -> FileChange:

@@ -18,7 +18,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from llm_do_temporal.policy.sandbox import STATE_FOLDER, Place, defines_workers
+from llm_do_temporal.policy.protection import defines
+from llm_do_temporal.policy.sandbox import STATE_FOLDER, Place
 
 TOP = "/llm-do"
 """Where the worker's files are inside."""
@@ -161,4 +162,4 @@ def _guarded(folder: IsolatedFolder, names: Sequence[str]) -> Iterator[str]:
 
 
 def _is_definition(folder: IsolatedFolder, name: str) -> bool:
-    return defines_workers(Place(mount=folder.place.mount, relative=name, path=f"/{name}"))
+    return defines(Place(mount=folder.place.mount, relative=name, path=f"/{name}"))

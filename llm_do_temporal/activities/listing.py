@@ -166,7 +166,7 @@ class Walk:
                         self.gave_up = True
                         break
                     self.visited += 1
-                    shown = self._shown(folder, level, entry)
+                    shown = self._shown(level, entry)
                     if shown is not None:
                         # As text, "a/b" comes after "a-c": a folder is sorted with its slash.
                         found.append((f"{entry.name}/" if isinstance(shown, _Level) else entry.name, shown))
@@ -174,9 +174,9 @@ class Walk:
             os.close(descriptor)
         return [shown for _key, shown in sorted(found, key=lambda pair: pair[0])]
 
-    def _shown(self, folder: Folder, level: _Level, entry: os.DirEntry[str]) -> FileEntry | _Level | None:
+    def _shown(self, level: _Level, entry: os.DirEntry[str]) -> FileEntry | _Level | None:
         virtual = f"{level.virtual.rstrip('/')}/{entry.name}"
-        if not _is_utf8(entry.name) or self._is_hidden(folder, level, entry.name, virtual):
+        if not _is_utf8(entry.name) or self._is_hidden(entry.name, virtual):
             return None
         matched = self.pattern.step(level.matched, entry.name)
         if entry.is_dir(follow_symlinks=False):
@@ -187,10 +187,10 @@ class Walk:
         size = self._size(level, entry, virtual)
         return None if size is None else FileEntry(path=virtual, bytes=size)
 
-    def _is_hidden(self, folder: Folder, level: _Level, name: str, virtual: str) -> bool:
+    def _is_hidden(self, name: str, virtual: str) -> bool:
         if TEMPORARY_NAME.fullmatch(name) or any(mount.at == virtual for mount in self.tree.mounts):
             return True  # a file being written, or a place that another mount shows
-        return join(folder.in_workshop, join(level.relative, name)).casefold() == STATE_FOLDER
+        return name.casefold() == STATE_FOLDER
 
     def _has_allowed_suffix(self, name: str) -> bool:
         allowed = self.place.mount.suffixes

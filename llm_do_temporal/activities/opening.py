@@ -6,6 +6,8 @@ mount; what they come to is then opened with a call that follows no link at all.
 between the two is refused, and both ways of opening (the kernel's `openat2`, and one component after
 the other where there is none) give the same answers.
 
+Writing follows no link at all: a name that was judged stands for one file.
+
 The folder of a mount is reached without any link: a worker's narrower tree must not turn into another
 tree because somebody put a link where it begins.
 
@@ -28,7 +30,7 @@ from typing import BinaryIO
 
 from llm_do_temporal.activities.failures import naming
 from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.policy.sandbox import STATE_FOLDER, Place, has_suffix, join
+from llm_do_temporal.policy.sandbox import Place, check_not_state, has_suffix, join
 
 MAX_LINKS = 40
 """The kernel gives up after as many, too."""
@@ -177,19 +179,26 @@ class WorkshopFolder:
             yield Folder(descriptor=descriptor, in_workshop=in_workshop, open_below=self._open_below)
 
     @contextmanager
-    def target(self, place: Place, *, create: bool) -> Generator[Target]:
-        """Where the file at `place` is written, links followed; with `create`, missing folders are made."""
+    def target(self, place: Place, *, create: bool, check: Callable[[str], None] | None = None) -> Generator[Target]:
+        """Where the file at `place` is written; with `create`, missing folders are made. No link below the mount is
+        followed: what was judged, and shown to a person, is the file of that name and no other.
+
+        `check` is given the file's real path below the workshop before anything is made, and raises where nothing
+        may be written there.
+        """
         with naming(place.path), ExitStack() as opened:
             workshop = self._workshop(opened)
             begin = self._root_path(workshop, place)
-            root = self._enter(workshop, begin, opened, create=create)
-            if root is None:
-                yield Target(folder=None, name=PurePosixPath(place.relative).name)
-                return
-            real = PurePosixPath(_real_path(root, begin, place, self._open_below))
-            if not real.name:
+            _check_reachable(place, begin, place.relative)
+            wanted = PurePosixPath(place.relative)
+            if not wanted.name:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            yield Target(folder=self._enter(root, str(real.parent), opened, create=create), name=real.name)
+            if check is not None:
+                check(join(begin, place.relative))
+            with writing_no_link(place.path):
+                root = self._enter(workshop, begin, opened, create=create)
+                folder = None if root is None else self._enter(root, str(wanted.parent), opened, create=create)
+            yield Target(folder=folder, name=wanted.name)
 
     def _workshop(self, opened: ExitStack) -> int:
         descriptor = os.open(self._path, _SEARCH | os.O_CLOEXEC)
@@ -220,6 +229,20 @@ class WorkshopFolder:
             descriptor = _make_folders(start, relative)
         opened.callback(os.close, descriptor)
         return descriptor
+
+
+@contextmanager
+def writing_no_link(path: str) -> Generator[None]:
+    """Say that a link is in the way of writing the file with the virtual `path`. Raises SandboxRefusal."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise SandboxRefusal(
+            f"'{path}' is a symbolic link, or lies behind one; nothing is written through links",
+            next_step="Name the file itself.",
+        ) from error
 
 
 def check_regular(descriptor: int) -> os.stat_result:
@@ -302,10 +325,4 @@ def _check_reachable(place: Place, begin: str, real: str) -> None:
     parts = PurePosixPath(join(begin, real)).parts
     if ".." in parts or parts[:1] == ("/",):
         raise SandboxRefusal(f"'{place.path}' leads out of this worker's files")
-    # Some file systems do not tell capitals from small letters.
-    if parts and parts[0].casefold() == STATE_FOLDER:
-        raise SandboxRefusal(
-            f"'{place.path}' lies in '{STATE_FOLDER}', where llm-do-temporal keeps its own state; "
-            "no worker can read or write there",
-            next_step="Choose another folder.",
-        )
+    check_not_state(place, join(begin, real))

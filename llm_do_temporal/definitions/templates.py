@@ -87,6 +87,14 @@ def load_template(registry: Registry, root: Path, name: str, params: Mapping[str
     return LoadedTemplate(worker=worker.model_copy(update={"instructions": instructions}), prompt=prompt)
 
 
+def read_template(name: str, root: Path) -> ParsedWorker:
+    """The template `name` (normalised) as the worker it becomes, unfilled; what is wrong with it is in the result.
+
+    Raises EffectFailed where there is none of this name, DefinitionError where it cannot be read.
+    """
+    return _read(_place(name, root), name).parsed
+
+
 def named_templates(workers: Iterable[ParsedWorker], root: Path) -> tuple[list[ParsedWorker], list[Problem]]:
     """The workshop's templates that workers name, by name or glob, and what is wrong with the names.
 

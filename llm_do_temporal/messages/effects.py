@@ -65,6 +65,8 @@ class WriteFileInput(Message):
     relative: str
     path: str
     content: str
+    definitions: bool = False
+    """Whether it was judged as writing a file that defines workers."""
 
 
 class EditFileInput(Message):
@@ -75,6 +77,8 @@ class EditFileInput(Message):
     path: str
     old_text: str
     new_text: str
+    definitions: bool = False
+    """As in WriteFileInput."""
 
 
 class FileChange(Message):

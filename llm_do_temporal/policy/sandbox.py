@@ -105,9 +105,7 @@ NO_FILES = Tree()
 TEMPORARY_NAME = re.compile(r"\.llm-do-[0-9a-f]{16}\.tmp")
 """Names of files being written. One is left behind only by a process that was killed."""
 STATE_FOLDER = ".llm-do"
-"""The product's own folder at the top of a workshop: database, logs, blobs. No worker can reach it."""
-_DEFINITION_FOLDERS = ("workers", "templates")
-_DEFINITION_SUFFIXES = (".py", ".yaml", ".yml")
+"""The product's own folder in a workshop: database, logs, blobs. No worker can reach one, wherever it lies."""
 _WRITE_ASKS_BY_DEFAULT = True
 _READ_ASKS_BY_DEFAULT = False
 
@@ -209,19 +207,6 @@ def check_size(place: Place, size: int) -> None:
     limit = place.mount.max_file_bytes
     if limit is not None and size > limit:
         raise SandboxRefusal(f"'{place.path}' has {size} bytes; the limit here is {limit} (max_file_bytes)")
-
-
-def defines_workers(place: Place) -> bool:
-    """Whether the file may be loaded as a definition: worker files, and YAML and Python where they are looked for.
-
-    Whoever can write these can change policy, and can run Python in the worker service.
-    """
-    path = PurePosixPath(join(place.mount.root, place.relative))
-    if path.suffix.lower() == ".worker":
-        return True
-    return path.suffix.lower() in _DEFINITION_SUFFIXES and (
-        len(path.parts) == 1 or path.parts[0] in _DEFINITION_FOLDERS
-    )
 
 
 def describe_roots(tree: Tree) -> str:
@@ -347,9 +332,13 @@ def _below(path: str, folder: str) -> str | None:
 
 
 def _check_private(place: Place) -> None:
-    top = PurePosixPath(join(place.mount.root, place.relative)).parts[:1]
+    check_not_state(place, join(place.mount.root, place.relative))
+
+
+def check_not_state(place: Place, real: str) -> None:
+    """Raise SandboxRefusal where `real`, the file's path in the workshop, lies in our own state."""
     # Some file systems do not tell capitals from small letters.
-    if top and top[0].casefold() == STATE_FOLDER:
+    if STATE_FOLDER in (part.casefold() for part in PurePosixPath(real).parts):
         raise SandboxRefusal(
             f"'{place.path}' lies in '{STATE_FOLDER}', where llm-do-temporal keeps its own state; "
             "no worker can read or write there",

@@ -6,7 +6,6 @@ package, as `pkg:name`. Names are compared as text, after `./` and doubled slash
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -15,6 +14,7 @@ from pydantic import Field
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
 from llm_do_temporal.policy.attachments import DEFAULT_MAX_ATTACHMENTS, DEFAULT_MAX_TOTAL_BYTES, AttachmentPolicy
 from llm_do_temporal.policy.delegation import check_name
+from llm_do_temporal.policy.protection import fits
 from llm_do_temporal.policy.sandbox import Suffixes
 from llm_do_temporal.policy.values import Value
 
@@ -99,21 +99,7 @@ def matches(name: str, pattern: str) -> bool:
         both = name.startswith(PACKAGE) and pattern.startswith(PACKAGE)
         return both and fnmatchcase(name.removeprefix(PACKAGE), pattern.removeprefix(PACKAGE))
     plain = _plain(pattern)
-    return plain is not None and _parts_match(name.split("/"), plain.split("/"))
-
-
-def _parts_match(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Whether the folders and the file of a name match those of a glob, `**` being any number of them."""
-    # reached[n]: the patterns so far can stand for the first n names. One pass a pattern, so that no number of
-    # `**` makes this slow.
-    reached = [True, *(False for _ in names)]
-    for pattern in patterns:
-        if pattern == "**":
-            first = reached.index(True) if True in reached else len(reached)
-            reached = [n >= first for n in range(len(reached))]
-        else:
-            reached = [False, *(reached[n] and fnmatchcase(name, pattern) for n, name in enumerate(names))]
-    return reached[-1]
+    return plain is not None and fits(name.split("/"), plain.split("/"))
 
 
 def _plain(path: str) -> str | None:

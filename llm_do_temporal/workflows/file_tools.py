@@ -15,13 +15,13 @@ from llm_do_temporal.messages import (
     WriteFileInput,
 )
 from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.protection import defines
 from llm_do_temporal.policy.sandbox import (
     Place,
     Tree,
     check_readable,
     check_size,
     check_writable,
-    defines_workers,
     describe_roots,
     locate,
     normalise,
@@ -77,7 +77,7 @@ def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 
 def _write_question(place: Place, args: dict[str, Any], tool: str, size: int) -> Question:
-    name = "sandbox.write.definitions" if defines_workers(place) else "sandbox.write"
+    name = "sandbox.write.definitions" if defines(place) else "sandbox.write"
     use = CapabilityUse(name=name, payload={"path": place.path, "bytes": size}, asks=place.mount.write_approval)
     return Question(uses=(use,), args=args, summary=f"{tool} {place.path} ({size} bytes)")
 
@@ -143,7 +143,13 @@ class WriteFile:
         place = judge_path(self.name, self.tree, args)
         content: str = args["content"]
         size = _utf8_bytes(content)
-        request = WriteFileInput(mount=place.mount, relative=place.relative, path=place.path, content=content)
+        request = WriteFileInput(
+            mount=place.mount,
+            relative=place.relative,
+            path=place.path,
+            content=content,
+            definitions=defines(place),
+        )
         return _change("write", request, _write_question(place, args, self.name, size))
 
 
@@ -172,6 +178,7 @@ class EditFile:
             path=place.path,
             old_text=args["old_text"],
             new_text=args["new_text"],
+            definitions=defines(place),
         )
         question = _write_question(place, args, self.name, _utf8_bytes(args["new_text"]))
         return _change("edit", request, question)

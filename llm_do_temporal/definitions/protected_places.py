@@ -1,0 +1,117 @@
+"""Which files of a workshop define: what its definitions name, for `Protection` to hold.
+
+Read from the files each time, as these may change while a worker service runs; texts that were taken apart
+before are not taken apart again. A definition with mistakes still protects what can be read of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+
+from llm_do_temporal.definitions.formats import WorkshopConfig
+from llm_do_temporal.definitions.places import SHIPPED, known_names, places_of
+from llm_do_temporal.definitions.templates import read_template
+from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
+from llm_do_temporal.definitions.workshop import parse_workshop
+from llm_do_temporal.errors import DefinitionError, EffectFailed, WorkshopNotFound
+from llm_do_temporal.policy.protection import Protection
+from llm_do_temporal.policy.templates import PACKAGE, TEMPLATE_SUFFIXES, matches
+
+MAX_LOOKED_AT = 50_000
+"""Files below one folder among which templates are looked for. Past it their own `allow` is not seen, and
+what it names is protected all the same where one that was seen names it."""
+_WILDCARD = frozenset("*?[")
+
+
+def protection_of(workshop: Path) -> Protection:
+    """What is protected in a workshop as its files are now."""
+    root = workshop.resolve()
+    workers = _workers(root)
+    globs = _closed_under_templates(root, dict.fromkeys(glob for worker in workers for glob in _globs(worker)))
+    return Protection(
+        templates=tuple(globs),
+        included=(),
+        shared=tuple(_shared(root, workers)),
+    )
+
+
+def _workers(root: Path) -> list[ParsedWorker]:
+    """Every worker file that a name leads to, or would lead to if others were not before it."""
+    shipped = SHIPPED.resolve()
+    return [
+        read_worker(place)
+        for name in known_names(root=root, shipped=shipped)
+        for place in places_of(name, root=root, shipped=shipped)
+    ]
+
+
+def _globs(worker: ParsedWorker) -> Iterator[str]:
+    """What a worker calls templates by, below the workshop."""
+    options = worker.definition.toolsets.delegation_options
+    rules = None if options is None else options.templates
+    if rules is not None:
+        named = (*rules.allow, *(() if rules.lock is None else (rules.lock,)))
+        yield from (str(PurePosixPath(one)) for one in named if not one.startswith(PACKAGE))
+
+
+def _closed_under_templates(root: Path, globs: dict[str, None]) -> dict[str, None]:
+    """The globs, and those of the templates that they stand for: a template may name others."""
+    waiting, seen = list(globs), set[str]()
+    while waiting:
+        for name in _matching(waiting.pop(), root):
+            if name in seen:
+                continue
+            seen.add(name)
+            try:
+                more = [glob for glob in _globs(read_template(name, root)) if glob not in globs]
+            except (DefinitionError, EffectFailed):
+                continue
+            globs |= dict.fromkeys(more)
+            waiting += more
+    return globs
+
+
+def _matching(glob: str, root: Path) -> Iterator[str]:
+    """The files that a glob stands for."""
+    parts = PurePosixPath(glob).parts
+    fixed = tuple(takewhile(lambda part: not _WILDCARD & set(part), parts))
+    if fixed == parts:
+        yield glob
+        return
+    start = root.joinpath(*fixed)
+    for looked_at, path in enumerate(_files_below(start)):
+        if looked_at >= MAX_LOOKED_AT:
+            return
+        name = path.relative_to(root).as_posix()
+        if name.endswith(TEMPLATE_SUFFIXES) and matches(name, glob):
+            yield name
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for parent, _folders, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names)
+
+
+def _shared(root: Path, workers: Iterable[ParsedWorker]) -> Iterator[str]:
+    """The folders that are for what workers write, other than the workshop itself."""
+    config = _config(root)
+    if config.sandbox is not None:
+        roots = [] if config.sandbox.readonly else [config.sandbox.root]
+    else:
+        sandboxes = [worker.definition.sandbox for worker in workers if not worker.place.shipped]
+        named = [one for sandbox in sandboxes if sandbox is not None for one in (sandbox.paths or {}).values()]
+        roots = [one.root for one in named if one.mode == "rw"]
+    for one in dict.fromkeys(roots):
+        real = (root / one).resolve()
+        if real != root and real.is_relative_to(root):
+            yield real.relative_to(root).as_posix()
+
+
+def _config(root: Path) -> WorkshopConfig:
+    try:
+        return parse_workshop(root)[0].config
+    except WorkshopNotFound:
+        return WorkshopConfig()

@@ -1,0 +1,139 @@
+"""The files of a workshop that define: whoever writes one can give itself power.
+
+Two sides hold one rule. Nothing protected is written by a tool or by an isolated command, and nothing is loaded
+as a definition, or as Python, unless it is protected. Paths are those of the real files, relative to the
+workshop, with links followed; capitals do not count, as some file systems do not tell them apart.
+
+Pure: which files a workshop's definitions name is found out by `definitions.protected_places`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from llm_do_temporal.policy.sandbox import Place, join
+
+RESERVED_FOLDERS = frozenset({".git", ".hg", ".svn", ".jj", ".githooks", ".husky", ".llm-do"})
+"""Protected wherever they lie: tools run what is configured there, and the product keeps its own state there."""
+DEFINITION_FOLDERS = ("workers", "templates")
+"""Folders at the top of a workshop in which definitions are looked for."""
+_WORKER_SUFFIX = ".worker"
+_YAML_SUFFIXES = (".yaml", ".yml")
+_PYTHON_SUFFIXES = (".py", ".pyc", ".pyo", ".pyi", ".pyw", ".pyd", ".so", ".pth", ".egg-link")
+_PYTHON_FOLDER = "__pycache__"
+_WORKSHOP_NAMES = frozenset({"workshop.yaml", "workshop.yml"})
+_GLOB_CHARACTERS = frozenset("*?[")
+ANY_FOLDERS = "**"
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What is protected in one workshop."""
+
+    templates: tuple[str, ...] = ()
+    """Paths and globs of the templates that some worker's `allow` or `lock` names."""
+    included: tuple[str, ...] = ()
+    """Files that definitions include, and every other place where these are looked for."""
+    shared: tuple[str, ...] = ()
+    """Folders that are for what workers write (a sandbox root below the workshop): Python in them is data."""
+
+    def protects(self, path: str) -> bool:
+        """Whether the file or folder at `path` defines, or would if it were made."""
+        parts = folded(path)
+        if not parts:
+            return False
+        if any(part in RESERVED_FOLDERS for part in parts):
+            return True
+        name = parts[-1]
+        if name in _WORKSHOP_NAMES or name.endswith(_WORKER_SUFFIX):
+            return True
+        if name.endswith(_YAML_SUFFIXES) and (len(parts) == 1 or parts[0] in DEFINITION_FOLDERS):
+            return True
+        if name.endswith(_PYTHON_SUFFIXES) or _PYTHON_FOLDER in parts:
+            return not self._is_data(parts)
+        if parts in self._included:
+            return True
+        return name.endswith(_YAML_SUFFIXES) and any(fits(parts, glob) for glob in self._templates)
+
+    def may_define(self, folder: str) -> bool:
+        """Whether an entry made in `folder`, or in folders made below it, could define.
+
+        Python counts only where it is loaded from without being named: at the top, beside definitions, and (which
+        only the real folder shows) beside other Python.
+        """
+        parts = folded(folder)
+        if not parts or parts[0] in DEFINITION_FOLDERS or any(part in RESERVED_FOLDERS for part in parts):
+            return True
+        return any(len(one) > len(parts) and one[: len(parts)] == parts for one in self._included) or any(
+            _may_lead_to(parts, glob) for glob in self._templates
+        )
+
+    def _is_data(self, parts: tuple[str, ...]) -> bool:
+        """Whether Python there is what workers work on: in a shared folder, and not beside definitions."""
+        if parts[0] in DEFINITION_FOLDERS:
+            return False
+        shared = any(parts[: len(one)] == one for one in self._shared)
+        return shared and not any(_begins_with_fixed(parts, glob) for glob in self._templates)
+
+    @cached_property
+    def _templates(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(map(folded, self.templates))
+
+    @cached_property
+    def _included(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(map(folded, self.included))
+
+    @cached_property
+    def _shared(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(filter(None, map(folded, self.shared)))
+
+
+def defines(place: Place) -> bool:
+    """Whether a file there is protected as far as its path tells, before anybody has looked at the real one."""
+    return Protection(shared=(place.mount.base,)).protects(join(place.mount.root, place.relative))
+
+
+def folded(path: str) -> tuple[str, ...]:
+    """The parts of a path as they are compared; none for the workshop's own folder."""
+    return tuple(
+        unicodedata.normalize("NFKC", part).casefold() for part in PurePosixPath(path).parts if part not in ("/", ".")
+    )
+
+
+def fits(names: Sequence[str], glob: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a glob, in which `**` is any number of folders."""
+    return _reached(names, glob)[-1]
+
+
+def _reached(names: Sequence[str], glob: Sequence[str]) -> list[bool]:
+    """For each n: whether the whole glob can stand for the first n names.
+
+    One pass a part of the glob, so that no number of `**` makes this slow.
+    """
+    reached = [True, *(False for _ in names)]
+    for pattern in glob:
+        if pattern == ANY_FOLDERS:
+            first = reached.index(True) if True in reached else len(reached)
+            reached = [n >= first for n in range(len(reached))]
+        else:
+            reached = [False, *(reached[n] and fnmatchcase(name, pattern) for n, name in enumerate(names))]
+    return reached
+
+
+def _may_lead_to(folder: tuple[str, ...], glob: tuple[str, ...]) -> bool:
+    """Whether something below `folder` can match the glob."""
+    beginnings = range(len(glob) + (glob[-1:] == (ANY_FOLDERS,)))
+    return any(fits(folder, glob[:length]) for length in beginnings)
+
+
+def _begins_with_fixed(parts: tuple[str, ...], glob: tuple[str, ...]) -> bool:
+    """Whether the path lies in the folder that the glob names before its first wildcard."""
+    fixed = 0
+    while fixed < len(glob) - 1 and not _GLOB_CHARACTERS & set(glob[fixed]):
+        fixed += 1
+    return parts[:fixed] == glob[:fixed]
