@@ -15,7 +15,7 @@ setup: .venv/.ready  ## Install the project and its tools into .venv
 
 demo: .venv/.ready  ## Evaluate the sample pitch decks on this machine: no key, no server needed
 	$(BIN)/llm-do-temporal start pitch_orchestrator "evaluate every deck" --workshop workers --approve-all
-	@echo && echo "The evaluations are here:" && ls -1 workers/evaluations/*.md
+	@echo && echo "The evaluations are here:" && ls -1 workers/files/evaluations/*.md
 
 browser: .venv/.ready  ## Install a Chromium for the tests of the page, where there is none
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \

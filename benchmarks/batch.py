@@ -25,7 +25,7 @@ async def measure(quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         place = Path(folder) / "workers"
         shutil.copytree(WORKERS, place, ignore=shutil.ignore_patterns(".llm-do", "evaluations"))
-        samples = [deck for deck in sorted((place / "pipeline").glob("*.pdf")) if "scan" not in deck.stem]
+        samples = [deck for deck in sorted((place / "files/pipeline").glob("*.pdf")) if "scan" not in deck.stem]
         for number in range(count):
             shutil.copyfile(samples[number % len(samples)], place / f"deck-{number:03}.pdf")
         seconds = await asyncio.to_thread(_seconds, place, count)

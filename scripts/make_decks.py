@@ -33,7 +33,7 @@ SCAN_QUALITY = 42
 SCAN_SEED = 20250301
 PAPER = 243
 SPECKS = 2600
-DEFAULT_FOLDER = Path(__file__).parents[1] / "workers" / "pipeline"
+DEFAULT_FOLDER = Path(__file__).parents[1] / "workers" / "files" / "pipeline"
 
 
 def main(folder: Path) -> None:

@@ -32,7 +32,7 @@ COLOURS = {"goal": "#CFE8FF", "todo": "#FFF3B0", "done": "#D6F2C9", "open": "#FF
 INK, BOARD, FRAME = "#22303C", "#FBFCFB", "#9AA5AD"
 SEED = 20250301
 MAX_TILT_DEGREES = 2.5
-DEFAULT_FILE = Path(__file__).parents[1] / "workers" / "whiteboards" / "tool-library.png"
+DEFAULT_FILE = Path(__file__).parents[1] / "workers" / "files" / "whiteboards" / "tool-library.png"
 
 
 def main(file: Path) -> None:

@@ -59,7 +59,7 @@ def _finite(value: float) -> float:
 @idempotent
 def list_decks() -> list[dict[str, str]]:
     """List the pitch decks: the path of each, and of the file that its evaluation belongs in."""
-    decks = sorted((Path(__file__).parent / "pipeline").glob("*.pdf"))
+    decks = sorted((Path(__file__).parent / "files" / "pipeline").glob("*.pdf"))
     return [{"deck": f"/pipeline/{path.name}", "evaluation": f"/evaluations/{path.stem}.md"} for path in decks]
 
 

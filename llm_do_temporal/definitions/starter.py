@@ -9,8 +9,10 @@ from pathlib import Path
 from llm_do_temporal.errors import UsageError
 
 WORKER = "greeter"
-_OPTIONAL = ".gitignore"
-"""Left as it is where there is one: what must not be committed ignores itself."""
+_IGNORED = ".gitignore"
+_FOR_WORKERS = "files/README.md"
+_OPTIONAL = (_IGNORED, _FOR_WORKERS)
+"""Left as they are where they are there already."""
 _FILES = {
     "workshop.yaml": """\
 # A workshop: a folder with workers, their files, and what they may do. `llm-do-temporal check` finds mistakes.
@@ -19,7 +21,8 @@ model: offline:greeter    # a script that ships with the package: no key needed.
                           # example anthropic:claude-sonnet-4-5 here, and set ANTHROPIC_API_KEY before you start.
 
 sandbox:
-  root: .                 # workers with `toolsets: {filesystem: {}}` reach the files below this folder, and no others
+  root: files             # workers with `toolsets: {filesystem: {}}` reach the files below this folder, and no others;
+                          # what defines them (this file, workers/, Python) lies apart from what they write
 
 approvals:
   rules:                  # what is done without asking, after asking, or never
@@ -34,7 +37,10 @@ description: Says hello.
 ---
 Greet the person in one or two friendly sentences, and answer what they said.
 """,
-    _OPTIONAL: """\
+    _FOR_WORKERS: """\
+The files of the workers: this folder is `/` for them.
+""",
+    _IGNORED: """\
 # State of the embedded server: runs, attachments, logs.
 .llm-do/
 __pycache__/
@@ -47,7 +53,7 @@ def make_workshop(folder: Path) -> list[str]:
 
     Raises UsageError, with nothing written, where a file of it exists already or cannot be written.
     """
-    files = {name: text for name, text in _FILES.items() if name != _OPTIONAL or not _is_there(folder / name)}
+    files = {name: text for name, text in _FILES.items() if name not in _OPTIONAL or not _is_there(folder / name)}
     taken = [name for name in files if _is_there(folder / name)]
     if taken:
         raise UsageError(

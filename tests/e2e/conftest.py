@@ -120,12 +120,12 @@ class Desk:
 
     def evaluations(self) -> dict[str, str]:
         """What was written, by name."""
-        return {path.stem: path.read_text() for path in (self.workshop / "evaluations").glob("*.md")}
+        return {path.stem: path.read_text() for path in (self.workshop / "files/evaluations").glob("*.md")}
 
     @property
     def decks(self) -> list[str]:
         """The decks of the workshop, by name."""
-        return sorted(path.stem for path in (self.workshop / "pipeline").glob("*.pdf"))
+        return sorted(path.stem for path in (self.workshop / "files/pipeline").glob("*.pdf"))
 
     def close(self) -> None:
         """Stop everything that still runs."""

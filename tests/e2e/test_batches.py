@@ -8,7 +8,7 @@ from tests.e2e.conftest import Desk
 
 
 def test_every_deck_is_an_item_of_one_run(desk: Desk) -> None:
-    decks = str(desk.workshop / "pipeline" / "*.pdf")
+    decks = str(desk.workshop / "files/pipeline" / "*.pdf")
     flags = ("--each", decks, "--concurrency", "2", "-o", "jsonl", "--id", "decks")
     lines = [
         json.loads(line) for line in desk.type("start", "pitch_evaluator", "Evaluate it.", *flags).stdout.splitlines()

@@ -107,7 +107,7 @@ def must_not_be_found(desk: Desk, result: str) -> list[bytes]:
 
 
 def decks(desk: Desk) -> list[Path]:
-    return sorted((desk.workshop / "pipeline").glob("*.pdf"))
+    return sorted((desk.workshop / "files/pipeline").glob("*.pdf"))
 
 
 async def histories(client: Client) -> bytes:

@@ -57,7 +57,7 @@ def greets(ran: Ran) -> None:
 
 
 def saves_a_note(ran: Ran) -> None:
-    assert ran.changed == {"notes.md": "- buy bread\n"}
+    assert ran.changed == {"files/notes.md": "- buy bread\n"}
     assert ran.text.startswith("1 note in /notes.md")
 
 
@@ -68,16 +68,16 @@ def calculates(ran: Ran) -> None:
 
 
 def analyzes(ran: Ran) -> None:
-    lines = {path: data.count(b"\n") for path, data in ran.before.items() if path.endswith(".py")}
+    lines = {path: data.count(b"\n") for path, data in ran.before.items() if re.fullmatch(r"files/.*\.py", path)}
     assert lines
     for path, count in lines.items():
-        assert f"| {path} | {count} |" in ran.text
+        assert f"| {path.removeprefix('files/')} | {count} |" in ran.text
     assert not ran.changed
 
 
 def organizes(ran: Ran) -> None:
-    messy = {path for path in ran.before if re.fullmatch(r"inbox/[^/]+", path)}
-    sorted_into = {path: path.split("/")[1] for path in ran.after if re.fullmatch(r"inbox/[^/]+/[^/]+", path)}
+    messy = {path for path in ran.before if re.fullmatch(r"files/inbox/[^/]+", path)}
+    sorted_into = {path: path.split("/")[2] for path in ran.after if re.fullmatch(r"files/inbox/[^/]+/[^/]+", path)}
     assert messy
     assert not messy & set(ran.after), "nothing is left at the top"
     assert sorted(ran.before.values()) == sorted(ran.after.values()), "no file was changed or lost"
@@ -86,14 +86,14 @@ def organizes(ran: Ran) -> None:
 
 
 def evaluates_every_deck(ran: Ran) -> None:
-    decks = {Path(path).stem for path in ran.before if path.startswith("pipeline/") and path.endswith(".pdf")}
+    decks = {Path(path).stem for path in ran.before if path.startswith("files/pipeline/") and path.endswith(".pdf")}
     assert decks
-    assert {f"evaluations/{deck}.md" for deck in decks} <= set(ran.after)
+    assert {f"files/evaluations/{deck}.md" for deck in decks} <= set(ran.after)
     assert all(deck in ran.text for deck in decks)
 
 
 def evaluates_the_decks_that_are_named(ran: Ran) -> None:
-    assert set(ran.changed) == {"evaluations/frostlane.md", "evaluations/mendly.md"}
+    assert set(ran.changed) == {"files/evaluations/frostlane.md", "files/evaluations/mendly.md"}
     assert "Evaluated 2 of 2 decks" in ran.text
 
 
@@ -104,7 +104,7 @@ def divides_a_task_of_a_task(ran: Ran) -> None:
 
 
 def summarises_what_is_too_long_to_read_at_once(ran: Ran) -> None:
-    text = " ".join(ran.before["texts/tide-mill.txt"].decode().split())
+    text = " ".join(ran.before["files/texts/tide-mill.txt"].decode().split())
     sentences = re.findall(r"[A-Z].*?\.(?=\s|$)", ran.text.split("\n\n")[0])
     assert 2 <= len(sentences) <= 5
     assert all(sentence in text for sentence in sentences)
@@ -182,7 +182,7 @@ def files_of(workshop: Path) -> dict[str, bytes]:
 
 def run(desk: Desk, *typed: str) -> Ran:
     """Run a command in the workshop to its end."""
-    shutil.rmtree(desk.workshop / "evaluations", ignore_errors=True)  # another example's, of the same decks
+    shutil.rmtree(desk.workshop / "files/evaluations", ignore_errors=True)  # another example's, of the same decks
     before = files_of(desk.workshop)
     done = subprocess.run(
         desk.command("start", *typed, "-o", "json"),

@@ -54,7 +54,7 @@ def test_files_elsewhere_are_read_attached_and_written_in_the_namespace_of_a_tea
         desk.type(*job, "--approve-all")
     assert sorted(desk.evaluations()) == desk.decks
     attached = {deck for request in provider.requests for deck in received_pdfs(request.body)}
-    assert attached == {path.read_bytes() for path in (desk.workshop / "pipeline").glob("*.pdf")}
+    assert attached == {path.read_bytes() for path in (desk.workshop / "files/pipeline").glob("*.pdf")}
     assert [path.name for path in elsewhere.workshop.iterdir()] == ["workshop.yaml"]
     desk.environment["TEMPORAL_ADDRESS"] = address
     found = ("workflow", "list", "--query", "LlmDoState = 'closed' AND LlmDoWorker = 'pitch_orchestrator'")

@@ -78,7 +78,7 @@ def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
         terminal.type("y")
         terminal.see("a1 modified")
         desk.type("result", "two")
-        assert "keep the boat" in (desk.workshop / "notes.md").read_text()
+        assert "keep the boat" in (desk.workshop / "files/notes.md").read_text()
 
         terminal.press("j", "k", "Enter")
         terminal.see("main · run one")

@@ -117,7 +117,7 @@ async def test_a_conversation_goes_on_with_a_service_on_another_folder(
         for one in (desk, elsewhere):
             one.environment["TEMPORAL_ADDRESS"] = address
             use_provider(one, provider)
-            (one.workshop / "notes.md").write_text("0123456789abcdef")
+            (one.workshop / "files/notes.md").write_text("0123456789abcdef")
             service = one.begin("worker")
             services[service.pid] = service
         desk.type("start", "approvals_demo", "go", "--id", "job", "--model", "openai-chat:m", "--detach")

@@ -14,7 +14,7 @@ from llm_do_temporal.snapshots import snapshot_host_files
 from llm_do_temporal.testing import ScriptedModel, scripted
 from tests.integration.conftest import Place
 
-PIPELINE = Path(__file__).parents[2] / "workers/pipeline"
+PIPELINE = Path(__file__).parents[2] / "workers/files/pipeline"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 
 

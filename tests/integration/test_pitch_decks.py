@@ -14,13 +14,13 @@ SHIPPED = Path(__file__).parents[2] / "workers"
 def install(place: Place) -> list[str]:
     """Put the shipped workshop in place; the names of its decks."""
     shutil.copytree(SHIPPED, place.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".llm-do", "evaluations"))
-    return sorted(path.stem for path in (place.folder / "pipeline").glob("*.pdf"))
+    return sorted(path.stem for path in (place.folder / "files/pipeline").glob("*.pdf"))
 
 
 async def test_every_deck_is_evaluated_and_the_evaluations_differ(place: Place) -> None:
     decks = install(place)
     result = await place.run("pitch_orchestrator", "evaluate every deck", mode="approve_all")
-    written = {path.stem: path.read_text() for path in (place.folder / "evaluations").glob("*.md")}
+    written = {path.stem: path.read_text() for path in (place.folder / "files/evaluations").glob("*.md")}
     assert sorted(written) == decks
     assert len(set(written.values())) == len(decks) >= 4
     assert all(deck in str(result.output) for deck in decks)
@@ -36,7 +36,7 @@ async def test_python_coordinates_and_every_write_still_asks(place: Place) -> No
     for one in others:
         await place.decide(run, id=one.id)
     result = await place.client.result(run)
-    written = {f"/evaluations/{path.name}" for path in (place.folder / "evaluations").glob("*.md")}
+    written = {f"/evaluations/{path.name}" for path in (place.folder / "files/evaluations").glob("*.md")}
     assert written == {one.request.args["path"] for one in others}
     assert all(path in str(result.output) for path in written)
     assert str(result.output).count("Rejected by ada: not this quarter") == 1

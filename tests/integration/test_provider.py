@@ -42,10 +42,12 @@ async def test_every_deck_is_evaluated_by_a_model_that_got_exactly_its_bytes(pla
     decks = install(place)
     provider: FakeProvider = point_at(pitch_decks())
     result = await place.run("pitch_orchestrator", "evaluate every deck", mode=ALL, model=MODEL)
-    digests = {hashlib.sha256(path.read_bytes()).hexdigest() for path in (place.folder / "pipeline").glob("*.pdf")}
+    digests = {
+        hashlib.sha256(path.read_bytes()).hexdigest() for path in (place.folder / "files/pipeline").glob("*.pdf")
+    }
     arrived = [received_pdfs(request.body) for request in provider.requests]
     assert {hashlib.sha256(pdf).hexdigest() for pdfs in arrived for pdf in pdfs} == digests
-    written = {path.stem: path.read_text() for path in (place.folder / "evaluations").glob("*.md")}
+    written = {path.stem: path.read_text() for path in (place.folder / "files/evaluations").glob("*.md")}
     assert sorted(written) == decks
     assert all(sum(digest in text for digest in digests) == 1 for text in written.values())
     assert f"Evaluated {len(decks)} of {len(decks)} decks" in str(result.output)

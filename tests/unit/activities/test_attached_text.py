@@ -12,7 +12,7 @@ from reportlab.pdfgen.canvas import Canvas
 from llm_do_temporal.activities.attached_text import MAX_CHARS, text_of
 from llm_do_temporal.errors import AttachmentRefusal
 
-PIPELINE = Path(__file__).parents[3] / "workers/pipeline"
+PIPELINE = Path(__file__).parents[3] / "workers/files/pipeline"
 PDF = "application/pdf"
 
 

@@ -108,7 +108,9 @@ def test_a_long_chain_of_links_is_given_up(files: Files) -> None:
     assert_refused(files.read, str(MAX_LINKS + 1), says="symbolic link")
 
 
-@pytest.mark.parametrize(("link", "target"), [("a.txt", "real/b.txt"), ("new.txt", "made/later.txt"), ("short", "real")])
+@pytest.mark.parametrize(
+    ("link", "target"), [("a.txt", "real/b.txt"), ("new.txt", "made/later.txt"), ("short", "real")]
+)
 def test_nothing_is_written_through_a_link_inside(files: Files, link: str, target: str) -> None:
     files.put("real/b.txt", "old")
     (files.workshop / link).symlink_to(target)
@@ -139,7 +141,9 @@ def test_a_mount_lies_inside_the_workshop(files: Files, outside: Path, root: str
     for base in (".", root):
         mounted = files.seen_through(Mount(at="/", root=root, base=base))
         assert_refused(mounted.read, "secret.txt", says="leads out")
-        assert_refused(mounted.write, "new.txt", "text", says="leads out" if (base, root) != (".", "link") else NOT_THROUGH)
+        assert_refused(
+            mounted.write, "new.txt", "text", says="leads out" if (base, root) != (".", "link") else NOT_THROUGH
+        )
         assert_refused(mounted.list, "/", says="leads out")
     assert [path.name for path in outside.iterdir()] == ["secret.txt"]
 

@@ -65,9 +65,10 @@ def test_init_makes_a_workshop_without_a_mistake_and_says_what_to_type(run: Run,
     done = run("init", "my shop")
     made = tmp_path / "my shop"
     assert done.returncode == 0
-    assert done.stdout.splitlines() == ["my shop/workshop.yaml", "my shop/workers/greeter.worker", "my shop/.gitignore"]
+    written = ["workshop.yaml", "workers/greeter.worker", "files/README.md", ".gitignore"]
+    assert done.stdout.splitlines() == [f"my shop/{name}" for name in written]
     assert "  llm-do-temporal start greeter 'My name is Ada.' --workshop 'my shop'\n" in done.stderr
-    assert files(made) == [".gitignore", "workers/greeter.worker", "workshop.yaml"]
+    assert files(made) == sorted(written)
     assert check_workshop(made) == []
 
 
@@ -82,10 +83,12 @@ def test_init_overwrites_nothing_and_leaves_nothing_half_made(run: Run, tmp_path
     assert (tmp_path / taken).read_text() == "mine"
 
 
-def test_init_leaves_a_gitignore_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / ".gitignore").write_text("mine")
-    assert make_workshop(tmp_path) == ["workshop.yaml", "workers/greeter.worker"]
-    assert (tmp_path / ".gitignore").read_text() == "mine"
+@pytest.mark.parametrize("taken", [".gitignore", "files/README.md"])
+def test_init_leaves_what_may_be_there_as_it_is(tmp_path: Path, taken: str) -> None:
+    (tmp_path / taken).parent.mkdir(exist_ok=True)
+    (tmp_path / taken).write_text("mine")
+    assert taken not in make_workshop(tmp_path)
+    assert (tmp_path / taken).read_text() == "mine"
 
 
 def test_init_takes_back_what_it_made_where_it_cannot_make_everything(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from llm_do_temporal.activities.offline.bootstrapper import TRADES
 from llm_do_temporal.activities.offline.whiteboard import SIGNATURE, description
 
 MODEL = offline_model("examples")
-BOARD = WORKSHOP / "whiteboards" / "tool-library.png"
+BOARD = WORKSHOP / "files" / "whiteboards" / "tool-library.png"
 CREATE = tool("worker_create", name=TEXT, instructions=TEXT, description=TEXT)
 CALL = tool("worker_call", worker_name=TEXT, input_data=TEXT, attachments=PATHS)
 DECKS = tool("list_decks")

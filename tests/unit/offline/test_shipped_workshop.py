@@ -14,7 +14,7 @@ from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal
 from llm_do_temporal.policy.sandbox import Tree, narrow, root_tree
 from llm_do_temporal.policy.shell import ShellPolicy, judge_command
 
-WORKSHOP = PIPELINE.parent
+WORKSHOP = PIPELINE.parents[1]
 SCRIPTS = WORKSHOP.parent / "scripts"
 MAX_DECK_BYTES = 300_000
 
