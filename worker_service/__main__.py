@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 from typing import NoReturn
 
 from temporalio.client import Client
@@ -101,7 +102,7 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
             f"the workshop '{settings.workshop}' is not a folder",
             next_step="--workshop or LLM_DO_WORKSHOP names the one with workshop.yaml.",
         )
-    workshop = find_workshop(settings.workshop)
+    workshop = find_workshop(settings.workshop, named=settings.workshop != Path())
     service = settings.service
     runtime = install_runtime(settings.listen, settings.metrics_port)
     if arguments.embedded:

@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from llm_do_temporal.cli.plain_text import PROGRAM
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
+from llm_do_temporal.workshop_search import search_upwards
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.connecting import Connection
@@ -68,7 +69,7 @@ class Location:
         """
         given = self.workshop or _from_environment()
         if given is None:
-            return _search_upwards(Path.cwd())
+            return search_upwards(Path.cwd())
         if given.is_file() and given.name not in ("workshop.yaml", "workshop.yml"):
             from llm_do_temporal.client.single_file import is_worker_file, single_file_workshop
 
@@ -149,13 +150,3 @@ def check_timeout(seconds: float | None) -> None:
 def _from_environment() -> Path | None:
     named = os.environ.get("LLM_DO_WORKSHOP")
     return Path(named) if named else None
-
-
-def _search_upwards(start: Path) -> Path:
-    for folder in (start, *start.parents):
-        if (folder / "workshop.yaml").is_file():
-            return folder
-    raise WorkshopNotFound(
-        "no workshop.yaml in this folder or in one above it",
-        next_step=f"Go to the workshop's folder, or name it with --workshop DIR. {_MAKES_ONE}",
-    )

@@ -234,7 +234,7 @@ def _prepared(asked: _Asked, *, elsewhere: bool) -> Prepared | None:
         return _single_file(asked, elsewhere=elsewhere)
     named = asked.workshop or (Path(os.environ["LLM_DO_WORKSHOP"]) if os.environ.get("LLM_DO_WORKSHOP") else None)
     try:
-        folder = find_workshop(named or Path.cwd())
+        folder = find_workshop(named or Path.cwd(), named=named is not None)
     except WorkshopNotFound:
         if elsewhere and named is None:
             return None

@@ -21,6 +21,7 @@ from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.policy.notifying import NotifySettings, check_ui_url
 from llm_do_temporal.policy.queues import ProviderKeys, Queues
 from llm_do_temporal.policy.sandbox import WorkshopSandbox, root_tree
+from llm_do_temporal.workshop_search import search_upwards
 
 _log = logging.getLogger(__name__)
 _NEXT_STEP = "Make one that says `sandbox: {root: .}`, or name the folder that has one with --workshop DIR."
@@ -85,13 +86,12 @@ def model_aliases(config: WorkshopConfig) -> dict[str, str | ModelAlias]:
     return {name: alias.model if alias.is_plain else alias for name, alias in config.models.items()}
 
 
-def find_workshop(start: Path) -> Path:
-    """The nearest folder with `workshop.yaml`: `start` or one above it. Raises WorkshopNotFound."""
-    start = start.resolve()
-    for folder in (start, *start.parents):
-        if (folder / WORKSHOP_FILE).is_file():
-            return folder
-    raise WorkshopNotFound(f"no {WORKSHOP_FILE} in this folder or in one above it", next_step=_NEXT_STEP)
+def find_workshop(start: Path, *, named: bool = False) -> Path:
+    """The one folder with `workshop.yaml` on the way up from `start`; `named`: a person named `start` itself.
+
+    Raises WorkshopNotFound where there is none.
+    """
+    return search_upwards(start.resolve(), named=named)
 
 
 def load_workshop(folder: Path) -> Workshop:

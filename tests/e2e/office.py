@@ -109,7 +109,7 @@ class Office:
 
     def read(self, name: str) -> str | None:
         """A file of the workshop, if it is there."""
-        path = self.desk.workshop / name
+        path = self.desk.workshop / "files" / name
         return path.read_text() if path.exists() else None
 
     def _console(self, message: ConsoleMessage) -> None:

@@ -221,4 +221,4 @@ def test_nothing_is_saved_before_it_is_approved_and_a_reason_is_followed(shop: D
     shop.type("approve", "note", second["id"])
     assert "in /private.md. The new one: sell the boat" in shop.type("result", "note").stdout
     after = files_of(shop.workshop)
-    assert {path for path in after if before.get(path) != after[path]} == {"private.md"}
+    assert {path for path in after if before.get(path) != after[path]} == {"files/private.md"}

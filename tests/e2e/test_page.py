@@ -175,7 +175,7 @@ async def test_all_is_done_without_scripts(office: Office) -> None:
     await ada.get_by_label("Worker", exact=True).select_option("clerk")
     same, other = write("/plain.txt", "x"), write("/other.txt", "y")
     await ada.get_by_label("Prompt").fill(json.dumps([[same], [other], [same]]))
-    await ada.get_by_label("Files").set_input_files(office.desk.workshop / "inbox" / "todo.md")
+    await ada.get_by_label("Files").set_input_files(office.desk.workshop / "files/inbox" / "todo.md")
     await ada.get_by_role("button", name="Start", exact=True).click()
     await ada.wait_for_url("**/runs/clerk-*")
     run = ada.url.rpartition("/")[2]
@@ -222,7 +222,7 @@ async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None
 
 
 async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
-    (office.desk.workshop / "axe.txt").write_text("before\n")
+    (office.desk.workshop / "files/axe.txt").write_text("before\n")
     address = await office.asking("axe", [write("/axe.txt", "line\n" * 100 + "\u202e")])
     ada = await office.person()
     pages = ["/sign-in", "/", "/nowhere", "/runs", "/start", "/runs/axe", "/runs/axe/invocations/main"]
@@ -250,7 +250,7 @@ async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
 
 async def test_a_pdf_is_shown_and_its_scripts_are_not_run(office: Office) -> None:
     """Nor is its name taken for anything but text. Dialogs are complaints of every browser here."""
-    (office.desk.workshop / HOSTILE_NAME).write_bytes(hostile_pdf())
+    (office.desk.workshop / "files" / HOSTILE_NAME).write_bytes(hostile_pdf())
     handing = {"name": "greeter", "args": {"input": "Look.", "attachments": [HOSTILE_NAME]}}
     address = await office.asking("pdf", [handing])
     ada = await office.person()

@@ -57,7 +57,7 @@ def test_the_bytes_of_attachments_are_there_when_they_are_asked_for(desk: Desk, 
     attached = [event["attributes"] for span in trace(tmp_path / "traces") for event in span["events"]]
     assert len(attached) == len(desk.decks)
     for one in attached:
-        file = desk.workshop / str(one["llm_do.attachment.name"]).lstrip("/")
+        file = desk.workshop / "files" / str(one["llm_do.attachment.name"]).lstrip("/")
         assert base64.b64decode(one["llm_do.attachment.data"]) == file.read_bytes()
 
 

@@ -57,5 +57,5 @@ async def test_writes_ask_and_the_answers_reach_the_model_and_the_files(place: P
         await place.client.decide(run, Decision(id=one.id, decision=DecisionKind.APPROVE))
     result = await place.client.result(run)
     assert "not this quarter" in str(result.output)
-    assert (place.folder / changed.request.args["path"].lstrip("/")).read_text() == "rewritten by hand\n"
-    assert not (place.folder / rejected.request.args["path"].lstrip("/")).exists()
+    assert (place.folder / "files" / changed.request.args["path"].lstrip("/")).read_text() == "rewritten by hand\n"
+    assert not (place.folder / "files" / rejected.request.args["path"].lstrip("/")).exists()

@@ -21,6 +21,18 @@ def test_a_workshop_is_found_from_any_folder_inside(workshop: WorkshopFolder) ->
     assert find_workshop(workshop.root) == workshop.root
 
 
+def test_a_workshop_inside_another_is_only_used_by_name(workshop: WorkshopFolder) -> None:
+    inner = workshop.root / "files" / "made"
+    (inner / "deep").mkdir(parents=True)
+    (inner / "workshop.yaml").write_text("name: made\n")
+    for start in (inner, inner / "deep"):
+        with pytest.raises(WorkshopNotFound, match="is a workshop inside the workshop"):
+            find_workshop(start)
+    with pytest.raises(WorkshopNotFound, match="is a workshop inside the workshop"):
+        find_workshop(inner / "deep", named=True)
+    assert find_workshop(inner, named=True) == inner
+
+
 def test_outside_a_workshop_the_next_step_is_said(tmp_path: Path) -> None:
     with pytest.raises(WorkshopNotFound) as caught:
         find_workshop(tmp_path)
