@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.activities.opening import OpenBelow, best_way_to_open, open_by_component
-from tests.unit.activities.file_tree import Files
+from tests.support.file_tree import Files
 
 
 @pytest.fixture(params=list(dict.fromkeys([best_way_to_open(), open_by_component])))

@@ -14,7 +14,7 @@ from llm_do_temporal.blobs import LocalBlobStore, Readable, blob_folder
 from llm_do_temporal.messages import AttachedFile, SnapshotInput
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.sandbox import Mount
-from tests.unit.activities.file_tree import Files, assert_failed, assert_refused, failure_of
+from tests.support.file_tree import Files, assert_failed, assert_refused, failure_of
 
 Attach = Callable[..., tuple[Attachment, ...]]
 

@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from llm_do_temporal.activities.opening import MAX_LINKS, OpenBelow
 from llm_do_temporal.messages import ReadFileInput
 from llm_do_temporal.policy.sandbox import Mount, WorkerSandbox, WorkshopSandbox, narrow, root_tree
-from tests.unit.activities.file_tree import Files, assert_failed, assert_refused
+from tests.support.file_tree import Files, assert_failed, assert_refused
 
 LEADS_OUT = "leads out of this worker's files"
 NOT_THROUGH = "nothing is written through links"

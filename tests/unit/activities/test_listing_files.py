@@ -14,7 +14,7 @@ from llm_do_temporal.activities.listing import MAX_FILES, Walk, list_tree, parse
 from llm_do_temporal.activities.opening import WorkshopFolder
 from llm_do_temporal.messages import ListFilesInput
 from llm_do_temporal.policy.sandbox import Mount, Tree
-from tests.unit.activities.file_tree import WHOLE, Files, assert_failed, assert_refused
+from tests.support.file_tree import WHOLE, Files, assert_failed, assert_refused
 
 SEVERAL = ("a.md", "b.txt", "src/a.md", "src/lib/a.md", "src/lib/b.py", "src-old/a.md", ".hidden/c.md", ".env")
 

@@ -10,7 +10,7 @@ import pytest
 
 from llm_do_temporal.activities.files import MAX_READ_BYTES, MAX_RETURNED_CHARS
 from llm_do_temporal.policy.sandbox import Mount
-from tests.unit.activities.file_tree import Files, assert_failed, assert_refused, failure_of
+from tests.support.file_tree import Files, assert_failed, assert_refused, failure_of
 
 
 @pytest.mark.parametrize(
