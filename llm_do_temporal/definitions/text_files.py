@@ -5,6 +5,8 @@ Everything that the definitions read comes through here, so the limits hold for 
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -42,13 +44,24 @@ def read_bytes(path: Path, root: Path) -> bytes:
     """The content of a file inside `root`. Raises Unreadable."""
     check_inside(path, root)
     try:
-        with path.open("rb") as file:
+        # Not the path but what is opened counts: a link or a pipe may have taken the file's place meanwhile.
+        descriptor = os.open(path.resolve(strict=True), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            _check_opened(descriptor, path, root)
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise Unreadable(f"'{label_of(path, root)}' cannot be read: {error.strerror}") from error
     if len(content) > MAX_FILE_BYTES:
         raise Unreadable(f"'{label_of(path, root)}' is larger than {MAX_FILE_BYTES} bytes, the most a file may have")
     return content
+
+
+def _check_opened(descriptor: int, path: Path, root: Path) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise Unreadable(f"'{label_of(path, root)}' is not a file")
+    link = Path(f"/proc/self/fd/{descriptor}")
+    if link.is_symlink() and not link.readlink().is_relative_to(root.resolve()):
+        raise Unreadable(f"'{label_of(path, root)}' is a link that leads out of the workshop")
 
 
 def decode(content: bytes, label: str) -> str:

@@ -13,8 +13,6 @@ from llm_do_temporal.client.embedded import any_free_port
 from tests.e2e.conftest import Desk
 
 WORKSHOP = "name: bad\nsandbox: {root: .}\n"
-A = "{% include 'a.md' %}"
-B = "{% include 'b.md' %}"
 FINE = "---\ndescription: Fine.\n---\nSay hi.\n"
 
 
@@ -51,12 +49,8 @@ def told(done: subprocess.CompletedProcess[str], *parts: str) -> None:
         ({"w.worker": "description: [\n---\nhi\n"}, "w", ("w.worker:1:", "YAML")),
         # a key we do not know
         ({"w.worker": "description: x\ncolour: red\n---\nhi\n"}, "w", ("w.worker:2:", "unknown key 'colour'")),
-        # instructions that include each other
-        (
-            {"w.worker": "---\nname: w\n---\n{% include 'a.md' %}", "a.md": B, "b.md": A},
-            "w",
-            ("include",),
-        ),
+        # instructions that compute what they include
+        ({"w.worker": "---\nname: w\n---\n{% set x = 'a.md' %}{% include x %}"}, "w", ("w.worker:4:", "written out")),
         # a file that is not there
         ({"w.worker": "---\nname: w\n---\n{{ file('RUBRIC.md') }}\n"}, "w", ("w.worker:4:", "'RUBRIC.md'")),
         # a workshop file with a key we do not know

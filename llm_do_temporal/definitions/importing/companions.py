@@ -16,6 +16,7 @@ from llm_do_temporal.definitions.text_files import Unreadable, decode
 MAX_COMPANIONS = 200
 """Files that one worker may bring along."""
 _INCLUDES = re.compile(r"""(?:\bfile\(|\{%-?\s*(?:include|import|from|extends))\s*\(?\s*['"]([^'"\n]{1,300})['"]""")
+_MARK = re.compile(rb"\{[{%#]")
 _PROMPT_SUFFIXES = (".jinja2", ".j2", ".txt", ".md")
 TOOLS_FILE = "tools.py"
 _OLD_IMPORTS = re.compile(rb"^([ \t]*from[ \t]+)llm_do((?:\.types)?[ \t]+import[ \t])", re.MULTILINE)
@@ -62,15 +63,14 @@ class Companions:
                     return
 
     def _included(self, text: str) -> None:
-        pending = [text]
-        while pending:
-            for name in _INCLUDES.findall(pending.pop()):
-                if len(self.beside) + len(self.shared) >= MAX_COMPANIONS:
-                    self._draft.note(f"only the first {MAX_COMPANIONS} files it includes are copied")
-                    return
-                content = self._take(name)
-                if content is not None:
-                    pending.append(content.decode("utf-8", errors="ignore"))
+        """Files that the text includes; what is included is text, and includes nothing itself."""
+        for name in _INCLUDES.findall(text):
+            if len(self.beside) + len(self.shared) >= MAX_COMPANIONS:
+                self._draft.note(f"only the first {MAX_COMPANIONS} files it includes are copied")
+                return
+            content = self._take(name)
+            if content is not None and _MARK.search(content):
+                self._draft.note(f"'{name[:80]}' is included as text: what stands there as a template is not rendered")
 
     def _schema(self, key: str) -> None:
         draft = self._draft

@@ -27,7 +27,7 @@ from llm_do_temporal.definitions.importing.report import ImportReport
 from llm_do_temporal.definitions.importing.sandboxes import carry_sandbox, folders_needed, workshop_sandbox
 from llm_do_temporal.definitions.importing.sources import CONFIG_FILES, Source, open_source
 from llm_do_temporal.definitions.importing.toolsets import carry_toolsets
-from llm_do_temporal.definitions.instructions import InstructionText, render_instructions
+from llm_do_temporal.definitions.instructions import InstructionText, check_instructions
 from llm_do_temporal.definitions.places import WORKSHOP_FILE, WorkerPlace
 from llm_do_temporal.definitions.text_files import Unreadable
 from llm_do_temporal.definitions.yaml_lines import parse_yaml
@@ -217,17 +217,13 @@ class _Writer:
         return True
 
     def _check_instructions(self, draft: Draft, place: WorkerPlace) -> None:
-        """Instructions that would not render are kept as they stand."""
+        """Instructions that would not render are kept as they stand; nothing is rendered to find out."""
         text = draft.body if not draft.literal else as_it_stands(draft.body)
         source = InstructionText(text, place.label, 1, place.path.parent, self._folder)
         try:
-            rendered = render_instructions(source)
+            check_instructions(source)
         except DefinitionError as error:
-            rendered, reason = "", error.problem
-        else:
-            reason = "they are empty once rendered"
-        if not rendered:
-            draft.note(f"its instructions are kept as they stand, and nothing is included in them: {reason}")
+            draft.note(f"its instructions are kept as they stand, and nothing is included in them: {error.problem}")
             draft.literal = True
             place.path.write_text(worker_text(draft), encoding="utf-8")
 

@@ -106,9 +106,12 @@ def test_folders_of_the_project_go_into_its_workers(source: Path) -> None:
 
 
 def test_a_worker_with_a_folder_keeps_what_stands_beside_it(source: Path) -> None:
-    put(source, workers__brief__worker_dot_worker="---\nname: brief\n---\n{% include 'style.md' %}\n")
-    put(source, workers__brief__style_dot_md="Be short. {{ file('MORE.md') }}\n", workers__brief__MORE_dot_md="Really.")
-    assert worker(imported(source), "brief").instructions == "Be short. Really."
+    text = "---\nname: brief\n---\n{% include 'style.md' %}{{ file('MORE.md') }}\n"
+    put(source, workers__brief__worker_dot_worker=text, workers__brief__MORE_dot_md="Really.")
+    put(source, workers__brief__style_dot_md="Be short. {{ mine }}\n")
+    report = imported(source)
+    assert worker(report, "brief").instructions == "Be short. {{ mine }}Really."
+    assert "'style.md' is included as text" in said(report)
 
 
 def test_schemas_and_python_tools_come_with_the_files_they_import_and_are_not_run(source: Path) -> None:
