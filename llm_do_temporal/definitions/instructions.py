@@ -22,6 +22,7 @@ from llm_do_temporal.definitions.template_syntax import (
     parse,
 )
 from llm_do_temporal.definitions.text_files import Missing, Unreadable, find_file, read_text
+from llm_do_temporal.definitions.worker_file import ParsedWorker
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ def check_instructions(source: InstructionText) -> None:
             raise TemplateMistake("they are empty once rendered")
     except TemplateMistake as mistake:
         raise as_definition_error(mistake, source.file, source.first_line) from mistake
+
+
+def instruction_text(parsed: ParsedWorker) -> InstructionText:
+    """The instructions of a worker file."""
+    place = parsed.place
+    return InstructionText(
+        text=parsed.text, file=place.label, first_line=parsed.text_line, folder=place.path.parent, root=place.root
+    )
 
 
 def included_files(source: InstructionText) -> frozenset[str]:

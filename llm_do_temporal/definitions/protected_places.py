@@ -12,6 +12,7 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.definitions.formats import WorkshopConfig
+from llm_do_temporal.definitions.instructions import included_files, instruction_text
 from llm_do_temporal.definitions.places import SHIPPED, known_names, places_of
 from llm_do_temporal.definitions.templates import read_template
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
@@ -33,7 +34,7 @@ def protection_of(workshop: Path) -> Protection:
     globs = _closed_under_templates(root, dict.fromkeys(glob for worker in workers for glob in _globs(worker)))
     return Protection(
         templates=tuple(globs),
-        included=(),
+        included=tuple(sorted({path for worker in workers for path in _included(worker)})),
         shared=tuple(_shared(root, workers)),
     )
 
@@ -55,6 +56,14 @@ def _globs(worker: ParsedWorker) -> Iterator[str]:
     if rules is not None:
         named = (*rules.allow, *(() if rules.lock is None else (rules.lock,)))
         yield from (str(PurePosixPath(one)) for one in named if not one.startswith(PACKAGE))
+
+
+def _included(worker: ParsedWorker) -> frozenset[str]:
+    """Where the files are looked for that the worker's instructions include."""
+    place = worker.place
+    if place.shipped or place.generated:
+        return frozenset()
+    return included_files(instruction_text(worker))
 
 
 def _closed_under_templates(root: Path, globs: dict[str, None]) -> dict[str, None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_do_temporal.definitions.external import external_toolsets
 from llm_do_temporal.definitions.inputs import load_input_schema
-from llm_do_temporal.definitions.instructions import InstructionText, render_instructions
+from llm_do_temporal.definitions.instructions import instruction_text, render_instructions
 from llm_do_temporal.definitions.output_schemas import load_output_schema
 from llm_do_temporal.definitions.places import (
     PACKAGE_PREFIX,
@@ -149,11 +149,8 @@ def complete(parsed: ParsedWorker) -> tuple[str, dict[str, Any] | None, list[Pro
     place, definition = parsed.place, parsed.definition
     instructions = parsed.text.strip()
     if not place.generated and not place.template:
-        source = InstructionText(
-            text=parsed.text, file=place.label, first_line=parsed.text_line, folder=place.path.parent, root=place.root
-        )
         try:
-            instructions = render_instructions(source)
+            instructions = render_instructions(instruction_text(parsed))
         except DefinitionError as error:
             problems.append(problem_of(error, file=place.label))
         else:

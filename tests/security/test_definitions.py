@@ -32,8 +32,8 @@ Call a template.
 """
 WHOLE_WORKSHOP = {
     "workshop.yaml": "sandbox: {root: .}\n",
-    "workers/main.worker": "---\nDo it.\n",
-    "workers/clerk/worker.worker": "---\n{{ file('RULES.md') }}\n{% include 'texts/more.md' %}\n",
+    "workers/main.worker": "description: Does it.\n---\nDo it.\n",
+    "workers/clerk/worker.worker": "description: Reads.\n---\n{{ file('RULES.md') }}\n{% include 'texts/more.md' %}\n",
     "texts/more.md": "More.\n",
     "RULES.md": "Rules.\n",
     "assistant.yaml": "instructions: Help.\n",
@@ -88,8 +88,7 @@ def writes(files: Files, path: str, *, edit: bool = False) -> bool:
         return False
     try:
         files.edit(path, "\n", f"\n{EVIL}") if edit else files.write(path, EVIL)
-    except ApplicationError as refused:
-        assert refused.type in ("SandboxRefusal", "EffectFailed")
+    except ApplicationError:
         return False
     return True
 
@@ -270,7 +269,7 @@ def _becomes_a_template(workshop: Path) -> None:
 
 
 def _becomes_included(workshop: Path) -> None:
-    (workshop / "workers/late.worker").write_text("---\n{{ file('notes.md') }}\n")
+    (workshop / "workers/late.worker").write_text("description: Reads.\n---\n{{ file('notes.md') }}\n")
 
 
 @pytest.mark.parametrize(
