@@ -51,9 +51,11 @@ from llm_do_temporal.client.callers import Service, install_service
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
+from llm_do_temporal.keyless_failures import keyless
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
 from llm_do_temporal.polling import Workers
+from llm_do_temporal.redaction import guard_logging
 from llm_do_temporal.workflows.agent import AGENT
 from llm_do_temporal.workflows.routing import RoutesActivities
 from llm_do_temporal.workflows.run import LlmDoRun
@@ -132,6 +134,7 @@ def build_worker(
     Big values go to the workshop's blob store, unless the client has another place for them. Raises UsageError for
     roles that do not fit the workshop, DefinitionError for queues in `workshop.yaml` that cannot be used.
     """
+    guard_logging()
     chosen = settings or ServiceSettings()
     providers, separate_files = own_queues(workshop)
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
@@ -232,7 +235,7 @@ def _file_activities(workshop: Path, blobs: BlobStore) -> list[Callable[..., Any
 def _with_quick_converter(client: Client) -> Client:
     """The same connection; values are encrypted where the environment names keys, unless they are anyway."""
     config = client.config()
-    converter = encrypting(config["data_converter"], ring_of(config["data_converter"]))
+    converter = keyless(encrypting(config["data_converter"], ring_of(config["data_converter"])))
     config["data_converter"] = replace(converter, payload_converter_class=_QUICK_CONVERTER.payload_converter_class)
     key = ring_of(converter).first
     said = "not encrypted" if key is None else f"encrypted with the key '{key.id}' (fingerprint {key.fingerprint})"

@@ -12,6 +12,8 @@ from difflib import SequenceMatcher
 from llm_do_temporal.errors import UsageError
 
 PREFIX = "LLM_DO_"
+KEY_FILE_VARIABLE = "LLM_DO_ENCRYPTION_KEY_FILE"
+"""Names a file with encryption keys, one a line. It is read again when it has changed."""
 _NAMES = """
     BLOBS_URL DEBUG ENCRYPTION ENCRYPTION_KEYS ENCRYPTION_KEY_FILE MODEL NOTIFY SETTINGS TASK_QUEUE UI_URL WORKSHOP
     GRACEFUL_SHUTDOWN_SECONDS HEALTH_PORT LISTEN LOG_FORMAT LOG_LEVEL MAX_CACHED_WORKFLOWS

@@ -7,13 +7,16 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from llm_do_temporal.redaction import guard_process
+
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _CONTEXT = ("temporal_workflow", "temporal_activity")
 """Where the SDK puts what a line is about."""
 
 
 def begin_logging(log_format: Literal["text", "json"], level: str) -> None:
-    """Log to stderr from here on."""
+    """Log to stderr from here on, without the values of keys."""
+    guard_process()
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if log_format == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -34,6 +37,6 @@ class JsonLines(logging.Formatter):
         }
         for name in _CONTEXT:
             line |= getattr(record, name, None) or {}
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+        if record.exc_info or record.exc_text:
+            line["error"] = record.exc_text or self.formatException(record.exc_info or (None, None, None))
         return json.dumps(line, default=str)

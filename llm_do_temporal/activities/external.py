@@ -40,6 +40,7 @@ from llm_do_temporal.messages import (
     ListExternalToolsInput,
 )
 from llm_do_temporal.policy.external import offered_name
+from llm_do_temporal.redaction import remove_keys
 from llm_do_temporal.schemas import check_schema
 
 LISTING_SECONDS = 60
@@ -91,7 +92,7 @@ class ExternalActivities:
                 tools = await found.get_tools(context)
                 return _listing(toolset, tools, judges_calls=callable(getattr(found, CAPABILITIES_METHOD, None)))
         except LlmDoError as error:
-            why = str(error)
+            why = remove_keys(str(error))
         except TimeoutError:
             why = f"it did not say what tools it has within {LISTING_SECONDS} s"
         warning = f"toolset '{toolset.name}' cannot be used, the worker runs without it: {why}"

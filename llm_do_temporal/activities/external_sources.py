@@ -14,6 +14,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from llm_do_temporal.definitions.external import MCP_STEP, has_mcp, load_toolset_class
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages import ExternalToolset, McpServer
+from llm_do_temporal.redaction import know_variable
 
 CONNECT_SECONDS = 45
 """A server that is a program has to be loaded first, perhaps on a busy machine."""
@@ -55,6 +56,7 @@ def _mcp_client(name: str, server: McpServer, workshop: Path) -> AbstractToolset
 
 
 def _variable(name: str) -> str:
+    know_variable(name)
     value = os.environ.get(name)
     if not value:
         raise DefinitionError(f"the variable '{name}' is not set", next_step="Set it where the worker service runs.")

@@ -31,6 +31,7 @@ from temporalio import activity
 
 from llm_do_temporal.activities.answers import whole_characters
 from llm_do_temporal.messages import TAIL_CHARS, LiveText
+from llm_do_temporal.redaction import remove_keys
 
 BEAT_SECONDS = 0.2
 """How often the tail is told, where it has grown."""
@@ -67,7 +68,7 @@ class Tail:
 
     def told(self) -> LiveText:
         """What a heartbeat carries."""
-        text = whole_characters(self._text[-TAIL_CHARS:])
+        text = remove_keys(whole_characters(self._text[-TAIL_CHARS:]))
         return LiveText(text=text, chars=self.chars, attempt=self._attempt, part=self._part)
 
     def _begin(self, part: ModelResponsePart) -> None:

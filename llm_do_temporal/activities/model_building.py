@@ -35,6 +35,7 @@ from llm_do_temporal.activities.openai_bodies import send_as_made
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages import OtherModel
 from llm_do_temporal.policy.model_ids import ModelAlias, read_serving_id
+from llm_do_temporal.redaction import know_variable
 
 _KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(?:API_)?(?:KEY|TOKEN)")
 _building = threading.Lock()
@@ -163,6 +164,7 @@ def _real_model(model_id: str) -> Model:
 def _key_of(alias: ModelAlias, name: str) -> str | None:
     if alias.api_key_env is None:
         return None
+    know_variable(alias.api_key_env)
     key = os.environ.get(alias.api_key_env)
     if not key:
         raise ModelFailed(

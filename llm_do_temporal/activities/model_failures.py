@@ -31,6 +31,7 @@ from temporalio.exceptions import ApplicationError
 from llm_do_temporal.activities.failures import as_failure
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages import FIRST_TRIES, OtherModel
+from llm_do_temporal.redaction import remove_keys
 
 PASSING = "ModelBusy"
 """The type of a failure that is tried again."""
@@ -124,12 +125,12 @@ def _delay(error: ModelAPIError, *, beside_others: bool) -> timedelta | None:
 
 
 def _said(error: ModelAPIError) -> str:
-    """What the provider says, without the rest of its answer."""
+    """What the provider says, without the rest of its answer; without the key that it may repeat, before it is cut."""
     body = error.body
     if isinstance(body, Mapping):
         given = cast("Mapping[str, object]", body)
         inner = given.get("error")
         message = (cast("Mapping[str, object]", inner) if isinstance(inner, Mapping) else given).get("message")
         if isinstance(message, str) and message.strip():
-            return message.strip()[:_SAID_CHARACTERS]
-    return error.message[:_SAID_CHARACTERS]
+            return remove_keys(message.strip())[:_SAID_CHARACTERS]
+    return remove_keys(error.message)[:_SAID_CHARACTERS]

@@ -23,6 +23,7 @@ from llm_do_temporal.activities.slack import slack_message
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import NOTIFY_ACTIVITY, NotifyInput
 from llm_do_temporal.policy.notifying import NotifyTarget, check_target
+from llm_do_temporal.redaction import know_variable
 
 # It tells every address at INFO, and some addresses are secrets.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
@@ -81,6 +82,7 @@ def _address(target: NotifyTarget) -> str:
 
 def _variable(target: NotifyTarget, name: str) -> str:
     """A variable of the worker service; one that is missing may be there after the service was started again."""
+    know_variable(name)
     value = os.environ.get(name, "").strip()
     if not value:
         raise _failure(target, f"cannot be told: the worker service has no variable {name}", passing=True)

@@ -20,6 +20,7 @@ from llm_do_temporal.cli.output import say_error
 from llm_do_temporal.cli.plain_text import PROGRAM, say
 from llm_do_temporal.cli.starting import STDIN
 from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.redaction import guard_process, remove_keys
 from llm_do_temporal.telemetry import end_telemetry
 
 _INTERRUPTED = 130
@@ -35,6 +36,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     # Each attempt to send spans to a collector that is down would be a line between those of the run.
     logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
+    guard_process()
     code = run_command(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -77,7 +79,7 @@ def _check_text(tokens: Sequence[str]) -> None:
 
 def _fail(error: LlmDoError) -> int:
     if os.environ.get("LLM_DO_DEBUG") == "1":
-        traceback.print_exception(error)
+        sys.stderr.write(remove_keys("".join(traceback.format_exception(error))))
     say_error(error)
     return error.exit_code
 

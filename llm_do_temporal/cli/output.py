@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from llm_do_temporal.cli.options import OutputFormat
 from llm_do_temporal.cli.plain_text import PROGRAM, say, visible_block, visible_line
 from llm_do_temporal.errors import LlmDoError, RunCancelled
+from llm_do_temporal.redaction import without_keys
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.view import RunView, ViewEvent
@@ -156,7 +157,7 @@ class EventLines:
         self._printed = self._seq
         fixed = {"ts": f"{event.at.isoformat(timespec='milliseconds')}Z", "type": event.type, "path": event.path}
         line = {"v": EVENT_VERSION, "seq": self._seq} | fixed
-        line |= {name: value for name, value in event.data.items() if name not in line}
+        line |= {name: without_keys(value) for name, value in event.data.items() if name not in line}
         print(dump_json(line, pretty=False), file=self._stream, flush=True)
 
 
@@ -184,7 +185,8 @@ _ENDS = frozenset(f"run.{status}" for status in ("completed", "failed", "cancell
 
 
 def _error_json(error: LlmDoError) -> dict[str, Any]:
-    return {"code": error.code, "message": error.message, "next": error.next_step}
+    said = {"message": error.message, "next": error.next_step}
+    return {"code": error.code, **without_keys(said)}
 
 
 def _escaped(char: str) -> str:

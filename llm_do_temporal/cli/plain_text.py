@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from llm_do_temporal.redaction import remove_keys
 from llm_do_temporal.visible import is_hidden, written_out
 
 PROGRAM = "llm-do-temporal"
@@ -18,14 +19,15 @@ def visible_block(text: str) -> str:
 
 
 def visible_line(text: str, limit: int = 2_000) -> str:
-    """Text on one line: line ends are written out too; past `limit` characters it is cut."""
+    """Text on one line: line ends are written out too; past `limit` characters it is cut. No key is in it."""
+    text = remove_keys(text)
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join("\\n" if char == "\n" else "\\t" if char == "\t" else _shown(char) for char in cut)
 
 
 def say(text: str) -> None:
-    """Tell the person something, on stderr."""
-    print(visible_block(text), file=sys.stderr, flush=True)
+    """Tell the person something, on stderr; never the value of a key."""
+    print(visible_block(remove_keys(text)), file=sys.stderr, flush=True)
 
 
 def _shown(char: str) -> str:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.plain_text import say
 from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.redaction import remove_keys
 
 if TYPE_CHECKING:
     from llm_do_temporal.cli.exported import Exported
@@ -79,7 +80,7 @@ async def export(
     named = _NAMED.get(output.suffix.lower()) if output is not None else None
     async with opened(location) as session:
         exported = await read_exported(session.client, run)
-    text = _render(exported, format_ or named or "md")
+    text = remove_keys(_render(exported, format_ or named or "md"))
     if output is None:
         print(text, end="", flush=True)
     else:
@@ -119,7 +120,7 @@ async def _print_log(session: Session, run: str, path: str | None, *, follow: bo
     async for event in session.client.events(run, follow=follow):
         known.add(event.path)
         if concerns(event, path):
-            print("\n".join(log_lines(event)), flush=True)
+            print(remove_keys("\n".join(log_lines(event))), flush=True)
     if path is not None and not any(is_within(one, path) for one in known):
         places = ", ".join(sorted(known - {""})[:20])
         raise UsageError(f"run '{run}' has no invocation '{path}'", next_step=f"It has: {places}.")

@@ -20,6 +20,7 @@ from llm_do_temporal.big_payloads import REFERENCE_TYPE, is_kept_outside
 from llm_do_temporal.client.payloads import first_object
 from llm_do_temporal.encryption.codec import ENCODING, is_encrypted
 from llm_do_temporal.errors import EffectFailed, KeyMismatch
+from llm_do_temporal.keyless_failures import clean_failure
 
 M = TypeVar("M", bound=Message)
 
@@ -76,8 +77,21 @@ async def read_first(client: Client, workflow_id: str, run_id: str | None) -> Hi
 async def put_back(message: Message, converter: DataConverter) -> None:
     """Replace what is encrypted, and references to big values, by the values; those not at hand stay references.
 
-    The message is an event, or whatever else the server tells. Raises KeyMismatch.
+    The message is an event, or whatever else the server tells. Its failures are without keys then, whoever recorded
+    them. Raises KeyMismatch.
     """
+    await _put_back(message, converter)
+    if isinstance(message, HistoryEvent):
+        attributes = getattr(message, message.WhichOneof("attributes") or "", None)
+        failure = getattr(attributes, "failure", None)
+        failures = [failure] if isinstance(failure, Failure) else []
+    else:
+        failures = _all(message, Failure)
+    for failure in failures:
+        clean_failure(failure)
+
+
+async def _put_back(message: Message, converter: DataConverter) -> None:
     data = message.SerializeToString()
     if REFERENCE_TYPE not in data and ENCODING not in data:
         return

@@ -15,6 +15,7 @@ from typing import TextIO
 from opentelemetry.sdk.trace import ReadableSpan
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.redaction import remove_keys
 
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
 _NAME_CHARS = 100
@@ -32,7 +33,7 @@ def make_trace_folder(folder: Path) -> None:
 
 
 class TraceFile:
-    """A new file in a folder; readable by its owner alone, because it holds what was said."""
+    """A new file in a folder; readable by its owner alone, because it holds what was said. No key is in it."""
 
     def __init__(self, folder: Path, run: str, now: datetime) -> None:
         """Raises UsageError where the file cannot be made."""
@@ -42,7 +43,7 @@ class TraceFile:
     def write(self, spans: Iterable[ReadableSpan]) -> None:
         """Append the spans, each on a line of its own."""
         for span in spans:
-            self._file.write(f"{span.to_json(indent=None)}\n")
+            self._file.write(f"{remove_keys(span.to_json(indent=None))}\n")
         self._file.flush()
 
     def close(self) -> None:

@@ -20,12 +20,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from llm_do_temporal.errors import KeyMismatch, UsageError
-from llm_do_temporal.variables import check_spelling
+from llm_do_temporal.variables import KEY_FILE_VARIABLE, check_spelling
 
 KEYS_VARIABLE = "LLM_DO_ENCRYPTION_KEYS"
 """Keys as `id:base64`, separated by spaces, commas or new lines. The first encrypts, all decrypt."""
-KEY_FILE_VARIABLE = "LLM_DO_ENCRYPTION_KEY_FILE"
-"""A file with such keys, one a line. It is read again when it has changed."""
 ENCRYPTION_VARIABLE = "LLM_DO_ENCRYPTION"
 """`required`: who has no key does nothing. Empty: who has none encrypts nothing."""
 KEY_BYTES = 32

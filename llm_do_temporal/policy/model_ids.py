@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
+from llm_do_temporal.policy.key_shapes import begins_like_key, looks_like_key
 from llm_do_temporal.policy.values import Value
 
 Accepts = Literal["text", "pdf", "image"]
@@ -25,8 +26,6 @@ ALIAS_ID = "alias:"
 """Begins the id of an aliased model on its way to an activity. Nobody can write one: `resolve_model` refuses it."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_KEY_PREFIX = re.compile(r"(?:sk-|sk_|pk_|AIza|ghp_|gho_|github_pat_|xox[abp]-|hf_|AKIA|ya29\.|Bearer\s|Basic\s)")
-_KEY_LIKE = re.compile(r"[A-Za-z0-9_\-]{32,}")
 
 
 def joined_models(value: object) -> object:
@@ -46,13 +45,6 @@ ModelNames = Annotated[str, StringConstraints(min_length=1), BeforeValidator(joi
 def models_of(named: str) -> tuple[str, ...]:
     """The models in a text, in order."""
     return tuple(name.strip() for name in named.split(",") if name.strip())
-
-
-def looks_like_key(value: str) -> bool:
-    """Whether a text is more likely a secret than a setting: a known prefix, or long and of letters and digits."""
-    if _KEY_PREFIX.match(value):
-        return True
-    return any(re.search(r"\d", part) and re.search(r"[A-Za-z]", part) for part in _KEY_LIKE.findall(value))
 
 
 def check_no_secret(value: object) -> None:
@@ -113,7 +105,7 @@ class ModelAlias(Value):
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError("an address has no user, password, query or fragment; a key goes into api_key_env")
         for segment in parts.path.split("/"):
-            if _KEY_PREFIX.match(segment):
+            if begins_like_key(segment):
                 check_no_secret(segment)
         return address
 
@@ -127,7 +119,7 @@ class ModelAlias(Value):
     def _no_key(cls, value: str) -> str:
         for model in models_of(value):
             name = model.rpartition(":")[2]
-            if _KEY_PREFIX.match(name):
+            if begins_like_key(name):
                 check_no_secret(name)
         return value
 

@@ -1,22 +1,24 @@
 """Sends the spans of this process to a collector. Loaded by `telemetry` alone, and only where somebody collects.
 
-Owns what leaves the process: no stack traces, no addresses beyond the host, and no header of ours to anybody.
+Owns what leaves the process: no stack traces, no addresses beyond the host, no key, and no header of ours to anybody.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from opentelemetry import propagate, trace
 from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanLimits
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import Span
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import Span, Status
 from temporalio.contrib.opentelemetry import create_tracer_provider
+
+from llm_do_temporal.redaction import remove_keys, without_keys
 
 
 def send_spans(exporter: SpanExporter, service: str) -> Callable[[], None]:
@@ -33,13 +35,50 @@ def send_spans(exporter: SpanExporter, service: str) -> Callable[[], None]:
         span_limits=SpanLimits(max_events=0),
         shutdown_on_exit=False,
     )
-    processor = BatchSpanProcessor(exporter)
+    processor = BatchSpanProcessor(_Keyless(exporter))
     provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)
     if "OTEL_PROPAGATORS" not in os.environ:
         # Providers of models need not know of our traces. Temporal's headers do not depend on this.
         propagate.set_global_textmap(CompositePropagator([]))
     return processor.shutdown
+
+
+class _Keyless(SpanExporter):
+    """Takes the values of keys out of what libraries say of their errors, and out of prompts where they are wanted."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """See SpanExporter."""
+        return self._exporter.export([_keyless(span) for span in spans])
+
+    def shutdown(self) -> None:
+        """See SpanExporter."""
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """See SpanExporter."""
+        return self._exporter.force_flush(timeout_millis)
+
+
+def _keyless(span: ReadableSpan) -> ReadableSpan:
+    said = span.status.description
+    return ReadableSpan(
+        name=remove_keys(span.name),
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=without_keys(dict(span.attributes or {})),
+        events=span.events,
+        links=span.links,
+        kind=span.kind,
+        status=span.status if said is None else Status(span.status.status_code, remove_keys(said)),
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
 
 
 def send_http_spans() -> None:

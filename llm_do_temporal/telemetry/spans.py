@@ -19,6 +19,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.redaction import remove_keys
 
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _SHOWS_CONTENT = ("true", "span_only", "span_and_event")
@@ -79,7 +80,7 @@ def fail(one: Span, error: BaseException) -> None:
         error = error.__cause__
     known = error.type if isinstance(error, ApplicationError) else None
     one.set_attribute("error.type", known or type(error).__name__)
-    one.set_status(StatusCode.ERROR, str(error)[:_ERROR_CHARS] if shows_content() else None)
+    one.set_status(StatusCode.ERROR, remove_keys(str(error))[:_ERROR_CHARS] if shows_content() else None)
 
 
 def shows_content() -> bool:

@@ -19,6 +19,7 @@ from typing import Protocol
 from starlette.datastructures import Headers
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.redaction import know_value
 
 MIN_TOKEN_CHARS = 16
 MAX_USER_CHARS = 100
@@ -123,6 +124,7 @@ def read_token_file(path: Path) -> dict[str, str]:
             if user in tokens or token in tokens.values():
                 raise UsageError(f"{path}:{number}: the name or the token of this line stands in the file already")
             tokens[user] = token
+            know_value(f"of {user}", token)
     if not tokens:
         raise UsageError(f"the token file '{path}' names nobody", next_step="Write lines like `ada: TOKEN`.")
     return tokens

@@ -1,0 +1,329 @@
+"""The values of all configured keys, and how they are taken out of what is said: errors, logs, traces and exports.
+
+A provider that refuses a key may repeat it, a driver may put its connection string into an error. Called where such
+text leaves: by the converter of failures, by logging, spans, exports and everything that prints. Knows the variables
+of this process whose names or values look like a key's, those that definitions name, and what it is told beside.
+Values below `SHORTEST_CHARS` characters stay: they would be found in the middle of ordinary words.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import logging
+import os
+import re
+import sys
+import traceback
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+from llm_do_temporal.policy.key_shapes import begins_like_key, looks_like_key
+from llm_do_temporal.variables import KEY_FILE_VARIABLE
+
+SHORTEST_CHARS = 8
+_CUT_FROM_CHARS = 16
+"""Of a value this long its beginning and its end are taken out too, where a text was cut."""
+_CUT_CHARS = (12, 20)
+"""How much of such a beginning or end there has to be: half of the value, within these bounds."""
+_NAME = re.compile(
+    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|PASS$|_PWD$|CREDENTIAL|AUTH(?!OR)|AUTHORIZATION|WEBHOOK|DSN|COOKIE|HEADERS",
+    re.IGNORECASE,
+)
+"""Variables that hold keys, by their names."""
+_PLACE = re.compile(r"(?:FILE|PATH|DIR|SOCK|HOME)$", re.IGNORECASE)
+_ORDINARY = frozenset(
+    {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PWD", "OLDPWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
+)
+_WORDS = frozenset({"disabled", "optional", "required", "undefined", "anonymous"})
+_HOOK_HOSTS = re.compile(r"(?:^|\.)(?:hooks\.slack\.com|discord(?:app)?\.com|webhook\.office\.com|logic\.azure\.com)$")
+_PIECES = re.compile(r"[\s,;]+")
+_INTRODUCED = re.compile(r"^[A-Za-z0-9._-]{1,40}[:=]")
+"""What stands before a key in a list of several: its id, or the name of a header."""
+_PEM_LINE = re.compile(r"-----[A-Z0-9 ]+-----")
+_GAP = re.compile(r"(?:\r\n|[\r\n]|\\r\\n|\\n)[ \t>|]*|[\u00ad\u200b-\u200f\u2060\ufeff]")
+"""What may stand between the characters of a key that was broken over lines, also as it is written in JSON."""
+
+
+@dataclass(frozen=True)
+class _Span:
+    start: int
+    end: int
+    name: str
+
+
+class Keys:
+    """Values of keys, in every spelling in which they usually come back."""
+
+    def __init__(self, values: Iterable[tuple[str, str]]) -> None:
+        """`values` are the names to show, and the secrets."""
+        by_spelling: dict[str, str] = {}
+        for name, value in values:
+            for spelling in _spellings(value):
+                by_spelling.setdefault(spelling, name)
+        # Longer ones first: a password alone is found within the address that holds it.
+        self._keys = sorted(by_spelling.items(), key=lambda one: -len(one[0]))
+
+    def remove(self, text: str) -> str:
+        """The text, with `[key NAME]` wherever the value of a key stands in it, or a long beginning or end of one."""
+        if not self._keys or len(text) < SHORTEST_CHARS:
+            return text
+        searched = _Gapless(text)
+        lowered = _lowered(searched.text)
+        spans = _merged(span for spelling, name in self._keys for span in _spans(lowered, spelling, name))
+        if not spans:
+            return text
+        shown: list[str] = []
+        done = 0
+        for span in spans:
+            shown += (text[done : searched.place(span.start)], f"[key {span.name}]")
+            done = searched.place(span.end - 1) + 1
+        return "".join((*shown, text[done:]))
+
+
+_named: set[str] = set()
+_told: dict[str, str] = {}
+
+
+def know_variable(name: str) -> None:
+    """Take what this variable holds for a key from now on, whatever it is called: a definition says that it is one."""
+    if name not in _ORDINARY and not name.startswith("LC_"):
+        _named.add(name)
+
+
+def know_value(name: str, value: str) -> None:
+    """Take this value for a key from now on; it is shown as `[key NAME]`."""
+    _told[name] = value
+
+
+def remove_keys(text: str) -> str:
+    """The text without the values of all keys that this process knows now."""
+    return _known().remove(text)
+
+
+def without_keys(value: Any) -> Any:
+    """A value like those of JSON, all its texts and names without keys."""
+    if isinstance(value, str):
+        return remove_keys(value)
+    if isinstance(value, Mapping):
+        given = cast("Mapping[Any, Any]", value)
+        return {without_keys(name): without_keys(inner) for name, inner in given.items()}
+    if isinstance(value, list | tuple):
+        inner = [without_keys(one) for one in cast("Iterable[Any]", value)]
+        return inner if isinstance(value, list) else tuple(inner)
+    return value
+
+
+def guard_logging() -> None:
+    """Take keys out of every log line of this process from now on, whoever writes it and wherever it goes."""
+    make = logging.getLogRecordFactory()
+    if not isinstance(make, _KeylessRecords):
+        logging.setLogRecordFactory(_KeylessRecords(make))
+
+
+def guard_process() -> None:
+    """Take keys out of log lines, and out of the traceback of an error that ends the process."""
+    guard_logging()
+    sys.excepthook = _print_without_keys
+
+
+class _KeylessRecords:
+    def __init__(self, make: Callable[..., logging.LogRecord]) -> None:
+        self._make = make
+
+    def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = self._make(*args, **kwargs)
+        with suppress(Exception):  # a line whose arguments do not fit is the business of who handles it
+            said = record.getMessage()
+            if (clean := remove_keys(said)) != said:
+                record.msg, record.args = clean, ()
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            if (clean := remove_keys(trace)) != trace:
+                record.exc_text, record.exc_info = clean, None
+        return record
+
+
+def _print_without_keys(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    sys.stderr.write(remove_keys("".join(traceback.format_exception(kind, error, trace))))
+
+
+def _known() -> Keys:
+    path = os.environ.get(KEY_FILE_VARIABLE, "")
+    changed = 0
+    if path:
+        with suppress(OSError, ValueError):
+            changed = Path(path).stat().st_mtime_ns
+    return _keys_of(frozenset(os.environ.items()), frozenset(_named), frozenset(_told.items()), path, changed)
+
+
+@lru_cache(maxsize=4)
+def _keys_of(
+    environment: frozenset[tuple[str, str]],
+    named: frozenset[str],
+    told: frozenset[tuple[str, str]],
+    key_file: str,
+    _changed: int,
+) -> Keys:
+    found: list[tuple[str, str]] = [(name, value) for name, value in told if len(value) >= SHORTEST_CHARS]
+    for name, value in environment:
+        found += ((name, secret) for secret in secrets_of(name, value, named=name in named))
+    if key_file:
+        with suppress(OSError, ValueError):
+            text = Path(key_file).read_text(encoding="utf-8")
+            found += ((KEY_FILE_VARIABLE, secret) for secret in _pieces(text))
+    return Keys(sorted(found))
+
+
+def secrets_of(name: str, value: str, *, named: bool = False) -> set[str]:
+    """What is secret in a variable; `named`: a definition says that it holds a key."""
+    value = value.strip()
+    if len(value) < SHORTEST_CHARS:
+        return set()
+    found = _secrets_in_address(value, whole_path=named or "WEBHOOK" in name.upper())
+    is_key = named or _NAME.search(name) is not None or begins_like_key(value)
+    if is_key and not re.match(r"https?://", value) and not _is_ordinary(name, value):
+        found |= {value} | _pieces(value) | _secrets_in_object(value)
+    return {secret for secret in found if len(secret) >= SHORTEST_CHARS}
+
+
+def _is_ordinary(name: str, value: str) -> bool:
+    if value.lower() in _WORDS or (name.upper().endswith("TOKENS") and value.isdigit()):
+        return True
+    if not value.startswith(("/", "~", "./", "../")):
+        return False
+    with suppress(OSError, ValueError):
+        return _PLACE.search(name) is not None or Path(value).expanduser().exists()
+    return False
+
+
+def _pieces(value: str) -> set[str]:
+    """The keys in a list of several, with or without a name before each; and the body of a PEM file."""
+    if _PEM_LINE.search(value):
+        # The lines around it are the same in every file of the kind.
+        return {body for part in _PEM_LINE.split(value) if len(body := part.strip()) >= _CUT_FROM_CHARS}
+    parts = [part for part in _PIECES.split(value) if part]
+    parts += [_INTRODUCED.sub("", part) for part in parts]
+    parts += [unquote(part).rpartition(" ")[2] for part in parts]
+    return {part for part in parts if len(part) >= _CUT_FROM_CHARS and part != value}
+
+
+def _secrets_in_object(value: str) -> set[str]:
+    """What stands under the names of keys in a JSON object, as in the file of a service account."""
+    if not value.startswith("{"):
+        return set()
+    try:
+        given = cast("object", json.loads(value))
+    except ValueError:
+        return set()
+    found: set[str] = set()
+    for name, inner in cast("dict[str, object]", given).items() if isinstance(given, dict) else ():
+        if isinstance(inner, str) and _NAME.search(name):
+            found |= secrets_of(name, inner, named=True)
+    return found
+
+
+def _secrets_in_address(value: str, *, whole_path: bool) -> set[str]:
+    """The password in an address, what its query says under the name of a key, and the path of a webhook."""
+    found: set[str] = set()
+    for part in value.split() if "://" in value else ():
+        try:
+            address = urlsplit(part)
+            password, host = address.password, address.hostname or ""
+        except ValueError:
+            continue
+        if password:
+            found |= {password, unquote(password), f"{address.username}:{password}@"}
+        for name, said in parse_qsl(address.query):
+            if _NAME.search(name) or name.lower() in ("sig", "code", "sv") or looks_like_key(said):
+                found.add(said)
+        if (whole_path or _HOOK_HOSTS.search(host)) and len(address.path) >= _CUT_FROM_CHARS:
+            found |= {f"{address.path}?{address.query}" if address.query else address.path}
+            found |= {segment for segment in address.path.split("/") if len(segment) >= _CUT_FROM_CHARS}
+    return found
+
+
+def _spellings(value: str) -> set[str]:
+    """The value as it is, and as addresses, JSON, HTML, Python and headers have it; without gaps, in small letters."""
+    if _PEM_LINE.search(value):
+        return set()
+    as_json = [json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
+    quoted = [quote(value, safe=""), quote(value), quote_plus(value)]
+    entities = html.escape(value)
+    found = {value, repr(value)[1:-1], *as_json, *quoted, quote(quoted[0], safe=""), entities}
+    found |= {json.dumps(one)[1:-1] for one in as_json} | {one.replace("/", r"\/") for one in as_json}
+    found |= {entities.replace("&#x27;", "&#39;").replace("&quot;", "&#34;"), entities.replace("&#x27;", "'")}
+    data = value.encode(errors="surrogateescape")
+    found |= {data.hex(), *_base64(data)}
+    found |= {one.translate({43: "-", 47: "_"}) for one in (value, *_base64(data))}
+    return {spelling for one in found if len(spelling := _lowered(_GAP.sub("", one))) >= SHORTEST_CHARS}
+
+
+def _base64(data: bytes) -> Iterator[str]:
+    """The value in base64, wherever in what was encoded it begins; without what its neighbours have a share in."""
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + data).decode()
+        yield encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
+
+
+class _Gapless:
+    """A text without its gaps, which knows where each of its characters stood."""
+
+    def __init__(self, text: str) -> None:
+        self._begins, self._stood, parts = [0], [0], list[str]()
+        done = 0
+        for gap in _GAP.finditer(text):
+            parts.append(text[done : gap.start()])
+            self._begins.append(self._begins[-1] + len(parts[-1]))
+            self._stood.append(done := gap.end())
+        self.text = "".join((*parts, text[done:])) if parts else text
+
+    def place(self, at: int) -> int:
+        """Where the character at this place stood."""
+        part = bisect_right(self._begins, at) - 1
+        return self._stood[part] + at - self._begins[part]
+
+
+def _lowered(text: str) -> str:
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(small if len(small := char.lower()) == 1 else char for char in text)
+
+
+def _spans(text: str, spelling: str, name: str) -> Iterator[_Span]:
+    length = len(spelling)
+    least = length if length < _CUT_FROM_CHARS else max(_CUT_CHARS[0], min(length // 2, _CUT_CHARS[1]))
+    head, at = spelling[:least], -1
+    while (at := text.find(head, at + 1)) >= 0:
+        end = at + least
+        while end - at < length and text[end : end + 1] == spelling[end - at]:
+            end += 1
+        yield _Span(at, end, name)
+    if least == length:
+        return
+    tail, at = spelling[-least:], -1
+    while (at := text.find(tail, at + 1)) >= 0:
+        end = at + least
+        start = at
+        while end - start < length and start > 0 and text[start - 1] == spelling[length - (end - start) - 1]:
+            start -= 1
+        yield _Span(start, end, name)
+
+
+def _merged(spans: Iterable[_Span]) -> list[_Span]:
+    merged: list[_Span] = []
+    for span in sorted(spans, key=lambda one: (one.start, -one.end)):
+        if merged and span.start < merged[-1].end:
+            before = merged.pop()
+            span = _Span(before.start, max(before.end, span.end), before.name)
+        merged.append(span)
+    return merged
