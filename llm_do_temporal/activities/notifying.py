@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import httpx2
 from temporalio import activity
@@ -21,13 +22,16 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from llm_do_temporal.activities.slack import slack_message
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages import NOTIFY_ACTIVITY, NotifyInput
+from llm_do_temporal.inert_text import inert_value
+from llm_do_temporal.messages import NOTIFY_ACTIVITY, Notification, NotifyInput
 from llm_do_temporal.policy.notifying import NotifyTarget, check_target
 from llm_do_temporal.redaction import know_variable
 
 # It tells every address at INFO, and some addresses are secrets.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
+_WORDS = ("worker", "path", "tool", "summary", "note", "error", "content")
+"""What of a notification is not ours to word."""
 ANSWER_SECONDS = 10
 """How long a target may take to answer."""
 MAX_RETRY_AFTER_SECONDS = 300
@@ -39,7 +43,7 @@ _PASSING = frozenset({408, 425, 429})
 def notify(asked: NotifyInput) -> None:
     """Tell it. What may pass by itself is a failure that is tried again: no connection, 5xx, 429, an unset variable."""
     target, told = asked.target, asked.notification
-    shown = slack_message(told) if target.format == "slack" else told.model_dump(mode="json", exclude_none=True)
+    shown = slack_message(told) if target.format == "slack" else _json_message(told)
     body = json.dumps(shown).encode()
     headers = {
         "Content-Type": "application/json",
@@ -57,6 +61,12 @@ def notify(asked: NotifyInput) -> None:
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         # Its text may name the address.
         raise _failure(target, f"cannot be reached ({type(error).__name__})", passing=True) from None
+
+
+def _json_message(told: Notification) -> dict[str, Any]:
+    """The message as an object: what identifies is exact; what others wrote pings nobody and links nowhere."""
+    shown = told.model_dump(mode="json", exclude_none=True)
+    return shown | {name: inert_value(shown[name]) for name in _WORDS if name in shown}
 
 
 def sign(secret: str, timestamp: str, body: bytes) -> str:

@@ -1,6 +1,7 @@
 """What is told, as a message for Slack's incoming webhooks, and for those who understand the same.
 
-What a model or a person wrote is plain text there: it pings nobody, has no format, and no address in it is looked up.
+What a model or a person wrote is plain text there: it pings nobody, has no format, and holds no link. The button to the
+page is the only one.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from llm_do_temporal.inert_text import inert
 from llm_do_temporal.messages import DecisionKind, Notification
 from llm_do_temporal.policy.notifying import NotifyEvent
 from llm_do_temporal.visible import is_hidden, written_out
@@ -15,6 +17,8 @@ from llm_do_temporal.visible import is_hidden, written_out
 MAX_CHARS = 2_000
 """Of one text, as it is sent; Slack refuses a message with a longer one than 3,000."""
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_AS_IT_IS = {"mrkdwn": False, "parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}
+"""Nothing in the text above the blocks is looked for: no format, no names, no addresses."""
 _TAKEN = {
     DecisionKind.APPROVE: "approved",
     DecisionKind.REJECT: "rejected",
@@ -32,14 +36,14 @@ def slack_message(told: Notification) -> dict[str, Any]:
         button = {"type": "button", "text": _plain("Open"), "url": told.link}
         blocks.append({"type": "actions", "elements": [button]})
     text = ": ".join(filter(None, (headline, told.summary)))
-    return {"text": slack_text(text), "blocks": blocks, "unfurl_links": False, "unfurl_media": False}
+    return {"text": slack_text(text), "blocks": blocks, **_AS_IT_IS}
 
 
 def slack_text(text: str) -> str:
     """Text that Slack shows as it is: `<!channel>` is how people are pinged, and `<…|…>` how links are disguised."""
     room = MAX_CHARS
     shown: list[str] = []
-    for char in text:
+    for char in inert(text):
         piece = _ESCAPED.get(char) or (written_out(char) if is_hidden(char) and char != "\n" else char)
         room -= len(piece)
         if room <= 0:

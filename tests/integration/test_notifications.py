@@ -188,7 +188,7 @@ async def test_slack_is_told_without_a_ping(place: Place, receiver: Receiver, mo
     place.workshop(notify=[{"url_env": "SLACK_WEBHOOK", "format": "slack"}], ui_url="http://127.0.0.1:8400")
     run, _ = await parked(place, writes(path="/<!channel>.txt"), "Done.")
     told = await asyncio.to_thread(receiver.wait_for, "approval.requested")
-    assert told.json["text"] == "main asks for approval: write_file: write_file /&lt;!channel&gt;.txt (2 bytes)"
+    assert told.json["text"] == "main asks for approval: write_file: write_file /[&lt;]!channel&gt;.txt (2 bytes)"
     assert told.json["blocks"][-1]["elements"][0]["url"] == f"http://127.0.0.1:8400/runs/{run}/approvals/a1"
     assert b"<" not in told.body
     assert "x-llmdo-signature" not in told.headers

@@ -95,7 +95,7 @@ def test_text_is_sent_in_ascii_whatever_is_in_it(receiver: Receiver) -> None:
     notify(NotifyInput(target=target, notification=told(summary="é\u202e\n\x1b")))
     (request,) = receiver.told
     assert request.body.isascii()
-    assert request.json["summary"] == "é\u202e\n\x1b"
+    assert request.json["summary"] == "é\\u202e\n\\x1b"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_text_is_sent_in_ascii_whatever_is_in_it(receiver: Receiver) -> None:
         ("a < b && c > d", "a &lt; b &amp;&amp; c &gt; d"),
         (
             "<!channel> <@U1> <https://evil.example|Open>",
-            "&lt;!channel&gt; &lt;@U1&gt; &lt;https://evil.example|Open&gt;",
+            "[&lt;]!channel&gt; [&lt;] [@]U1&gt; [&lt;]https[:]//evil[.]example|Open&gt;",
         ),
         ("one\ntwo", "one\ntwo"),
         ("a\u202eb\x07", "a\\u202eb\\x07"),  # what would reorder or hide is written out
@@ -136,7 +136,7 @@ def test_text_for_slack(text: str, shown: str) -> None:
         (
             told(NotifyEvent.APPROVAL_DECIDED, tool="shell", decision=DecisionKind.MODIFY, by="", note="<b>"),
             "changed and approved by somebody: shell",
-            ["changed and approved by somebody: shell", "&lt;b&gt;", "run notes-1"],
+            ["changed and approved by somebody: shell", "[&lt;]b&gt;", "run notes-1"],
         ),
         (told(NotifyEvent.RUN_COMPLETED), "notes is done", ["notes is done", "run notes-1"]),
         (
