@@ -205,7 +205,7 @@ class LocalBlobStore:
             os.close(descriptor)
 
     def _store(self, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_folder(self._folder)
         temporary = self._folder / f"{_INCOMING}{secrets.token_hex(8)}"
         try:
             sha256, size = _write_synced(temporary, chunks, sealer)
@@ -295,6 +295,13 @@ class SealedChunks:
     def passed(self) -> tuple[str, int]:
         """The digest and the size, in bytes, of what has passed, as it was before it was sealed."""
         return self._hasher.hexdigest(), self._size
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder and those above it that are missing, each its owner's alone."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True, mode=0o700)
 
 
 def _write_synced(path: Path, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:

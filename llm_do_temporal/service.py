@@ -55,6 +55,7 @@ from llm_do_temporal.keyless_failures import keyless
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
 from llm_do_temporal.polling import Workers
+from llm_do_temporal.private_files import close_to_others
 from llm_do_temporal.redaction import guard_logging
 from llm_do_temporal.workflows.agent import AGENT
 from llm_do_temporal.workflows.routing import RoutesActivities
@@ -135,6 +136,7 @@ def build_worker(
     roles that do not fit the workshop, DefinitionError for queues in `workshop.yaml` that cannot be used.
     """
     guard_logging()
+    close_to_others(workshop)
     chosen = settings or ServiceSettings()
     providers, separate_files = own_queues(workshop)
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)

@@ -41,6 +41,9 @@ async def doctor(
     findings = [_program()]
     folder, found = _folder(location)
     findings += found
+    if folder is not None:
+        # Whoever connects mends what is ours, so it is looked at before.
+        findings += _state(folder)
     findings += await examine_server(location.connection(), folder, task_queue())
     if folder is not None:
         findings += _of_workshop(folder)
@@ -94,6 +97,26 @@ def _of_workshop(folder: Path) -> Iterator[Finding]:
     yield from _variables(workshop)
     yield _isolation(workshop)
     yield from _page(workshop)
+
+
+def _state(folder: Path) -> Iterator[Finding]:
+    """Whether others than its owner can use what runs leave in the workshop."""
+    from llm_do_temporal.client.diagnosis import Finding
+    from llm_do_temporal.client.embedded import state_folder
+    from llm_do_temporal.policy.sandbox import STATE_FOLDER
+    from llm_do_temporal.private_files import faults, mend_modes
+
+    found = faults(folder / STATE_FOLDER)
+    if not found:
+        return
+    try:
+        mend_modes(state_folder(folder))
+    except UsageError as error:
+        yield Finding("privacy", "error", error.message, error.next_step)
+    except OSError as error:
+        yield Finding("privacy", "error", f"{found[0]}, which cannot be changed: {error.strerror}")
+    else:
+        yield Finding("privacy", "warning", f"{found[0]}; they are closed now", "Who could read it may have done so.")
 
 
 def _disk(folder: Path) -> Finding:

@@ -25,6 +25,7 @@ from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, connect_embedde
 from llm_do_temporal.client.embedded import accepts
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
+from llm_do_temporal.private_files import SERVER_UMASK, open_private
 
 RETENTION_DAYS = 90
 """How long finished runs stay readable; the development server's own default is one day."""
@@ -65,11 +66,16 @@ def service_command(workshop: Path, address: str) -> list[str]:
     return [sys.executable, "-m", "worker_service", "--workshop", str(workshop), "--embedded", address]
 
 
-def spawn(command: list[str], log: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a process with this environment and `variables`; what it says is added to `log`."""
+def spawn(
+    command: list[str], log: Path, variables: Mapping[str, str] | None = None, *, private: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a process with this environment and `variables`; what it says is added to `log`.
+
+    `private`: all files that it makes are for their owner alone. A worker service makes files that are for others, too.
+    """
     # What is said about other servers must not reach it.
     ours = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
-    with log.open("ab") as file:
+    with os.fdopen(open_private(log, os.O_WRONLY | os.O_APPEND), "ab") as file:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -78,6 +84,7 @@ def spawn(command: list[str], log: Path, variables: Mapping[str, str] | None = N
             env=ours | dict(variables or {}),
             preexec_fn=die_with_parent,
             start_new_session=True,
+            umask=SERVER_UMASK if private else -1,
         )
 
 

@@ -24,6 +24,7 @@ from typing import IO, Literal
 
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.policy.sandbox import STATE_FOLDER
+from llm_do_temporal.private_files import make_private, open_private, write_private
 
 DEFAULT_PORT = 7233
 UI_PORT_OFFSET = 1000
@@ -43,13 +44,16 @@ class HostInfo:
 
 
 def state_folder(workshop: Path) -> Path:
-    """`<workshop>/.llm-do`, made when it is missing and kept out of version control."""
+    """`<workshop>/.llm-do`, made when it is missing, its owner's alone, and kept out of version control.
+
+    Raises UsageError where it cannot be made, or is a link or another account's.
+    """
     folder = workshop / STATE_FOLDER
     try:
-        folder.mkdir(exist_ok=True)
+        make_private(folder)
         ignore = folder / ".gitignore"
         if not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
+            write_private(ignore, "*\n")
     except OSError as error:
         raise UsageError(
             f"'{STATE_FOLDER}' cannot be made in the workshop: {error.strerror}",
@@ -61,7 +65,7 @@ def state_folder(workshop: Path) -> Path:
 @contextmanager
 def locked(path: Path, *, shared: bool = False) -> Generator[IO[bytes] | None]:
     """Hold a lock on `path` for as long as the block runs, or None when somebody else has it."""
-    with path.open("ab") as file:
+    with os.fdopen(open_private(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -93,10 +97,7 @@ def running_host(workshop: Path) -> HostInfo | None:
 
 def write_host_info(workshop: Path, info: HostInfo) -> None:
     """Tell other processes where the host is."""
-    path = state_folder(workshop) / "host.json"
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(asdict(info)), encoding="utf-8")
-    temporary.replace(path)
+    write_private(state_folder(workshop) / "host.json", json.dumps(asdict(info)))
 
 
 @asynccontextmanager
@@ -163,7 +164,7 @@ def host_lock_is_free(folder: Path) -> bool:
 
 
 def _spawn(workshop: Path, folder: Path) -> subprocess.Popen[bytes]:
-    with (folder / "host.log").open("ab") as log:
+    with os.fdopen(open_private(folder / "host.log", os.O_WRONLY | os.O_APPEND), "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "llm_do_temporal.client.host", "--workshop", str(workshop)],
             stdin=subprocess.DEVNULL,

@@ -39,6 +39,7 @@ from llm_do_temporal.client.embedded import (
 )
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
 from llm_do_temporal.messages import RUN_WORKFLOW
+from llm_do_temporal.private_files import check_database, mend_modes
 
 IDLE_SECONDS = 3.0
 _POLL_SECONDS = 0.25
@@ -96,6 +97,8 @@ class Host:
     @asynccontextmanager
     async def _server(self, stack: ExitStack) -> AsyncGenerator[tuple[HostInfo, Client]]:
         await self._take_over(stack)
+        check_database(self._folder)
+        mend_modes(self._folder)
         (self._folder / "host.json").unlink(missing_ok=True)
         try:
             yield await self._open()
@@ -115,7 +118,7 @@ class Host:
         """Start the server. Of two hosts that start at the same moment both would find the usual port free."""
         with ExitStack() as turn:
             with suppress(OSError, RuntimeError):
-                user_cache().mkdir(parents=True, exist_ok=True)
+                user_cache().mkdir(parents=True, exist_ok=True, mode=0o700)
                 for _ in range(_TURN_ATTEMPTS):
                     if turn.enter_context(locked(user_cache() / "ports.lock")) is not None:
                         break
@@ -148,7 +151,7 @@ class Host:
 
     async def _start_server(self, info: HostInfo) -> Client:
         log, database = self._folder / "server.log", self._folder / "temporal.db"
-        self._children["server"] = spawn(server_command(info.address, database, info.ui), log)
+        self._children["server"] = spawn(server_command(info.address, database, info.ui), log, private=True)
         return await await_server(self._children["server"], info.address, database, log)
 
     def _start_service(self, info: HostInfo) -> None:

@@ -55,7 +55,7 @@ class Server:
         return self._folder / "server.log"
 
     def _begin(self) -> subprocess.Popen[bytes]:
-        self._process = spawn(server_command(self.address, self._folder / "temporal.db", None), self._log)
+        self._process = spawn(server_command(self.address, self._folder / "temporal.db", None), self._log, private=True)
         return self._process
 
 
