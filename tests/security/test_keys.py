@@ -1,0 +1,388 @@
+"""Values of configured keys in what comes back: no error, log, trace, export or history keeps one."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import html
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Status, StatusCode
+from temporalio.api.failure.v1 import Failure
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+
+from llm_do_temporal.cli.output import say_error
+from llm_do_temporal.cli.plain_text import visible_line
+from llm_do_temporal.encryption.codec import encrypting
+from llm_do_temporal.encryption.keys import Key, KeyRing
+from llm_do_temporal.errors import LlmDoError, ModelFailed
+from llm_do_temporal.keyless_failures import clean_failure, keyless
+from llm_do_temporal.redaction import guard_logging, know_value, know_variable, remove_keys, without_keys
+from llm_do_temporal.telemetry.sending import _Keyless  # pyright: ignore[reportPrivateUsage] - what leaves a process
+from llm_do_temporal.testing import call, scripted
+from tests.integration.conftest import Place
+from tests.support.repeater import Repeater, plainly
+from worker_service.logs import JsonLines
+
+KEY = "sk-proj-Q7xN2mPz+9Lw/4RtY8vKc3HdJ6sFb1Ge0UaWq5Zi=="
+"""With signs that addresses, JSON and file names write otherwise."""
+ODD = "p\"a\\s<s>&'wörd #1%/42"
+SPELLINGS: list[Callable[[str], str]] = [
+    lambda key: key,
+    lambda key: f"Bearer {key}",
+    lambda key: f"'{key}'",
+    lambda key: f"x{key}x",
+    lambda key: quote(key),
+    lambda key: quote(key, safe=""),
+    lambda key: quote(key, safe="").lower(),
+    lambda key: quote(quote(key, safe=""), safe=""),
+    lambda key: f"https://api.example.com/v1?key={quote(key, safe='')}&x=1",
+    json.dumps,
+    lambda key: json.dumps(key, ensure_ascii=False),
+    lambda key: json.dumps(json.dumps({"key": key})),
+    lambda key: json.dumps(key).replace("/", "\\/"),
+    repr,
+    html.escape,
+    lambda key: html.escape(key).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
+    lambda key: base64.b64encode(key.encode()).decode(),
+    lambda key: base64.urlsafe_b64encode(key.encode()).decode(),
+    lambda key: base64.b64encode(f"api:{key}".encode()).decode(),
+    lambda key: base64.b64encode(f"me:{key}\n".encode()).decode(),
+    lambda key: key.encode().hex(),
+    lambda key: key.encode().hex().upper(),
+    lambda key: key.upper() if key.isascii() else key,
+    lambda key: f"{key[:9]}\n{key[9:]}",
+    lambda key: f"{key[:9]}\r\n    {key[9:]}",
+    lambda key: f"{key[:9]}\\n{key[9:]}",
+    lambda key: f"> {key[:9]}\n> {key[9:]}",
+    lambda key: "\u200b".join(key),
+    lambda key: f"{key[:5]}\u00ad{key[5:]}",
+    lambda key: f"{key[:20]}…",
+    lambda key: f"…{key[-20:]}",
+    lambda key: f"{key} and again {key}",
+]
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("WAREHOUSE_PASSWORD", ODD)
+
+
+def leaks(text: str, key: str = KEY) -> bool:
+    """Whether a key, or a long piece of one, can be read out of a text."""
+    bare = text.replace("\u200b", "").replace("\u00ad", "")
+    encoded = base64.b64encode(key.encode()).decode()
+    wanted = (key, key[:20], key[-20:], quote(key, safe=""), key.encode().hex(), encoded[4:28], json.dumps(key)[1:-1])
+    return any(one.lower() in bare.lower() for one in wanted)
+
+
+@pytest.mark.parametrize("secret", [KEY, ODD], ids=["key", "password"])
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=range(len(SPELLINGS)))
+def test_a_key_is_found_in_every_spelling(spelling: Callable[[str], str], secret: str) -> None:
+    shown = remove_keys(f"the provider said: {spelling(secret)}, so there")
+    assert not leaks(shown, secret), shown
+    assert "[key " in shown
+    assert shown.startswith("the provider said: ")
+    assert shown.endswith(", so there")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("MY_TOKEN", "tok-1234567890", "tok-1234567890"),
+        ("app_secret", "hunter22hunter", "hunter22hunter"),
+        ("PGPASSWORD", "correct horse", "correct horse"),
+        ("MY_CREDENTIALS", "abcd1234efgh", "abcd1234efgh"),
+        ("AUTHORIZATION", "Bearer abcdefgh12345678", "abcdefgh12345678"),
+        ("ANY", "sk-ant-api03-AbCdEfGh01234567", "sk-ant-api03-AbCdEfGh01234567"),  # by what it looks like
+        ("GH", "ghp_0123456789abcdefghij", "ghp_0123456789abcdefghij"),
+        ("SLACK", "xoxb-1234567890-abcdefghij", "xoxb-1234567890-abcdefghij"),
+        ("DATABASE_URL", "postgres://app:s3cretpass@db:5432/app", "s3cretpass"),
+        ("DATABASE_URL", "postgres://app:p%40ss%2Fword9@db/app", "p@ss/word9"),
+        ("REDIS", "redis://:longpassword@cache:6379/0", "longpassword"),
+        ("BLOBS", "s3://b?endpoint=x&secret_access_key=wJalrXUtnFEMIK7", "wJalrXUtnFEMIK7"),
+        ("SAS", "https://a.blob.core.windows.net/c?sig=abcDEF123456789", "abcDEF123456789"),
+        ("HOOK", "https://hooks.slack.com/services/T00/B00/XyZ0123456789abcdefghij", "XyZ0123456789abcdefghij"),
+        ("CHAT_WEBHOOK", "https://chat.example/hooks/abcdef0123456789ghij", "abcdef0123456789ghij"),
+        (
+            "LLM_DO_ENCRYPTION_KEYS",
+            "2026-11:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=",
+            "q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ",
+        ),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-team=a,authorization=Bearer%20abcdef0123456789xyz", "abcdef0123456789xyz"),
+        (
+            "TLS_KEY",
+            "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\n-----END PRIVATE KEY-----",
+            "MIIEvQIBADANBgkqhkiG9w0BAQ",
+        ),
+        ("GOOGLE_CREDENTIALS", '{"type": "sa", "private_key_id": "0123456789abcdef0123"}', "0123456789abcdef0123"),
+    ],
+)
+def test_every_kind_of_variable_with_a_key_is_known(
+    name: str, value: str, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert remove_keys(f"cannot connect: '{secret}' was refused") == f"cannot connect: '[key {name}]' was refused"
+
+
+def test_a_variable_that_a_definition_names_is_a_key_whatever_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_PLACE_IN_LINE", "abcdefghij-42")
+    know_variable("OUR_PLACE_IN_LINE")
+    assert remove_keys("not abcdefghij-42!") == "not [key OUR_PLACE_IN_LINE]!"
+
+
+def test_a_token_from_a_file_is_a_key() -> None:
+    know_value("of ada", "ada-token-0123456789")
+    assert remove_keys("got ada-token-0123456789") == "got [key of ada]"
+
+
+def test_keys_in_a_file_are_keys_also_after_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "keys"
+    monkeypatch.setenv("LLM_DO_ENCRYPTION_KEY_FILE", str(file))
+    for number, key in enumerate(("q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQ", "Zm9vYmFyYmF6cXV4MDEyMzQ1Njc4OWFi")):
+        file.write_text(f"k1:{key}\n")
+        os.utime(file, ns=(number + 1, number + 1))
+        assert key not in remove_keys(f"wrong key {key}")
+
+
+@pytest.mark.parametrize("ring", [KeyRing.of(), KeyRing.of(Key("k", b"k" * 32))], ids=["open", "encrypted"])
+@pytest.mark.parametrize("where", ["message", "details", "cause", "stack", "type of another error"])
+def test_no_failure_carries_a_key_into_a_history(where: str, ring: KeyRing) -> None:
+    converter = keyless(encrypting(pydantic_data_converter, ring))
+    said = {"message": KEY, "next_step": [f"use {ODD}"]}
+    try:
+        if where == "stack":
+            exec(compile(f"raise ValueError({KEY!r})", KEY, "exec"), {})
+        if where == "type of another error":
+            raise RuntimeError(f"cannot log in with {ODD}")
+        try:
+            raise LlmDoError(f"{KEY}" if where == "cause" else "no")
+        except LlmDoError as error:
+            details = said if where == "details" else "no"
+            raise ApplicationError(KEY if where == "message" else "no", details) from error
+    except Exception as error:
+        failure = Failure()
+        converter.failure_converter.to_failure(error, converter.payload_converter, failure)
+    kept = failure.SerializeToString().decode(errors="replace")
+    assert not leaks(kept)
+    assert not leaks(kept, ODD)
+    assert json.dumps(ODD)[1:-1] not in kept
+    again = converter.failure_converter.from_failure(failure, converter.payload_converter)
+    assert isinstance(again, ApplicationError)
+
+
+def test_a_failure_that_was_recorded_before_is_cleaned_where_it_is_read() -> None:
+    failure = Failure(message=KEY, cause=Failure(message=f"below: {KEY}"))
+    clean_failure(failure)
+    assert not leaks(str(failure))
+
+
+@pytest.mark.parametrize("how", ["message", "argument", "exception", "cause", "json lines"])
+def test_no_log_line_has_a_key(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    guard_logging()
+    log = logging.getLogger("somebody.else")
+    if how == "message":
+        log.warning("refused " + KEY)
+    elif how == "argument":
+        log.warning("refused %s", {"headers": KEY})
+    else:
+        try:
+            try:
+                raise ValueError(KEY)
+            except ValueError as error:
+                raise RuntimeError("no" if how == "cause" else KEY) from error
+        except RuntimeError:
+            log.exception("it failed")
+    shown = caplog.text + "".join(JsonLines().format(record) for record in caplog.records)
+    assert "[key OPENAI_API_KEY]" in shown
+    assert not leaks(shown)
+
+
+@pytest.mark.parametrize("where", ["name", "attribute", "list", "status"])
+def test_no_span_leaves_with_a_key(where: str) -> None:
+    kept = InMemorySpanExporter()
+    span = ReadableSpan(
+        name=KEY if where == "name" else "chat",
+        attributes={"said": KEY if where == "attribute" else "", "all": (KEY,) if where == "list" else ()},
+        status=Status(StatusCode.ERROR, KEY if where == "status" else "no"),
+    )
+    assert _Keyless(kept).export([span]) is SpanExportResult.SUCCESS
+    (sent,) = kept.get_finished_spans()
+    assert not leaks(str((sent.name, dict(sent.attributes or {}), sent.status.description)))
+
+
+@pytest.mark.parametrize("show", [visible_line, remove_keys, lambda text: json.dumps(without_keys({text: [text]}))])
+def test_nothing_that_is_shown_has_a_key(show: Callable[[str], str]) -> None:
+    assert not leaks(show(f"refused: {KEY}"))
+
+
+def test_an_error_on_the_terminal_has_no_key(capsys: pytest.CaptureFixture[str]) -> None:
+    say_error(ModelFailed(f"refused {KEY}", next_step=f"try {KEY[:24]}"))
+    assert not leaks(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("text", ["Ab" * 500_000, KEY[:11] * 50_000, "\n" * 500_000, "\\n" * 200_000, "sk-" * 300_000])
+@pytest.mark.timeout(30)
+def test_a_long_text_is_searched_within_its_time(text: str) -> None:
+    assert not leaks(remove_keys(text + KEY))
+
+
+PROVIDERS = {
+    "openai": ("openai-chat:gpt-test", "/v1"),
+    "openai-responses": ("openai-responses:gpt-test", "/v1"),
+    "anthropic": ("anthropic:claude-test", ""),
+    "google": ("google:gemini-test", ""),
+}
+WORDINGS: dict[str, Callable[[str], str]] = {
+    "plainly": plainly,
+    "late": lambda key: "x" * 490 + key,  # where the text is cut
+    "in JSON": lambda key: json.dumps({"request": json.dumps({"authorization": f"Bearer {key}"})}),
+    "in an address": lambda key: f"GET https://api.example.com/?key={quote(key, safe='')} was refused",
+    "in lines": lambda key: f"Your key\n  {key[:20]}\n  {key[20:]}\nis wrong",
+}
+
+
+async def everything_kept(place: Place) -> str:
+    """All that the server holds of what was started here."""
+    histories = await place.histories()
+    return "".join(event.SerializeToString().decode(errors="replace") for one in histories for event in one.events)
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_provider_that_repeats_the_key_is_not_repeated(
+    provider: str, wording: str, place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("THE_PLACE_FOR_IT", KEY.rstrip("="))
+    monkeypatch.delenv("OPENAI_API_KEY")
+    model, path = PROVIDERS[provider]
+    with Repeater(401, wording=WORDINGS[wording]) as repeater:
+        alias = {"model": model, "base_url": f"{repeater.url}{path}", "api_key_env": "THE_PLACE_FOR_IT"}
+        place.workshop(models={"ours": alias})
+        place.worker("main", "ours")
+        with pytest.raises(ModelFailed) as failed:
+            await place.run("main")
+        assert repeater.keys == [KEY.rstrip("=")]
+    assert "[key THE_P" in str(failed.value)
+    assert not leaks(str(failed.value), KEY.rstrip("="))
+    assert not leaks(await everything_kept(place), KEY.rstrip("="))
+    assert not leaks(caplog.text, KEY.rstrip("="))
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 422, 500, 503, 429])
+async def test_whatever_it_answers(
+    status: int, place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Repeater(status, 401) as repeater:  # the first of them is kept as the failure before the last
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{repeater.url}/v1")
+        place.worker("main", "openai-chat:gpt-test")
+        with pytest.raises(LlmDoError) as failed:
+            await place.run("main")
+    assert not leaks(str(failed.value))
+    assert not leaks(await everything_kept(place))
+    assert not leaks(caplog.text)
+
+
+async def test_a_tool_that_fails_with_a_key_tells_the_model_none(place: Place) -> None:
+    place.write(
+        "tools.py",
+        "import os\n\n"
+        "def connect() -> str:\n    '''Connect.'''\n    raise ValueError('refused: ' + os.environ['OPENAI_API_KEY'])\n",
+    )
+    place.worker("main", scripted(call("connect"), "Done."), toolsets={"custom": {"connect": {}}})
+    run = await place.start("main", mode="approve_all")
+    await place.client.result(run)
+    kept = await everything_kept(place)
+    assert not leaks(kept)
+
+
+@pytest.mark.parametrize("format_", ["html", "json", "md", "trace", "logs"])
+async def test_no_export_and_no_trace_has_a_key_that_an_old_history_has(
+    format_: str, place: Place, tmp_path: Path
+) -> None:
+    place.worker("main", scripted(f"The key is {KEY}."), instructions=f"Use {KEY}.")
+    run = await place.start("main", f"What is {KEY}?")
+    await place.client.result(run)
+    assert leaks(await everything_kept(place))
+    temporal: Client = place.client.temporal
+    out = tmp_path / f"run.{format_}"
+    arguments = {
+        "trace": ["watch", run, "--trace-dir", str(tmp_path / "traces"), "--log-events"],
+        "logs": ["logs", run],
+    }.get(format_, ["export", run, "-o", str(out)])
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "llm_do_temporal.cli", *arguments, "--workshop", str(place.folder)],
+        env=os.environ | {"TEMPORAL_ADDRESS": temporal.service_client.config.target_host},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    files = [out] if out.exists() else list((tmp_path / "traces").glob("*"))
+    written = "".join(file.read_text() for file in files) + (done.stdout if format_ == "logs" else "") + done.stderr
+    assert "[key OPENAI_API_KEY]" in written
+    assert not leaks(written)
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+
+
+def test_nothing_that_a_command_leaves_behind_has_the_key(tmp_path: Path) -> None:
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "workshop.yaml").write_text("name: test\n")
+    (tmp_path / "workers" / "main.worker").write_text("---\nmodel: openai-chat:gpt-test\n---\nDo it.\n")
+    with Repeater(401) as repeater:
+        done = subprocess.run(
+            [sys.executable, "-m", "llm_do_temporal.cli", "start", "main", "go", "--workshop", str(tmp_path)],
+            env=os.environ | {"OPENAI_BASE_URL": f"{repeater.url}/v1", "LLM_DO_DEBUG": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert repeater.keys
+    assert done.returncode != 0
+    assert "[key OPENAI_API_KEY]" in done.stderr
+    state = tmp_path / ".llm-do"
+    kept = "".join(file.read_bytes().decode(errors="replace") for file in state.rglob("*") if file.is_file())
+    assert "model turn failed" in kept
+    assert not leaks(done.stdout + done.stderr + kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("SHORT_TOKEN", "abc", "abc abc abcabc"),  # would be found in the middle of words
+        ("LLM_DO_ENCRYPTION_KEY_FILE", "/etc/keys/ours", "see /etc/keys/ours"),
+        ("SSH_AUTH_SOCK", "/tmp/agent.1", "no agent at /tmp/agent.1"),
+        ("GIT_AUTHOR_NAME", "Ada Lovelace", "by Ada Lovelace"),
+        ("MAX_TOKENS", "100000000", "at most 100000000"),
+        ("TOKEN_URL", "https://login.example.com/oauth/token", "asked https://login.example.com/oauth/token"),
+        ("PROJECT", "a-long-ordinary-value-0", "in a-long-ordinary-value-0"),
+    ],
+)
+@pytest.mark.control
+def test_what_is_no_key_stays(name: str, value: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    assert remove_keys(text) == text
+
+
+@pytest.mark.control
+def test_values_without_keys_are_the_same() -> None:
+    given: dict[str, Any] = {"a": [1, None, True, "text"], "b": ("x",)}
+    assert without_keys(given) == given
