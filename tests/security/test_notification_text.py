@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -131,11 +131,11 @@ def told(text: str, **more: Any) -> Notification:
 def texts(value: Any) -> Iterator[str]:
     """Every text in a message of Slack's, and no address of a button."""
     if isinstance(value, dict):
-        for name, inner in value.items():
+        for name, inner in cast("dict[str, Any]", value).items():
             if name != "url":
                 yield from texts(inner)
     elif isinstance(value, list):
-        for inner in value:
+        for inner in cast("list[Any]", value):
             yield from texts(inner)
     elif isinstance(value, str):
         yield value
