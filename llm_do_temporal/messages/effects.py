@@ -130,7 +130,10 @@ class ShellInput(Message):
     """The working directory, as a virtual path."""
     timeout_seconds: int
     sandbox_paths: tuple[str, ...] | None = None
-    """Virtual folders in which every file among the arguments must really lie; None: they are not looked at."""
+    """Virtual folders that are all it can reach; None: all of the tree. Without isolation, every argument is held to
+    them that is no plain option."""
+    spelled: int = 1
+    """How many of the first words are the author's, and no paths of the model's."""
     network: bool = False
     settings: ShellSettings = ShellSettings()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -44,6 +44,8 @@ _NAMES = {"\n": "a line break", "\r": "a carriage return", "\0": "a NUL characte
 _PIECES = re.compile(r"([=:,@])")
 """What may stand between a word and a path in one argument: `--out=/x`, `if=/x`, `host:/x`, `@/x`."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_WILDCARD = re.compile(r"[*?\[]")
+_LEADS = ("-", "+", "@")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -77,11 +79,11 @@ class ShellRule(Value):
     """One entry of `shell: rules:`."""
 
     pattern: Annotated[str, AfterValidator(_checked_pattern)]
-    """The first words of a command; each may be a glob."""
+    """The first words of a command; each may be a glob, which fits no option and nothing outside the files."""
     approval_required: bool = True
     blocked: bool = False
     sandbox_paths: Annotated[tuple[str, ...] | None, AfterValidator(_checked_paths)] = None
-    """Virtual folders in which every path among the arguments must lie; None: the arguments are not looked at."""
+    """Virtual folders that are all a command of this rule can reach; None: all files of the worker."""
 
 
 class ShellDefault(Value):
@@ -123,6 +125,8 @@ class JudgedCommand(Value):
     cwd: str
     """The working directory, as a virtual path."""
     sandbox_paths: tuple[str, ...] | None = None
+    spelled: int = 1
+    """How many of the first words the rule spells out; the others are the model's."""
     use: CapabilityUse
 
     @property
@@ -131,23 +135,28 @@ class JudgedCommand(Value):
         return shlex.join(self.argv)
 
 
-def judge_command(policy: ShellPolicy, tree: Tree, command: str) -> JudgedCommand:
+def judge_command(
+    policy: ShellPolicy, tree: Tree, command: str, *, strict: Callable[[], bool] = lambda: True
+) -> JudgedCommand:
     """What running `command` would be, for a worker with this policy and these files.
 
-    Raises ShellRefusal for what is no plain command, ApprovalRefusal for one that a rule blocks, SandboxRefusal
+    `strict` is asked only where it makes a difference whether wildcards take options; runs that began when they did
+    answer False. Raises ShellRefusal for what is no plain command, ApprovalRefusal for one that a rule blocks, SandboxRefusal
     for a worker without files and for a path outside the rule's `sandbox_paths`.
     """
     argv = split_command(command)
     cwd = working_directory(tree)
-    rule = next((one for one in policy.rules if matches(one.pattern, argv)), None)
+    rule, asks = _ruling(policy.rules, argv, strict)
     if rule is None:
-        return _by_default(policy.default, argv, cwd)
+        return _by_default(policy.default, argv, cwd, asks=asks)
     if rule.blocked:
         raise ApprovalRefusal(f"'shell' is blocked: the worker's rule '{rule.pattern}' does not allow this command")
     if rule.sandbox_paths is not None:
         argv = _judged_arguments(rule, argv, cwd)
-    use = _use(LISTED, argv, cwd, asks=rule.approval_required)
-    return JudgedCommand(argv=argv, cwd=cwd, sandbox_paths=rule.sandbox_paths, use=use)
+    use = _use(LISTED, argv, cwd, asks=asks or rule.approval_required)
+    return JudgedCommand(
+        argv=argv, cwd=cwd, sandbox_paths=rule.sandbox_paths, spelled=_spelled(rule.pattern), use=use
+    )
 
 
 def split_command(command: str) -> tuple[str, ...]:
@@ -170,10 +179,18 @@ def split_command(command: str) -> tuple[str, ...]:
     return argv
 
 
-def matches(pattern: str, argv: Sequence[str]) -> bool:
-    """Whether the command's first words are those of the pattern, of which each may be a glob."""
+def matches(pattern: str, argv: Sequence[str], *, strict: bool = True, bounded: bool = False) -> bool:
+    """Whether the command's first words are those of the pattern, of which each may be a glob.
+
+    A wildcard stands for a name. It fits no word that begins like an option (`-`, `+`) or like a list of arguments
+    (`@`) unless its own word begins so, none with `..`, and none that is absolute unless its own word is, or paths are
+    judged afterwards (`bounded`). Without `strict` it fits all of these, as befits a rule that forbids.
+    """
     tokens = shlex.split(pattern)
-    return len(argv) >= len(tokens) and all(fnmatchcase(word, token) for word, token in zip(argv, tokens, strict=False))
+    return len(argv) >= len(tokens) and all(
+        fnmatchcase(word, token) and not (strict and _strays(word, token, bounded=bounded))
+        for word, token in zip(argv, tokens, strict=False)
+    )
 
 
 def working_directory(tree: Tree) -> str:
@@ -208,12 +225,49 @@ def describe_policy(policy: ShellPolicy, tree: Tree) -> str:
     return f"{known}{others}{where}"
 
 
-def _by_default(default: ShellDefault | None, argv: tuple[str, ...], cwd: str) -> JudgedCommand:
+def _ruling(
+    rules: Sequence[ShellRule], argv: Sequence[str], strict: Callable[[], bool]
+) -> tuple[ShellRule | None, bool]:
+    """The rule that decides, or None, and whether a person is asked whatever it says.
+
+    Where a wildcard would have to take an option, a rule allows nothing; but it blocks what it blocks, and what it
+    would have asked about is not free because a later rule is wider.
+    """
+    asks = False
+    for rule in rules:
+        if not matches(rule.pattern, argv, strict=False):
+            continue
+        if rule.blocked or matches(rule.pattern, argv, bounded=rule.sandbox_paths is not None) or not strict():
+            return rule, asks
+        asks = asks or rule.approval_required
+    return None, asks
+
+
+def _strays(word: str, token: str, *, bounded: bool) -> bool:
+    """Whether a word that the glob `token` fits is more than a name."""
+    if word == token or not _WILDCARD.search(token):
+        return False
+    parts = word.split("/")
+    return (
+        (word[:1] in _LEADS and word[0] != token[0])
+        or (".." in parts and ".." not in token.split("/"))
+        or (word.startswith("/") and not token.startswith("/") and not bounded)
+    )
+
+
+def _spelled(pattern: str) -> int:
+    """How many of a pattern's first words have no wildcard; the program counts, whoever chose it."""
+    tokens = shlex.split(pattern)
+    first = next((number for number, token in enumerate(tokens) if _WILDCARD.search(token)), len(tokens))
+    return max(first, 1)
+
+
+def _by_default(default: ShellDefault | None, argv: tuple[str, ...], cwd: str, *, asks: bool) -> JudgedCommand:
     if default is None:
-        return JudgedCommand(argv=argv, cwd=cwd, use=_use(UNLISTED, argv, cwd, asks=None))
+        return JudgedCommand(argv=argv, cwd=cwd, use=_use(UNLISTED, argv, cwd, asks=True if asks else None))
     if default.blocked:
         raise ApprovalRefusal("'shell' is blocked: no rule of the worker allows this command")
-    return JudgedCommand(argv=argv, cwd=cwd, use=_use(LISTED, argv, cwd, asks=default.approval_required))
+    return JudgedCommand(argv=argv, cwd=cwd, use=_use(LISTED, argv, cwd, asks=asks or default.approval_required))
 
 
 def _use(name: str, argv: tuple[str, ...], cwd: str, *, asks: bool | None) -> CapabilityUse:

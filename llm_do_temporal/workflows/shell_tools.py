@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from temporalio import workflow
+
 from llm_do_temporal.messages import (
     CommandOutput,
     CommandPreview,
@@ -22,6 +24,7 @@ DEFAULT_TIMEOUT_SECONDS = 30
 LONGEST_TIMEOUT_SECONDS = 300
 _AROUND = timedelta(seconds=90)
 """What an attempt may take beyond the command's own time: ending its processes, keeping its output."""
+_STRICT_WILDCARDS = "wildcards-take-no-options"
 
 
 def shell_tools(invocation: InvokeWorkerInput, desk: AsksDesk) -> list[GatedTool]:
@@ -68,7 +71,9 @@ class Shell:
 
     async def prepare(self, args: dict[str, Any]) -> Prepared:
         """Judge the command; the preview finds what only the machine knows, the effect runs it once."""
-        command = judge_command(self.policy, self.invocation.tree, args["command"])
+        command = judge_command(
+            self.policy, self.invocation.tree, args["command"], strict=lambda: workflow.patched(_STRICT_WILDCARDS)
+        )
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
         question = Question((command.use,), args, summary[:200])
@@ -97,6 +102,7 @@ class Shell:
             cwd=command.cwd,
             timeout_seconds=timeout_seconds,
             sandbox_paths=command.sandbox_paths,
+            spelled=command.spelled,
             network=self.policy.network,
             settings=self.invocation.settings.shell,
         )
