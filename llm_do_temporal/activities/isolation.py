@@ -12,14 +12,15 @@ import os
 import shutil
 import subprocess
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from llm_do_temporal.policy.protection import defines
-from llm_do_temporal.policy.sandbox import STATE_FOLDER, Place
+from llm_do_temporal.activities.mounts import MountPlan, plan_mounts
+from llm_do_temporal.policy.protection import Protection
+from llm_do_temporal.policy.sandbox import Place
 
 TOP = "/llm-do"
 """Where the worker's files are inside."""
@@ -46,7 +47,7 @@ _MAX_LINKS = 500
 """Folders at the top of a tree that also get their virtual path; a command line must stay a command line."""
 _NAMESPACES = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-    *("--cap-drop", "ALL", "--die-with-parent"),
+    *("--disable-userns", "--cap-drop", "ALL", "--die-with-parent"),
 )
 
 _log = logging.getLogger(__name__)
@@ -54,11 +55,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class IsolatedFolder:
-    """One mount of the worker's tree, open."""
+    """One mount of the worker's tree, or a part of one, open."""
 
     descriptor: int
     path: Path
-    """The real folder."""
+    """The real folder, for commands that are not isolated."""
     place: Place
     in_workshop: str
     """Its path below the workshop, links followed."""
@@ -104,12 +105,45 @@ def working_bwrap() -> str | None:
     return bwrap
 
 
-def isolation_options(folders: Sequence[IsolatedFolder], *, cwd: str, network: bool) -> list[str]:
-    """What `bwrap` is told, so that a command runs isolated in the virtual folder `cwd` of these folders."""
-    options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network), "--dir", TOP]
-    for folder in folders:
-        options += _bound(folder)
-    return [*options, "--remount-ro", "/", "--chdir", TOP if cwd == "/" else TOP + cwd]
+@dataclass(frozen=True)
+class Isolated:
+    """How a command is run isolated."""
+
+    options: list[str]
+    """What `bwrap` is told."""
+    descriptors: tuple[int, ...]
+    """What it inherits."""
+    held_back: tuple[str, ...]
+    """What is read-only only because planning is bounded, as virtual paths."""
+
+
+@contextmanager
+def isolated(
+    folders: Sequence[IsolatedFolder], protection: Protection, *, cwd: str, network: bool
+) -> Generator[Isolated]:
+    """How a command runs isolated in the virtual folder `cwd` of these folders, seeing no others."""
+    start = TOP if cwd == "/" else TOP + cwd
+    options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network), "--dir", start]
+    descriptors: list[int] = []
+    held_back: list[str] = []
+    with ExitStack() as opened:
+        for folder in folders:
+            plan = plan_mounts(
+                folder.descriptor,
+                folder.in_workshop,
+                folder.inside,
+                readonly=folder.place.mount.readonly,
+                protection=protection,
+                opened=opened,
+            )
+            options += _mounted(folder, plan)
+            descriptors += [bind.descriptor for bind in plan.binds]
+            held_back += [path.removeprefix(TOP) or "/" for path in plan.held_back]
+        yield Isolated(
+            options=[*options, "--remount-ro", "/", "--chdir", start],
+            descriptors=tuple(descriptors),
+            held_back=tuple(held_back),
+        )
 
 
 @contextmanager
@@ -131,35 +165,21 @@ def _system(*, network: bool) -> Iterator[str]:
             yield from ("--ro-bind", name, name)
     for name in (*_ETC, *(_ETC_NETWORK if network else ())):
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
-    yield from ("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108 - a /tmp of its own
+    # The owner of a file below /proc/sys can write it without any capability, and root owns them all.
+    yield from ("--proc", "/proc", "--remount-ro", "/proc")
+    yield from ("--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108 - a /tmp of its own
 
 
-def _bound(folder: IsolatedFolder) -> Iterator[str]:
-    readonly = folder.place.mount.readonly or Path(folder.in_workshop).parts[:1] == ("workers",)
-    yield from ("--ro-bind-fd" if readonly else "--bind-fd", str(folder.descriptor), folder.inside)
-    names = sorted(entry.name for entry in os.scandir(folder.descriptor))
-    if folder.in_workshop == ".":
-        yield from _guarded(folder, names)
+def _mounted(folder: IsolatedFolder, plan: MountPlan) -> Iterator[str]:
+    for bind in plan.binds:
+        yield from ("--bind-fd" if bind.writable else "--ro-bind-fd", str(bind.descriptor), bind.inside)
+    for hidden in plan.hidden:
+        yield from ("--tmpfs", hidden, "--remount-ro", hidden)
+    # Virtual paths are absolute ones here too.
     if folder.place.path != "/":
         if folder.place.path.split("/")[1] not in _TAKEN:
             yield from ("--symlink", folder.inside, folder.place.path)
         return
-    # Virtual paths are absolute ones here too.
+    names = sorted(entry.name for entry in os.scandir(folder.descriptor))
     for name in [name for name in names if name not in _TAKEN][:_MAX_LINKS]:
         yield from ("--symlink", f"{folder.inside}/{name}", f"/{name}")
-
-
-def _guarded(folder: IsolatedFolder, names: Sequence[str]) -> Iterator[str]:
-    """Our own state is hidden, and what defines workers cannot be written: no approval of a command covers that."""
-    for name in names:
-        real, inside = folder.path / name, f"{folder.inside}/{name}"
-        if real.is_symlink():
-            continue
-        if name.casefold() == STATE_FOLDER and real.is_dir():
-            yield from ("--tmpfs", inside, "--remount-ro", inside)
-        elif (name == "workers" and real.is_dir()) or (real.is_file() and _is_definition(folder, name)):
-            yield from ("--ro-bind", str(real), inside)
-
-
-def _is_definition(folder: IsolatedFolder, name: str) -> bool:
-    return defines(Place(mount=folder.place.mount, relative=name, path=f"/{name}"))

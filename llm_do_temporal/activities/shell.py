@@ -12,50 +12,34 @@ import logging
 import os
 import re
 import shutil
+import stat
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from temporalio import activity
 
 from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.activities.isolation import (
-    SYSTEM_PATH,
-    TOP,
-    IsolatedFolder,
-    isolation_options,
-    options_file,
-    working_bwrap,
-)
+from llm_do_temporal.activities.grounds import Ground, run_on, search_path
+from llm_do_temporal.activities.isolation import IsolatedFolder, working_bwrap
 from llm_do_temporal.activities.opening import WorkshopFolder
-from llm_do_temporal.activities.processes import KEPT_BYTES, Ended, Program, Stream, run_program
+from llm_do_temporal.activities.processes import KEPT_BYTES, Ended, Stream
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages import CommandOutput, CommandPreview, ShellInput, ShellResult
-from llm_do_temporal.policy.sandbox import Place, Tree, locate
-from llm_do_temporal.policy.shell import Isolation
+from llm_do_temporal.policy.command_arguments import check_arguments
+from llm_do_temporal.policy.sandbox import Place, Tree, join, locate, locate_all
+from llm_do_temporal.policy.shell import Isolation, lies_in
 
 SHOWN_BYTES = 64 * 1024
 """How much of one stream a model is shown; both together stay far below what a history carries."""
 _NOTE = "ran without isolation, which does not work on this machine"
+_HELD_BACK = "too many files beside those that define workers; read-only here, though it need not be"
+_MAX_LISTED = 5
+_LOOKED_AT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Ground:
-    """Where a command is to run."""
-
-    folders: list[IsolatedFolder]
-    bwrap: str | None
-
-    @property
-    def real(self) -> tuple[str, str]:
-        """The real folder that commands see as the virtual one, in this order."""
-        first = self.folders[0]
-        return (TOP, "/") if self.bwrap else (str(first.path), first.place.path)
 
 
 class ShellActivities:
@@ -71,7 +55,6 @@ class ShellActivities:
     def preview_command(self, asked: ShellInput) -> CommandPreview:
         """Everything `run_command` checks, without running it. Fails like it."""
         with user_errors(), self._ground(asked, self._bwrap()) as ground:
-            _environment(asked, ground, home="")
             return CommandPreview(isolated=ground.bwrap is not None)
 
     @activity.defn(name="run_command")
@@ -89,26 +72,30 @@ class ShellActivities:
         ):
             if ground.bwrap is None:
                 _log.warning("'%s' %s", asked.argv[0][:80], _NOTE)
-            ended = await _run(asked, ground, home)
+            ended, held_back = await run_on(ground, asked, home)
             try:
-                return await asyncio.to_thread(self._result, ended, ground)
+                return await asyncio.to_thread(self._result, ended, ground, held_back)
             finally:
                 ended.close()
 
     @contextmanager
-    def _ground(self, asked: ShellInput, bwrap: str | None) -> Generator[_Ground]:
+    def _ground(self, asked: ShellInput, bwrap: str | None) -> Generator[Ground]:
         """The worker's folders, open, and everything checked that can be before the command runs."""
         if not asked.tree.mounts:
             raise SandboxRefusal("commands cannot run here: this worker has no file access")
         if bwrap is None:
             _check_unisolated(asked)
         with ExitStack() as opened:
-            folders = [self._opened(Place(mount=m, relative=".", path=m.at), opened) for m in asked.tree.mounts]
-            ground = _Ground(folders, bwrap)
+            places = [Place(mount=m, relative=".", path=m.at) for m in asked.tree.mounts]
             if asked.sandbox_paths is not None:
-                self._check_arguments(asked, asked.sandbox_paths)
-            _check_program(asked, ground)
-            yield ground
+                self._check_arguments(asked, asked.sandbox_paths, isolated=bwrap is not None)
+            if asked.sandbox_paths is None or bwrap is None:
+                folders = [self._opened(place, opened) for place in places]
+            else:
+                # All that is opened here a command can reach; what lies outside of these paths is not.
+                folders = self._parts(asked.tree, asked.sandbox_paths, opened)
+            _check_program(asked, bwrap)
+            yield Ground(self._workshop, folders, bwrap)
 
     def _opened(self, place: Place, opened: ExitStack) -> IsolatedFolder:
         folder = opened.enter_context(self._folder.folder(place))
@@ -119,19 +106,50 @@ class ShellActivities:
             in_workshop=folder.in_workshop,
         )
 
-    def _check_arguments(self, asked: ShellInput, allowed: tuple[str, ...]) -> None:
-        """Among the arguments, whatever is a file must really lie in the rule's paths, links followed."""
+    def _parts(self, tree: Tree, allowed: Sequence[str], opened: ExitStack) -> list[IsolatedFolder]:
+        """The parts of the tree at these virtual paths, each once; none for a path where there is nothing."""
+        found: list[IsolatedFolder] = []
+        for place in _outermost(tree, allowed):
+            try:
+                found.append(self._opened(place, opened))
+            except EffectFailed:
+                if (file := self._opened_file(place, opened)) is not None:
+                    found.append(file)
+        return found
+
+    def _opened_file(self, place: Place, opened: ExitStack) -> IsolatedFolder | None:
+        """The one file at `place`, itself and no link, or None where there is none."""
+        above = PurePosixPath(place.relative).parent
+        try:
+            folder = self._opened(place.model_copy(update={"relative": str(above)}), opened)
+            name = PurePosixPath(place.relative).name
+            descriptor = os.open(name, _LOOKED_AT, dir_fd=folder.descriptor)
+        except (EffectFailed, OSError):
+            return None
+        opened.callback(os.close, descriptor)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        in_workshop = join(folder.in_workshop, name)
+        return IsolatedFolder(
+            descriptor=descriptor, path=self._workshop / in_workshop, place=place, in_workshop=in_workshop
+        )
+
+    def _check_arguments(self, asked: ShellInput, allowed: tuple[str, ...], *, isolated: bool) -> None:
+        """What the arguments name must lie in the rule's paths, links followed.
+
+        Isolated, a command finds nothing else whatever it is told; then this only spares everybody a useless question.
+        """
         inside = [os.path.realpath(self._host_path(asked.tree, path)) for path in allowed]
-        for argument in asked.argv[1:]:
-            for name in _readings(argument):
+        for word in asked.argv[asked.spelled :]:
+            for name in _readings(word):
                 path = self._host_path(asked.tree, name if name.startswith("/") else f"{asked.cwd}/{name}")
-                if os.path.lexists(path) and not any(
-                    Path(os.path.realpath(path)).is_relative_to(folder) for folder in inside
-                ):
-                    raise SandboxRefusal(
-                        f"'{argument}' names a file outside the paths that this command may use: "
-                        f"{', '.join(allowed) or 'none'}"
-                    )
+                if os.path.lexists(path) and not _is_inside(path, inside):
+                    raise _outside(word, allowed)
+        if isolated:
+            return
+        for named in check_arguments(asked.argv, asked.cwd, allowed, spelled=asked.spelled):
+            if not _is_inside(self._host_path(asked.tree, named), inside):
+                raise _outside(named, allowed)
 
     def _host_path(self, tree: Tree, path: str) -> Path:
         try:
@@ -140,17 +158,17 @@ class ShellActivities:
             return self._workshop / "\N{REPLACEMENT CHARACTER}"  # no file: policy has judged what looks like a path
         return self._workshop / place.mount.root / place.relative
 
-    def _result(self, ended: Ended, ground: _Ground) -> ShellResult:
+    def _result(self, ended: Ended, ground: Ground, held_back: Sequence[str]) -> ShellResult:
         return ShellResult(
             exit_code=ended.exit_code,
             stdout=self._output(ended.stdout, ground),
             stderr=self._output(ended.stderr, ground),
             timed_out=ended.timed_out,
             isolated=ground.bwrap is not None,
-            note=None if ground.bwrap is not None else _NOTE,
+            note=_NOTE if ground.bwrap is None else _held_back(held_back),
         )
 
-    def _output(self, stream: Stream, ground: _Ground) -> CommandOutput:
+    def _output(self, stream: Stream, ground: Ground) -> CommandOutput:
         real, virtual = ground.real
         text = _virtual(stream.head(SHOWN_BYTES).decode(errors="replace"), real, virtual)
         if stream.total <= SHOWN_BYTES:
@@ -180,52 +198,46 @@ def _check_unisolated(asked: ShellInput) -> None:
         )
 
 
-def _check_program(asked: ShellInput, ground: _Ground) -> None:
+def _check_program(asked: ShellInput, bwrap: str | None) -> None:
     program = asked.argv[0]
-    if "/" not in program and shutil.which(program, path=_search_path(ground)) is None:
+    if "/" not in program and shutil.which(program, path=search_path(isolated=bwrap is not None)) is None:
         raise EffectFailed(
             f"there is no program '{program[:80]}' where this command would run",
             next_step="Use another one, or go on without it.",
         )
 
 
-async def _run(asked: ShellInput, ground: _Ground, home: str) -> Ended:
-    with _program(asked, ground, home) as program:
+def _held_back(paths: Sequence[str]) -> str | None:
+    if not paths:
+        return None
+    listed = ", ".join(paths[:_MAX_LISTED]) + (
+        f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
+    )
+    return f"{_HELD_BACK}: {listed}"
+
+
+def _outermost(tree: Tree, allowed: Sequence[str]) -> list[Place]:
+    """Where these virtual paths lie, without those that lie below another; for `/` of several mounts, all of them."""
+    outer = [
+        path for path in dict.fromkeys(allowed) if not any(path != one and lies_in(path, [one]) for one in allowed)
+    ]
+    places: list[Place] = []
+    for path in outer:
         try:
-            return await run_program(program, timeout_seconds=asked.timeout_seconds)
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno is not None else type(error).__name__
-            raise EffectFailed(f"'{asked.argv[0][:80]}' cannot be run: {reason}") from error
+            _virtual_path, found = locate_all(tree, path)
+        except SandboxRefusal:
+            continue  # outside of the worker's files
+        places += found
+    return places
 
 
-@contextmanager
-def _program(asked: ShellInput, ground: _Ground, home: str) -> Generator[Program]:
-    if ground.bwrap is None:
-        folder = str(ground.folders[0].path)
-        yield Program(argv=asked.argv, folder=folder, environment=_environment(asked, ground, home))
-        return
-    with options_file(isolation_options(ground.folders, cwd=asked.cwd, network=asked.network)) as options:
-        yield Program(
-            argv=("bwrap", "--args", str(options), "--", *asked.argv),
-            executable=ground.bwrap,
-            folder="/",
-            environment=_environment(asked, ground, "/tmp"),  # noqa: S108 - a /tmp of its own
-            descriptors=(options, *(folder.descriptor for folder in ground.folders)),
-        )
+def _is_inside(path: Path, folders: Sequence[str]) -> bool:
+    return any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in folders)
 
 
-def _environment(asked: ShellInput, ground: _Ground, home: str) -> dict[str, str]:
-    """All that a command sees of the environment; the worker service's own holds the keys of its models."""
-    passed = {name: os.environ[name] for name in asked.settings.env if name in os.environ}
-    return {"PATH": _search_path(ground), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **passed}
-
-
-def _search_path(ground: _Ground) -> str:
-    if ground.bwrap is not None:
-        return SYSTEM_PATH
-    # A relative entry would let a file that a model wrote stand in for a program.
-    return os.pathsep.join(
-        entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry.startswith("/")
+def _outside(word: str, allowed: Sequence[str]) -> SandboxRefusal:
+    return SandboxRefusal(
+        f"'{word}' names a file outside the paths that this command may use: {', '.join(allowed) or 'none'}"
     )
 
 

@@ -44,14 +44,8 @@ def check_arguments(argv: Sequence[str], cwd: str, allowed: Sequence[str], *, sp
             continue
         if options and _PLAIN_OPTION.fullmatch(word):
             continue
-        for reading in _readings(word, options=options):
-            found.append(_inside(reading, word, cwd, allowed))
+        found += [_inside(reading, word, cwd, allowed) for reading in _readings(word, options=options)]
     return found
-
-
-def plain_options(argv: Sequence[str], *, spelled: int = 1) -> list[str]:
-    """The words that are taken for plain options: one that is the name of a file is a path all the same."""
-    return [word for word in argv[spelled:] if word not in ("-", "--") and _PLAIN_OPTION.fullmatch(word)]
 
 
 def _readings(word: str, *, options: bool) -> Iterator[str]:

@@ -141,8 +141,8 @@ def judge_command(
     """What running `command` would be, for a worker with this policy and these files.
 
     `strict` is asked only where it makes a difference whether wildcards take options; runs that began when they did
-    answer False. Raises ShellRefusal for what is no plain command, ApprovalRefusal for one that a rule blocks, SandboxRefusal
-    for a worker without files and for a path outside the rule's `sandbox_paths`.
+    answer False. Raises ShellRefusal for what is no plain command, ApprovalRefusal for one that a rule blocks,
+    SandboxRefusal for a worker without files and for a path outside the rule's `sandbox_paths`.
     """
     argv = split_command(command)
     cwd = working_directory(tree)
@@ -154,9 +154,7 @@ def judge_command(
     if rule.sandbox_paths is not None:
         argv = _judged_arguments(rule, argv, cwd)
     use = _use(LISTED, argv, cwd, asks=asks or rule.approval_required)
-    return JudgedCommand(
-        argv=argv, cwd=cwd, sandbox_paths=rule.sandbox_paths, spelled=_spelled(rule.pattern), use=use
-    )
+    return JudgedCommand(argv=argv, cwd=cwd, sandbox_paths=rule.sandbox_paths, spelled=_spelled(rule.pattern), use=use)
 
 
 def split_command(command: str) -> tuple[str, ...]:
