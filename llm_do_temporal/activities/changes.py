@@ -1,7 +1,7 @@
 """Changing one text file: what would change, as a diff, and the change itself, all or nothing.
 
-Owns diffs and atomic replacement. Called by the file activities with a folder that `opening` opened;
-works through its descriptor only, so that nothing done to the path meanwhile matters.
+Owns diffs, atomic replacement and the order of changes. Called by the file activities with a folder that `opening`
+opened; works through its descriptor only, so that nothing done to the path meanwhile matters.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import re
 import secrets
 import stat
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from llm_do_temporal.activities.opening import check_regular, open_by_component
+from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
 MAX_DIFF_CHARS = 64 * 1024
 MAX_COMPARED_LINES = 4_000
 """Comparing line by line grows with the square of the lines; past this, the changed part is shown as one block."""
 _CONTEXT_LINES = 3
+_LOCKS = 256
 
 
 @dataclass(frozen=True)
@@ -54,19 +57,31 @@ def read_old(folder: int, name: str, max_bytes: int) -> OldFile | None:
 
 
 @contextmanager
-def alone_in(folder: int) -> Generator[None]:
+def alone_in(folder: int, workshop: Path) -> Generator[None]:
     """Keep other changes of files in `folder`, in this process and others, waiting meanwhile.
 
-    Two edits of one turn run side by side; without this the second could undo the first.
+    Two edits of one turn run side by side; without this the second could undo the first. What is locked lies in the
+    workshop's own state, where no worker and no isolated command gets: one that locks the folder holds nobody up.
     """
-    # Some network file systems have no locks. Each replacement is atomic there, too.
-    with suppress(OSError):
-        fcntl.flock(folder, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
+    with ExitStack() as held:
+        # Some file systems have no locks, some workshops cannot be written. Each replacement is atomic there, too.
         with suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_UN)
+            lock = _lock_of(folder, workshop)
+            held.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _lock_of(folder: int, workshop: Path) -> int:
+    """The open file, own to every caller, by which changes in `folder` exclude each other."""
+    facts = os.fstat(folder)
+    locks = workshop / STATE_FOLDER / "locks"
+    locks.parent.mkdir(mode=0o700, exist_ok=True)
+    locks.mkdir(mode=0o700, exist_ok=True)
+    # Few files for any number of folders: two that share one wait for each other now and then.
+    name = f"{(facts.st_dev * 31 + facts.st_ino) % _LOCKS:02x}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(locks / name, flags, 0o600)
 
 
 def replace_file(folder: int, name: str, data: bytes, mode: int | None) -> None:

@@ -78,7 +78,7 @@ class DelegationActivities:
             with self._folder.target(target_place, create=True) as target:
                 assert target.folder is not None
                 # Of two that want one name at the same time, the second finds what the first wrote.
-                with alone_in(target.folder):
+                with alone_in(target.folder, self._workshop):
                     old = read_old(target.folder, target.name, MAX_DEFINITION_BYTES)
                     parsed = parse_worker(asked.text, place, sha256="")
                     check_draft(parsed, workshop)

@@ -8,6 +8,7 @@ Everything here may be attempted twice: reading is harmless, and writing the sam
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -108,7 +109,9 @@ class FileActivities:
         with self._folder.target(place, create=create, check=check) as target:
             if target.folder is None:
                 return _changed(place, target, None, compute, apply=False)
-            with alone_in(target.folder), writing_no_link(place.path):
+            # Who only looks disturbs nobody: files are replaced as a whole.
+            alone = alone_in(target.folder, self._workshop) if apply else nullcontext()
+            with alone, writing_no_link(place.path):
                 old = read_old(target.folder, target.name, _read_limit(place))
                 return _changed(place, target, old, compute, apply=apply)
 

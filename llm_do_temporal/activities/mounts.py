@@ -91,7 +91,7 @@ class _Look:
     """One look through a tree, and how much of it is left."""
 
     protection: Protection
-    entries: int = MAX_ENTRIES
+    entries: int
 
 
 @dataclass
@@ -128,7 +128,7 @@ def plan_mounts(
     if readonly or protection.protects(in_workshop):
         entry = _entry("", _Access.READ_ONLY, facts)
     elif stat.S_ISDIR(facts.st_mode):
-        entry = _looked_through("", descriptor, in_workshop, _Look(protection), 0)
+        entry = _looked_through("", descriptor, in_workshop, _Look(protection, MAX_ENTRIES), 0)
     else:
         entry = _entry("", _Access.OPEN, facts)
     mounting = _Mounting(plan, opened, most_binds())

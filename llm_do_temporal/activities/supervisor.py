@@ -47,27 +47,35 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _waited_for(child, float(grace))
     finally:
-        kill_descendants(os.getpid())
+        _end_all()
 
 
 def kill_descendants(ancestor: int) -> None:
-    """Kill every process below this one, whatever its group; those that may not be killed are left.
+    """Kill every process below this one, whatever its group, as far as one look finds it."""
+    for one in _stopped_descendants(ancestor):
+        _send(one, signal.SIGKILL)
 
-    They are stopped first, so that none of them starts another one meanwhile.
+
+def _end_all() -> None:
+    """Kill everything below this process.
+
+    A process whose parent ends becomes a child of this one, so there is nothing left when there are no children; what
+    a look at the table of processes finds can miss one whose parent ends just then.
     """
     until = time.monotonic() + _KILLING_SECONDS
-    while (found := _descendants(ancestor)) and time.monotonic() < until:
-        stopped: set[int] = set()
-        while fresh := found - stopped:
-            for one in fresh:
-                _send(one, signal.SIGSTOP)
-            stopped |= fresh
-            found = _descendants(ancestor)
-        for one in found:
-            _send(one, signal.SIGKILL)
-        if ancestor == os.getpid():
-            _reap()
+    while _reap() is not None and time.monotonic() < until:
+        kill_descendants(os.getpid())
         time.sleep(_PAUSE_SECONDS)
+
+
+def _stopped_descendants(ancestor: int) -> set[int]:
+    """The processes below this one, stopped first, so that none of them starts another one meanwhile."""
+    stopped: set[int] = set()
+    while fresh := _descendants(ancestor) - stopped:
+        for one in fresh:
+            _send(one, signal.SIGSTOP)
+        stopped |= fresh
+    return stopped
 
 
 def _started(argv: Sequence[str], report: int) -> int:
@@ -98,7 +106,7 @@ def _waited_for(child: int, grace: float) -> int:
         if number is None or number == ORPHANED:
             return 128 + signal.SIGKILL
         if number == signal.SIGCHLD:
-            status = _reap().get(child)
+            status = (_reap() or {}).get(child)
             if status is not None:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
@@ -108,16 +116,17 @@ def _waited_for(child: int, grace: float) -> int:
                 _send(one, signal.SIGTERM)
 
 
-def _reap() -> dict[int, int]:
-    """The states of the children that have ended."""
+def _reap() -> dict[int, int] | None:
+    """The states of the children that have ended, or None where there are no children any more."""
     ended: dict[int, int] = {}
-    with contextlib.suppress(ChildProcessError):
+    try:
         while True:
             child, status = os.waitpid(-1, os.WNOHANG)
             if child == 0:
-                break
+                return ended
             ended[child] = status
-    return ended
+    except ChildProcessError:
+        return ended or None
 
 
 def _descendants(ancestor: int) -> set[int]:

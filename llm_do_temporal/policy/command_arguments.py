@@ -11,7 +11,7 @@ A plain option is one of
 - `--word`, `--two-words`: two hyphens and letters, digits and inner hyphens;
 - `-` and the first `--`; after that one there are no options.
 
-Everything else is judged in every way in which a program could take it apart: as a whole, at each of the marks that
+Everything else is judged in every way in which a program could take it apart: as a whole (of `--word=x` only `x`), at each of the marks that
 may stand before a path (`--out=x`, `if=x`, `host:x`, `@x`, `a,b`, quotes, brackets, blanks), and, for what begins with
 a hyphen, at every letter from the second on (`-ft.`, `-uo.env`).
 """
@@ -25,6 +25,7 @@ from pathlib import PurePosixPath
 from llm_do_temporal.errors import SandboxRefusal
 
 _PLAIN_OPTION = re.compile(r"-|-[A-Za-z?]|-[0-9]+|--[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*", re.ASCII)
+_VALUED_OPTION = re.compile(r"--[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*=(?P<value>.*)", re.ASCII | re.DOTALL)
 _MARKS = re.compile(r"[\s=:,@\"'(){}\[\]+%#!?*^\\]+")
 _MAX_GLUED_CHARS = 512
 """Every end of a glued option is judged; longer ones are no options that anybody writes."""
@@ -51,6 +52,8 @@ def check_arguments(argv: Sequence[str], cwd: str, allowed: Sequence[str], *, sp
 def _readings(word: str, *, options: bool) -> Iterator[str]:
     if not word:
         return
+    if options and (valued := _VALUED_OPTION.fullmatch(word)):
+        word = valued["value"]
     yield word
     begins = [word]
     if options and word.startswith("-") and not word.startswith("--"):

@@ -41,6 +41,10 @@ _REFUSED = {
     "\0": "nothing a program can be given",
 }
 _NAMES = {"\n": "a line break", "\r": "a carriage return", "\0": "a NUL character"}
+_FIXED = (
+    " Commands cannot change files that define workers, Python of the workshop or .git, nor add to a folder that holds "
+    "any; they write freely elsewhere."
+)
 _PIECES = re.compile(r"([=:,@])")
 """What may stand between a word and a path in one argument: `--out=/x`, `if=/x`, `host:/x`, `@/x`."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
@@ -220,7 +224,8 @@ def describe_policy(policy: ShellPolicy, tree: Tree) -> str:
     known = f"Commands that begin like one of these are known: {', '.join(allowed)}. " if allowed else ""
     others = "" if policy.default is not None and not policy.default.blocked else "Others are normally refused. "
     where = f"Your files: {describe_roots(tree)}." if tree.mounts else "You have no files, so no command runs."
-    return f"{known}{others}{where}"
+    fixed = _FIXED if any(not mount.readonly for mount in tree.mounts) else ""
+    return f"{known}{others}{where}{fixed}"
 
 
 def _ruling(

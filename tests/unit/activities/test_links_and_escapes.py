@@ -191,7 +191,7 @@ def test_no_mount_and_no_link_makes_our_own_state_reachable_or_creates_it(files:
     mounted = files.seen_through(Mount(at="/", root=".llm-do", base=".llm-do"))
     assert_refused(mounted.write, "x", "mine", says="its own state")
     assert_refused(mounted.list, "/", says="its own state")
-    assert not (files.workshop / ".llm-do").exists()
+    assert not (files.workshop / ".llm-do/x").exists()
 
 
 def test_a_folder_swapped_for_a_link_after_the_preview_is_refused(files: Files, outside: Path) -> None:
