@@ -11,9 +11,9 @@ A plain option is one of
 - `--word`, `--two-words`: two hyphens and letters, digits and inner hyphens;
 - `-` and the first `--`; after that one there are no options.
 
-Everything else is judged in every way in which a program could take it apart: as a whole (of `--word=x` only `x`), at each of the marks that
-may stand before a path (`--out=x`, `if=x`, `host:x`, `@x`, `a,b`, quotes, brackets, blanks), and, for what begins with
-a hyphen, at every letter from the second on (`-ft.`, `-uo.env`).
+Everything else is judged in every way in which a program could take it apart: as a whole (of `--word=x` only `x`), at
+each of the marks that may stand before a path (`if=x`, `host:x`, `@x`, `a,b`, quotes, brackets, blanks), and, for what
+begins with a hyphen, at every letter from the second on (`-ft.`, `-uo.env`).
 """
 
 from __future__ import annotations

@@ -42,17 +42,18 @@ async def test_a_listed_command_runs_and_nobody_is_asked(place: Place) -> None:
 
 
 async def test_a_question_shows_the_exact_command_and_where_it_would_run(place: Place) -> None:
-    main = with_shell(place, shell("touch 'two words.txt' b.txt"), "Done.")
+    place.write("out/a.txt", "")
+    main = with_shell(place, shell("touch 'out/two words.txt' out/b.txt"), "Done.")
     run = await place.start("main")
     (one,) = await place.pending(run)
     (use,) = one.request.capabilities
-    assert (use.name, use.payload) == ("proc.exec", {"argv": ["touch", "two words.txt", "b.txt"], "cwd": "/"})
-    assert one.request.summary == "shell touch 'two words.txt' b.txt"
-    assert not (place.folder / "b.txt").exists()
+    assert (use.name, use.payload) == ("proc.exec", {"argv": ["touch", "out/two words.txt", "out/b.txt"], "cwd": "/"})
+    assert one.request.summary == "shell touch 'out/two words.txt' out/b.txt"
+    assert not (place.folder / "out/b.txt").exists()
     await place.decide(run)
     await place.client.result(run)
     assert main.requests[-1].results("shell")[0].data["exit_code"] == 0
-    assert (place.folder / "two words.txt").exists()
+    assert (place.folder / "out/two words.txt").exists()
 
 
 async def test_a_rejected_command_does_not_run(place: Place) -> None:
@@ -68,13 +69,14 @@ async def test_a_rejected_command_does_not_run(place: Place) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ("touch b.txt", None),
+        ("touch out/b.txt", None),
         ("rm a.txt", "'shell' is blocked: the worker's rule 'rm'"),
         ("touch b.txt; rm a.txt", "';' (a second command)"),
         ("dd if=x", "the workshop does not allow proc.exec.unlisted"),
     ],
 )
 async def test_a_changed_command_is_judged_again(place: Place, changed: str, says: str | None) -> None:
+    place.write("out/c.txt", "")
     main = with_shell(place, shell("touch a.txt"), "Done.")
     run = await place.start("main")
     await place.pending(run)
@@ -82,7 +84,7 @@ async def test_a_changed_command_is_judged_again(place: Place, changed: str, say
     await place.client.result(run)
     (answer,) = told(main, "shell")
     assert (says or "It ran with") in answer
-    assert (place.folder / "b.txt").exists() is (says is None)
+    assert (place.folder / "out/b.txt").exists() is (says is None)
     assert not (place.folder / "a.txt").exists()
 
 

@@ -334,7 +334,10 @@ def test_a_deep_folder_is_read_only(tmp_path: Path) -> None:
 
 
 def test_few_open_files_are_taken_where_few_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mounts.resource, "getrlimit", lambda _which: (256, 1024))
+    def limits(_which: int) -> tuple[int, int]:
+        return 256, 1024
+
+    monkeypatch.setattr(mounts.resource, "getrlimit", limits)
     assert mounts.most_binds() == 16
 
 
