@@ -17,8 +17,10 @@ from types import ModuleType
 from llm_do_temporal.definitions.formats import PythonToolOptions
 from llm_do_temporal.definitions.places import PACKAGE_PREFIX, SHIPPED, WorkerPlace
 from llm_do_temporal.definitions.problems import Problem
-from llm_do_temporal.definitions.python_files import PythonFile, importable, load_python, read_python
+from llm_do_temporal.definitions.python_files import load_python
 from llm_do_temporal.definitions.python_functions import PythonFunction, read_function
+from llm_do_temporal.definitions.python_modules import importable
+from llm_do_temporal.definitions.python_sources import PythonFile, read_python
 from llm_do_temporal.definitions.text_files import Unreadable, check_inside, find_file, label_of
 from llm_do_temporal.definitions.worker_file import ParsedWorker
 from llm_do_temporal.errors import DefinitionError
