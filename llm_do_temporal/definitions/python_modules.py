@@ -13,24 +13,9 @@ from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from llm_do_temporal.definitions.python_sources import is_protected, read_python
+from llm_do_temporal.definitions.protected_files import is_protected
+from llm_do_temporal.definitions.python_sources import read_python
 from llm_do_temporal.definitions.text_files import label_of
-
-_own_packages: set[str] = set()
-"""Names of packages that were found in workshops: what lies below them is looked for in no other way."""
-
-
-@contextmanager
-def importable(root: Path) -> Generator[None]:
-    """Let modules of the workshop be imported, after everything that is installed."""
-    submodules, modules = _Submodules(root), _Modules(root)
-    sys.meta_path.insert(0, submodules)
-    sys.meta_path.append(modules)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(submodules)
-        sys.meta_path.remove(modules)
 
 
 class _Text(SourceFileLoader):
@@ -44,57 +29,72 @@ class _Text(SourceFileLoader):
         return compile(file.text, self.path, "exec", dont_inherit=True)
 
 
+_own_packages: dict[str, type[_Text]] = {}
+"""Packages that were found in workshops, with how they are loaded: what lies below them is found in no other way."""
+
+
+@contextmanager
+def importable(root: Path) -> Generator[None]:
+    """Let modules of the workshop be imported, after everything that is installed."""
+    if _submodules not in sys.meta_path:
+        sys.meta_path.insert(0, _submodules)  # for good: a function may import more of its package when it is called
+    modules = _Modules(root)
+    sys.meta_path.append(modules)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(modules)
+
+
 class _Modules:
-    """Finds modules at the top of the workshop; the last to be asked."""
+    """Finds modules at the top of a workshop; the last to be asked."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-
-        class Loader(_Text):
-            pass
-
-        Loader.root = root
-        self._loader = Loader
+        self._loader = type("_TextBelow", (_Text,), {"root": root})
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module of this name, where it is one of the workshop's."""
-        return self.found_in(name, [str(self._root)]) if path is None else None
-
-    def found_in(self, name: str, folders: Sequence[str]) -> ModuleSpec | None:
-        """The module of this name in the folders."""
-        for folder in folders:
-            found = FileFinder(folder, (self._loader, [".py"])).find_spec(name)
-            if found is not None and (found.loader is not None or self._is_authors(found)):
-                if found.submodule_search_locations is not None:
-                    _own_packages.add(name)
-                return found
-        return None
-
-    def _is_authors(self, found: ModuleSpec) -> bool:
-        """Whether a folder without `__init__.py` is one of Python, and not one of workers' files."""
-        folders = [Path(folder) for folder in found.submodule_search_locations or ()]
-        return any(
-            is_protected(label_of(folder / "module.py", self._root), self._root)
-            and any(next(folder.glob(pattern), None) for pattern in ("*.py", "*/*.py"))
-            for folder in folders
-        )
+        return _found(name, [str(self._root)], self._loader) if path is None else None
 
 
-class _Submodules(_Modules):
-    """Finds what lies below packages of the workshop; the first to be asked, and then the only one."""
+class _Submodules:
+    """Finds what lies below packages of workshops; the first to be asked, and then the only one."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module of this name. Raises ModuleNotFoundError, so that nobody else looks for it."""
-        if path is None or name.rpartition(".")[0] not in _own_packages:
+        loader = _own_packages.get(name.rpartition(".")[0])
+        if path is None or loader is None:
             return None
-        folders = [folder for folder in path if Path(folder).is_relative_to(self._root)]
-        if not folders:
-            return None
-        found = self.found_in(name, folders)
+        found = _found(name, [folder for folder in path if Path(folder).is_relative_to(loader.root)], loader)
         if found is None:
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return found
+
+
+_submodules = _Submodules()
+
+
+def _found(name: str, folders: Sequence[str], loader: type[_Text]) -> ModuleSpec | None:
+    """The module of this name in the folders."""
+    for folder in folders:
+        found = FileFinder(folder, (loader, [".py"])).find_spec(name)
+        if found is not None and (found.loader is not None or _is_authors(found, loader.root)):
+            if found.submodule_search_locations is not None:
+                _own_packages[name] = loader
+            return found
+    return None
+
+
+def _is_authors(found: ModuleSpec, root: Path) -> bool:
+    """Whether a folder without `__init__.py` is one of Python, and not one of workers' files."""
+    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
+    return any(
+        is_protected(label_of(folder / "module.py", root), root)
+        and any(next(folder.glob(pattern), None) for pattern in ("*.py", "*/*.py"))
+        for folder in folders
+    )
