@@ -70,7 +70,10 @@ class _Submodules:
         loader = _own_packages.get(name.rpartition(".")[0])
         if path is None or loader is None:
             return None
-        found = _found(name, [folder for folder in path if Path(folder).is_relative_to(loader.root)], loader)
+        folders = [folder for folder in path if Path(folder).is_relative_to(loader.root)]
+        if not folders:
+            return None
+        found = _found(name, folders, loader)
         if found is None:
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return found
