@@ -21,7 +21,7 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages import DraftWorkerInput
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
-from tests.support.folders import Folder, make_folder
+from tests.support.folders import Folder, forgotten_modules, make_folder
 
 CLASSES = (
     "from pydantic import BaseModel\nclass Out(BaseModel):\n    x: int\n"
@@ -31,14 +31,15 @@ CLASSES = (
 Plant = Callable[[Folder, str], None]
 
 
+@pytest.fixture(autouse=True)
+def forgotten(tmp_path: Path) -> Generator[None]:
+    with forgotten_modules(tmp_path):
+        yield
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Generator[Folder]:
-    before = set(sys.modules)
-    yield make_folder(tmp_path / "workshop")
-    for name in set(sys.modules) - before:
-        module = sys.modules[name]
-        if str(tmp_path) in f"{getattr(module, '__file__', '')} {getattr(module, '__path__', '')}":
-            del sys.modules[name]
+def folder(tmp_path: Path) -> Folder:
+    return make_folder(tmp_path / "workshop")
 
 
 @pytest.fixture
