@@ -93,4 +93,5 @@ class DefinitionActivities:
     def load_worker(self, request: LoadWorkerInput) -> PinnedWorker:
         """The worker of this name, resolved and rendered."""
         with user_errors():
-            return Registry(load_workshop(self._workshop), load_toolsets=True).load(request.name)
+            registry = Registry(load_workshop(self._workshop), load_toolsets=True)
+            return registry.load(request.name, run_python=request.run_python)

@@ -94,9 +94,9 @@ class DelegationActivities:
         """The template as a worker, with the parameters and the input filled in."""
         with user_errors():
             workshop = load_workshop(self._workshop)
-            return load_template(
-                Registry(workshop, load_toolsets=True), workshop.root, asked.template, asked.params, asked.input
-            )
+            registry = Registry(workshop, load_toolsets=True)
+            params, run_python = asked.params, asked.run_python
+            return load_template(registry, workshop.root, asked.template, params, asked.input, run_python=run_python)
 
     @activity.defn(name="build_input")
     def build_input(self, asked: BuildInputInput) -> BuiltInput:

@@ -18,8 +18,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from llm_do_temporal.activities.failures import is_passing, user_errors
-from llm_do_temporal.definitions.python_files import PythonFile, importable
 from llm_do_temporal.definitions.python_functions import PythonFunction, as_json, explain_exception
+from llm_do_temporal.definitions.python_modules import importable
+from llm_do_temporal.definitions.python_sources import PythonFile
 from llm_do_temporal.definitions.python_tools import load_function, read_source
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages import CallPythonToolInput, PythonToolResult

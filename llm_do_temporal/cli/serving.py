@@ -93,7 +93,7 @@ def worker(
 ) -> int:
     """Run the worker service alone, against the server that the flags, TEMPORAL_* or a profile name."""
     workshop = location.find_workshop()
-    command = [sys.executable, "-m", "worker_service", "--workshop", str(workshop)]
+    command = [sys.executable, "-P", "-m", "worker_service", "--workshop", str(workshop)]
     if only is not None:
         command += ["--only", only]
     if max_cached_workflows is not None:
@@ -123,7 +123,7 @@ async def migrate_check(
 
     async with undisturbed(location) as (workshop, embedded):
         given = {"--workshop": workshop, "--embedded": embedded, "--task-queue": task_queue}
-        command = [sys.executable, "-m", "worker_service.migrate_check", *(["--json"] if as_json else [])]
+        command = [sys.executable, "-P", "-m", "worker_service.migrate_check", *(["--json"] if as_json else [])]
         command += [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
         variables = service_environment(location, workshop)
         # A Ctrl-C is for this process, which then ends that one; and so does whatever else ends this process.

@@ -63,7 +63,7 @@ def server_command(address: str, database: Path, ui: str | None) -> list[str]:
 
 def service_command(workshop: Path, address: str) -> list[str]:
     """What starts a worker service of this workshop at the embedded server."""
-    return [sys.executable, "-m", "worker_service", "--workshop", str(workshop), "--embedded", address]
+    return [sys.executable, "-P", "-m", "worker_service", "--workshop", str(workshop), "--embedded", address]
 
 
 def spawn(

@@ -166,7 +166,7 @@ def host_lock_is_free(folder: Path) -> bool:
 def _spawn(workshop: Path, folder: Path) -> subprocess.Popen[bytes]:
     with os.fdopen(open_private(folder / "host.log", os.O_WRONLY | os.O_APPEND), "ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "llm_do_temporal.client.host", "--workshop", str(workshop)],
+            [sys.executable, "-P", "-m", "llm_do_temporal.client.host", "--workshop", str(workshop)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -22,6 +22,7 @@ from llm_do_temporal.definitions.places import (
     unreachable_files,
 )
 from llm_do_temporal.definitions.problems import Problem, problem_of
+from llm_do_temporal.definitions.protected_files import check_defining
 from llm_do_temporal.definitions.python_tools import load_python_tools
 from llm_do_temporal.definitions.registry import complete, input_of
 from llm_do_temporal.definitions.templates import named_templates
@@ -29,7 +30,7 @@ from llm_do_temporal.definitions.text_files import label_of
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop, model_aliases, parse_workshop
 from llm_do_temporal.definitions.yaml_lines import Document, KeyPath
-from llm_do_temporal.errors import ModelRefusal, SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.policy.approvals import ALWAYS_ASKS, DEFAULT_RULES
 from llm_do_temporal.policy.models import ModelSources, resolve_model
 from llm_do_temporal.policy.sandbox import WorkerSandbox, narrow, root_tree
@@ -49,6 +50,7 @@ def check_workshop(folder: Path) -> list[Problem]:
     problems += [*workshop_models(workshop, document), *_rule_problems(workshop, document, everybody), *missing]
     for parsed in everybody:
         problems += [*parsed.problems, *complete(parsed)[2], *input_of(parsed)[1], *load_python_tools(parsed)[1]]
+        problems += _open_problems(parsed)
         problems += [*external_toolsets(parsed, workshop)[1], *setting_problems(parsed)]
         problems += _model_problems(parsed, workshop)
         problems += _sandbox_problems(parsed, workshop)
@@ -93,6 +95,14 @@ class _Workers:
         for path in unreachable_files(self._root):
             where = "a worker stands in workers/NAME.worker or workers/NAME/worker.worker"
             yield Problem(label_of(path, self._root), None, f"never used: {where}", "warning")
+
+
+def _open_problems(parsed: ParsedWorker) -> Iterator[Problem]:
+    """A definition that workers could write, which is never used."""
+    try:
+        check_defining(parsed.place)
+    except DefinitionError as error:
+        yield problem_of(error, file=parsed.place.label)
 
 
 def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[ParsedWorker]) -> Iterator[Problem]:

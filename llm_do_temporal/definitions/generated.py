@@ -53,8 +53,11 @@ def draft_worker(workshop: Workshop, asked: DraftWorkerInput) -> WorkerDraft:
 
 
 def check_draft(parsed: ParsedWorker, workshop: Workshop) -> None:
-    """Raise DelegationRefusal unless the worker could be loaded once it is written, and its name is free."""
-    _, _, problems = complete(parsed)
+    """Raise DelegationRefusal unless the worker could be loaded once it is written, and its name is free.
+
+    No Python is run for it: a call of the worker is what needs it.
+    """
+    _, _, problems = complete(parsed, run_python=False)
     wrong = [problem for problem in (*parsed.problems, *problems) if problem.severity == "error"]
     if wrong:
         raise DelegationRefusal(f"worker '{parsed.place.name}' cannot be made: {wrong[0].message}")

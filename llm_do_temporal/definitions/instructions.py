@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from jinja2 import nodes
@@ -78,11 +79,15 @@ def included_files(source: InstructionText) -> frozenset[str]:
     """
     if "{" not in source.text:
         return frozenset()
+    return frozenset(path for name in _included_names(source.text) for path in _looked_for(source, name))
+
+
+@lru_cache(maxsize=512)
+def _included_names(text: str) -> frozenset[str]:
     try:
-        listed = [name for inclusion in inclusions(parse(source.text)) for name in inclusion.names]
+        return frozenset(name for inclusion in inclusions(parse(text)) for name in inclusion.names)
     except TemplateMistake:
         return frozenset()
-    return frozenset(path for name in listed for path in _looked_for(source, name))
 
 
 def _looked_for(source: InstructionText, name: str) -> Iterator[str]:

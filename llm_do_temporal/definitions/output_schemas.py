@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from llm_do_temporal.definitions.python_files import authors_code, import_python, load_python, read_python
+from llm_do_temporal.definitions.python_files import authors_code, import_python, load_python
+from llm_do_temporal.definitions.python_sources import read_python
 from llm_do_temporal.definitions.text_files import Unreadable, find_file
 from llm_do_temporal.definitions.yaml_lines import KeyPath
 from llm_do_temporal.errors import DefinitionError

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
-from llm_do_temporal.definitions.formats import WorkshopConfig
+from llm_do_temporal.definitions.formats import Toolsets, WorkshopConfig
 from llm_do_temporal.definitions.instructions import included_files, instruction_text
 from llm_do_temporal.definitions.places import SHIPPED, known_names, places_of
 from llm_do_temporal.definitions.templates import read_template
@@ -31,7 +31,11 @@ def protection_of(workshop: Path) -> Protection:
     """What is protected in a workshop as its files are now."""
     root = workshop.resolve()
     workers = _workers(root)
-    globs = _closed_under_templates(root, dict.fromkeys(glob for worker in workers for glob in _globs(worker)))
+    made = _config(root).creation_defaults.toolsets
+    toolsets = [worker.definition.toolsets for worker in workers]
+    # What a worker that is still to be made may call is a template before there is such a worker.
+    toolsets += [] if made is None else [made]
+    globs = _closed_under_templates(root, dict.fromkeys(glob for one in toolsets for glob in _globs(one)))
     return Protection(
         templates=tuple(globs),
         included=tuple(sorted({path for worker in workers for path in _included(worker)})),
@@ -49,9 +53,9 @@ def _workers(root: Path) -> list[ParsedWorker]:
     ]
 
 
-def _globs(worker: ParsedWorker) -> Iterator[str]:
-    """What a worker calls templates by, below the workshop."""
-    options = worker.definition.toolsets.delegation_options
+def _globs(toolsets: Toolsets) -> Iterator[str]:
+    """What a worker with these toolsets calls templates by, below the workshop."""
+    options = toolsets.delegation_options
     rules = None if options is None else options.templates
     if rules is not None:
         named = (*rules.allow, *(() if rules.lock is None else (rules.lock,)))
@@ -75,7 +79,7 @@ def _closed_under_templates(root: Path, globs: dict[str, None]) -> dict[str, Non
                 continue
             seen.add(name)
             try:
-                more = [glob for glob in _globs(read_template(name, root)) if glob not in globs]
+                more = [glob for glob in _globs(read_template(name, root).definition.toolsets) if glob not in globs]
             except (DefinitionError, EffectFailed):
                 continue
             globs |= dict.fromkeys(more)

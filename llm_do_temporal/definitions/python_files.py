@@ -12,41 +12,15 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from llm_do_temporal.definitions.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.definitions.python_modules import importable
+from llm_do_temporal.definitions.python_sources import PythonFile
+from llm_do_temporal.definitions.text_files import label_of
 from llm_do_temporal.errors import DefinitionError
 
 _IMPORTS = threading.RLock()
-
-
-@dataclass(frozen=True)
-class PythonFile:
-    """A Python file as it was read."""
-
-    path: Path
-    root: Path
-    """The folder it may not leave, from which it may import."""
-    text: str
-    sha256: str
-    """Digest of its bytes."""
-
-    @property
-    def label(self) -> str:
-        """How messages call it."""
-        return label_of(self.path, self.root)
-
-
-def read_python(path: Path, root: Path) -> PythonFile:
-    """Read a Python file inside `root`. Raises DefinitionError."""
-    try:
-        content = read_bytes(path, root)
-        text = decode(content, label_of(path, root))
-    except Unreadable as error:
-        raise DefinitionError(str(error)) from error
-    return PythonFile(path, root, text, hashlib.sha256(content).hexdigest())
 
 
 def load_python(file: PythonFile) -> ModuleType:
@@ -75,17 +49,6 @@ def import_python(name: str, *, root: Path) -> ModuleType:
     with _IMPORTS, authors_code(None, root, passing=(ModuleNotFoundError,)), importable(root):
         importlib.invalidate_caches()
         return importlib.import_module(name)
-
-
-@contextmanager
-def importable(root: Path) -> Generator[None]:
-    """Let modules of the workshop be imported, after everything that is installed."""
-    entry = str(root)
-    sys.path.append(entry)
-    try:
-        yield
-    finally:
-        sys.path.remove(entry)
 
 
 @contextmanager

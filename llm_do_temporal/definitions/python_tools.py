@@ -17,9 +17,11 @@ from types import ModuleType
 from llm_do_temporal.definitions.formats import PythonToolOptions
 from llm_do_temporal.definitions.places import PACKAGE_PREFIX, SHIPPED, WorkerPlace
 from llm_do_temporal.definitions.problems import Problem
-from llm_do_temporal.definitions.python_files import PythonFile, importable, load_python, read_python
+from llm_do_temporal.definitions.python_files import load_python
 from llm_do_temporal.definitions.python_functions import PythonFunction, read_function
-from llm_do_temporal.definitions.text_files import Unreadable, check_inside, find_file, label_of
+from llm_do_temporal.definitions.python_modules import importable
+from llm_do_temporal.definitions.python_sources import PythonFile, read_python
+from llm_do_temporal.definitions.text_files import Unreadable, check_inside, decode, find_file, label_of, read_bytes
 from llm_do_temporal.definitions.worker_file import ParsedWorker
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages import PythonTool, PythonToolset
@@ -56,13 +58,16 @@ def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[
 
 
 def has_function(name: str, place: WorkerPlace) -> bool:
-    """Whether a `tools.py` of the worker has something of this name, or is so wrong that it has to be reported."""
+    """Whether a `tools.py` of the worker has something of this name, or is so wrong that it has to be reported.
+
+    Known from its text: nothing of it is run.
+    """
     for path in _files(place):
         try:
-            check_inside(path, place.root)
-            if hasattr(load_python(read_python(path, place.root)), name):
+            text = decode(read_bytes(path, place.root), label_of(path, place.root))
+            if _gives_name(ast.parse(text), name):
                 return True
-        except (DefinitionError, Unreadable):
+        except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
             return True
     return False
 
@@ -82,6 +87,18 @@ def load_function(file: PythonFile, name: str) -> PythonFunction:
     if not hasattr(module, name):
         raise DefinitionError(f"'{file.label}' has no function '{name}'")
     return _read(module, name, file)
+
+
+def _gives_name(tree: ast.Module, name: str) -> bool:
+    """Whether a module gives the name a meaning, or may do so in a way that only running it would tell."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
+            return True
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
+            return True
+        if isinstance(node, ast.alias) and (node.name == "*" or name == (node.asname or node.name.partition(".")[0])):
+            return True
+    return False
 
 
 def _find(name: str, place: WorkerPlace) -> _Found:

@@ -19,6 +19,7 @@ from llm_do_temporal.definitions.places import (
     places_of,
 )
 from llm_do_temporal.definitions.problems import Problem, problem_of, raise_first
+from llm_do_temporal.definitions.protected_files import check_defining
 from llm_do_temporal.definitions.python_tools import load_python_tools
 from llm_do_temporal.definitions.text_files import Unreadable, check_inside
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
@@ -54,19 +55,23 @@ class Registry:
             raise DefinitionError(str(error), file=place.label) from error
         return place.path
 
-    def load(self, name: str) -> PinnedWorker:
-        """The worker `name`, or the one that ships with the package for `pkg:name`.
+    def load(self, name: str, *, run_python: bool = True) -> PinnedWorker:
+        """The worker `name`, or the one that ships with the package for `pkg:name`; see `pinned`.
 
         Raises WorkerNotFound where no file defines it, DefinitionError where the file is wrong.
         """
-        return self.pinned(read_worker(self.place_of(name)))
+        return self.pinned(read_worker(self.place_of(name)), run_python=run_python)
 
-    def pinned(self, parsed: ParsedWorker) -> PinnedWorker:
-        """The worker that was read, with all that it needs of other files. Raises DefinitionError."""
-        instructions, schema, problems = complete(parsed)
-        given, invalid = input_of(parsed)
-        python, unusable = load_python_tools(parsed)
-        external, others = external_toolsets(parsed, self._workshop, load=self._load_toolsets)
+    def pinned(self, parsed: ParsedWorker, *, run_python: bool = True) -> PinnedWorker:
+        """The worker that was read, with all that it needs of other files. Raises DefinitionError.
+
+        Without `run_python` no Python is run for it, and the worker says whether any is left to be loaded.
+        """
+        check_defining(parsed.place)
+        instructions, schema, problems = complete(parsed, run_python=run_python)
+        given, invalid = input_of(parsed) if run_python else (None, [])
+        python, unusable = load_python_tools(parsed) if run_python else (None, [])
+        external, others = external_toolsets(parsed, self._workshop, load=self._load_toolsets and run_python)
         raise_first((*parsed.problems, *problems, *invalid, *unusable, *others))
         definition = parsed.definition
         return PinnedWorker(
@@ -85,7 +90,8 @@ class Registry:
             attachment_paths=definition.attachments,
             filesystem=definition.toolsets.has_filesystem,
             shell=definition.toolsets.shell_policy,
-            delegation=self._delegation(parsed),
+            delegation=self._delegation(parsed, run_python=run_python),
+            unloaded=not run_python and self._names_python(parsed),
             python=python,
             external=external,
             server_side_tools=tuple(tool.pinned() for tool in definition.server_side_tools),
@@ -116,22 +122,43 @@ class Registry:
             return f"The workers here are {', '.join(repr(one) for one in names[:20])}."
         return f"Write it to 'workers/{name}.worker'."
 
-    def _delegation(self, parsed: ParsedWorker) -> DelegationToolset | None:
+    def _names_python(self, parsed: ParsedWorker) -> bool:
+        """Whether Python has to be run to know the worker's tools and schemas, or those of the workers it may call."""
+        definition = parsed.definition
+        toolsets, options = definition.toolsets, definition.toolsets.delegation_options
+        if definition.output_schema_ref or definition.schema_in_ref or toolsets.python_tools:
+            return True
+        if any(one.enabled for one in toolsets.classes.values()):
+            return True
+        return any(self._has_typed_input(name) for name in (options.enabled_delegates if options else ()))
+
+    def _has_typed_input(self, name: str) -> bool:
+        try:
+            return read_worker(self.place_of(name)).definition.schema_in_ref is not None
+        except DefinitionError:
+            return False
+
+    def _delegation(self, parsed: ParsedWorker, *, run_python: bool) -> DelegationToolset | None:
         options = parsed.definition.toolsets.delegation_options
         if options is None:
             return None
         return DelegationToolset(
             allow_workers=options.allow_workers,
-            tools=tuple(self._delegate(name) for name in options.enabled_delegates),
+            tools=tuple(self._delegate(name, run_python=run_python) for name in options.enabled_delegates),
             create=options.creates_workers,
             templates=options.template_rules,
         )
 
-    def _delegate(self, name: str) -> DelegateTool:
-        """The tool for a callee. A callee with mistakes is no mistake of the caller: the call will fail and say why."""
+    def _delegate(self, name: str, *, run_python: bool) -> DelegateTool:
+        """The tool for a callee. A callee with mistakes is no mistake of the caller: the call will fail and say why.
+
+        Its fields are those of the class in the callee's `schema_in_ref`, which runs when the caller is loaded: they
+        are part of what the caller's author gave its model.
+        """
         try:
             callee = read_worker(self.place_of(name))
-            given, problems = input_of(callee)
+            check_defining(callee.place)
+            given, problems = input_of(callee) if run_python else (None, [])
             raise_first((*callee.problems, *problems))
         except DefinitionError as error:
             return DelegateTool(name=name, description=f"The worker '{name}' could not be loaded: {error.problem}")
@@ -143,8 +170,11 @@ class Registry:
         )
 
 
-def complete(parsed: ParsedWorker) -> tuple[str, dict[str, Any] | None, list[Problem]]:
-    """Read the other files a worker needs: its instructions rendered, its result's schema, and what is wrong."""
+def complete(parsed: ParsedWorker, *, run_python: bool = True) -> tuple[str, dict[str, Any] | None, list[Problem]]:
+    """Read the other files a worker needs: its instructions rendered, its result's schema, and what is wrong.
+
+    Without `run_python` a schema that is a class is left out.
+    """
     problems: list[Problem] = []
     place, definition = parsed.place, parsed.definition
     instructions = parsed.text.strip()
@@ -157,7 +187,7 @@ def complete(parsed: ParsedWorker) -> tuple[str, dict[str, Any] | None, list[Pro
             if not instructions and parsed.text.strip():
                 problems.append(Problem(place.label, parsed.text_line, "the instructions are empty once rendered"))
     schema = definition.output_schema
-    if definition.output_schema_ref is not None:
+    if definition.output_schema_ref is not None and run_python:
         try:
             schema = load_output_schema(definition.output_schema_ref, folder=place.folder, root=place.root)
         except DefinitionError as error:

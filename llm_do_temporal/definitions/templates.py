@@ -69,14 +69,16 @@ class _Read:
     """The key `params`: values where a call gives none. Those that no text has a place for are told below the input."""
 
 
-def load_template(registry: Registry, root: Path, name: str, params: Mapping[str, str], given: str) -> LoadedTemplate:
-    """The template `name` (normalised) with `params` and the input `given` filled in.
+def load_template(
+    registry: Registry, root: Path, name: str, params: Mapping[str, str], given: str, *, run_python: bool = True
+) -> LoadedTemplate:
+    """The template `name` (normalised) with `params` and the input `given` filled in; see `Registry.pinned`.
 
     Raises DefinitionError for a template with mistakes, EffectFailed where there is none of this name or
     the parameters are not those it has.
     """
     read = _read(_place(name, root.resolve()), name)
-    worker = registry.pinned(read.parsed)
+    worker = registry.pinned(read.parsed, run_python=run_python)
     wanted = {*Template(worker.instructions).get_identifiers(), *Template(read.prompt).get_identifiers()}
     _check_params(name, wanted, read.defaults, params)
     values = {**read.defaults, **params, INPUT_NAME: given}

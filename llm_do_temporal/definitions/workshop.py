@@ -11,6 +11,7 @@ from pathlib import Path
 from llm_do_temporal.definitions.formats import WorkshopConfig
 from llm_do_temporal.definitions.places import WORKSHOP_FILE
 from llm_do_temporal.definitions.problems import Problem, raise_first
+from llm_do_temporal.definitions.protected_files import is_always_protected
 from llm_do_temporal.definitions.text_files import Missing, Unreadable, decode, read_bytes
 from llm_do_temporal.definitions.validation import validate
 from llm_do_temporal.definitions.yaml_lines import Document, parse_yaml
@@ -124,6 +125,9 @@ def parse_workshop(folder: Path) -> tuple[Workshop, list[Problem], Document]:
     root = folder.resolve()
     try:
         text = decode(read_bytes(root / WORKSHOP_FILE, root), WORKSHOP_FILE)
+        real = (root / WORKSHOP_FILE).resolve().relative_to(root).as_posix()
+        if not is_always_protected(real):
+            raise Unreadable(f"'{WORKSHOP_FILE}' is a link to a file that workers may write; put the file itself there")
     except Missing as error:
         raise WorkshopNotFound(f"no {WORKSHOP_FILE} in the workshop's folder", next_step=_NEXT_STEP) from error
     except Unreadable as error:

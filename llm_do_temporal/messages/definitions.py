@@ -114,6 +114,8 @@ class PinnedWorker(Message):
     """For each invocation of it, with everything below."""
     locked: bool = False
     warnings: tuple[str, ...] = ()
+    unloaded: bool = False
+    """Whether Python that it names was not run yet: then its schemas, Python tools and those of its delegates lack."""
 
 
 class RunSettings(Message):

@@ -48,6 +48,8 @@ class LoadTemplateInput(Message):
     """A path below the workshop, or `pkg:name`."""
     params: dict[str, str]
     input: str
+    run_python: bool = True
+    """Whether to run the Python that the template names; before the call was allowed, none is."""
 
 
 class LoadedTemplate(Message):

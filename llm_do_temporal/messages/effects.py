@@ -38,6 +38,8 @@ class LoadWorkerInput(Message):
     """Input of `load_worker`."""
 
     name: str
+    run_python: bool = True
+    """Whether to run the Python that the worker names; before the call was allowed, none is."""
 
 
 class ReadFileInput(Message):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import EffectFailed, LlmDoError, RunAborted
@@ -34,6 +35,10 @@ from llm_do_temporal.workflows.gate import Outcome, Prepared, Question
 from llm_do_temporal.workflows.handing import Giver, Limit, hand_over, limit_of, sharing_questions
 from llm_do_temporal.workflows.invoking import run_invocation
 from llm_do_temporal.workflows.limits import limits_for
+
+_ASKS_BEFORE_PYTHON = "asks-before-python"
+_FROM_PYTHON = ("output_schema", "input_schema", "python", "external", "delegation", "warnings")
+"""What of a worker is known once its Python was run."""
 
 
 @dataclass(frozen=True)
@@ -75,25 +80,42 @@ class Delegator:
         """Check a call of `callee` with the tool's `args`, of which `given` is the input."""
         check_allowed(callee, allow, caller=self.caller.worker.name)
         self.check_depth(callee)
-        worker = await run_quick(
-            "load_worker", LoadWorkerInput(name=callee), PinnedWorker, summary=f"load worker {callee}"
-        )
-        paths = tuple(args.get("attachments") or ())
+        worker = await load_worker(callee, run_python=not asks_before_python())
         prompt, values = (given, None) if isinstance(given, str) else ("", given)
-        if worker.input_ref is not None:
-            built = await build_input(worker, worker.input_ref, given)
-            prompt, values = told(built)
-            paths = (*paths, *built.attachments)
-        return await self.prepare_call(
-            Delegation(worker, args, {"input": given}, prompt=prompt, input=values, paths=paths)
+        call = Delegation(
+            worker, args, {"input": given}, prompt=prompt, input=values, paths=tuple(args.get("attachments") or ())
+        )
+        if not worker.unloaded or self._knows_fields(callee):
+            # The class ran when the caller was loaded, which has its fields: nothing new runs here.
+            call = await _with_typed_input(call)
+        if not worker.unloaded:
+            return await self.prepare_call(call)
+        typed = self._knows_fields(callee)
+
+        async def loaded() -> Delegation:
+            complete = replace(call, worker=completed(worker, await load_worker(callee, run_python=True)))
+            return complete if typed else await _with_typed_input(complete)
+
+        return await self.prepare_call(call, loaded)
+
+    def _knows_fields(self, callee: str) -> bool:
+        """Whether the caller has a tool with the callee's name and the fields of its typed input."""
+        toolset = self.caller.worker.delegation
+        return toolset is not None and any(
+            tool.name == callee and tool.input_schema is not None for tool in toolset.tools
         )
 
     def check_depth(self, callee: str) -> None:
         """Raise DepthExceeded where a callee would run too deep."""
         check_depth(self.caller.depth + 1, self.caller.settings.max_depth, worker=callee)
 
-    async def prepare_call(self, call: Delegation) -> Prepared:
-        """Check all that is left to check of a call whose callee is known."""
+    async def prepare_call(
+        self, call: Delegation, loaded: Callable[[], Awaitable[Delegation]] | None = None
+    ) -> Prepared:
+        """Check all that is left to check of a call whose callee is known.
+
+        `loaded` runs the callee's Python, and gives the call as it is then: awaited once this call was allowed.
+        """
         caller, worker = self.caller, call.worker
         tree = narrow(caller.tree, worker.sandbox, workshop_has_sandbox=caller.settings.workshop_has_sandbox)
         model = resolve_model(
@@ -104,17 +126,32 @@ class Delegator:
             compatible=worker.compatible_models,
         )
         giver = Giver(caller.tree, caller.worker.attachment_paths)
-        attachments = await hand_over(giver, call.paths, (limit_of(caller.worker), *call.limits, limit_of(worker)))
-        questions = (
-            *sharing_questions(caller.tree, worker, attachments),
-            *call.questions,
-            _call_question(call, attachments),
-        )
+        limits = (limit_of(caller.worker), *call.limits, limit_of(worker))
+        attachments = await hand_over(giver, call.paths, limits)
+        questions = self._questions(call, attachments)
 
         async def effect() -> Outcome:
             return await self._run(call, tree, model, attachments)
 
-        return Prepared(questions, effect)
+        async def then() -> Prepared:
+            assert loaded is not None
+            complete = await loaded()
+            # What was shown stays as it was; files that only the callee's Python names come on top of it.
+            more = await hand_over(giver, complete.paths[len(call.paths) :], limits)
+            everything = (*attachments, *more)
+            for limit in limits if more else ():
+                check_attachments(limit.policy, everything, whose=limit.whose)
+
+            async def run() -> Outcome:
+                return await self._run(complete, tree, model, everything)
+
+            return Prepared((*questions, *(self._questions(complete, everything) if more else ())), run)
+
+        return Prepared(questions, effect, then=then if loaded is not None else None)
+
+    def _questions(self, call: Delegation, attachments: tuple[Attachment, ...]) -> tuple[Question, ...]:
+        sharing = sharing_questions(self.caller.tree, call.worker, attachments)
+        return (*sharing, *call.questions, _call_question(call, attachments))
 
     async def _run(self, call: Delegation, tree: Tree, model: str, attachments: tuple[Attachment, ...]) -> Outcome:
         caller, worker = self.caller, call.worker
@@ -143,6 +180,38 @@ class Delegator:
             failure = EffectFailed(f"worker '{worker.name}' failed: {error}", next_step=error.next_step)
             return Outcome(usage=spent_before(error), failure=failure)
         return Outcome(call.shape(result.output) if call.shape else result.output, result.usage)
+
+
+def asks_before_python() -> bool:
+    """Whether a call is asked about before the Python that its callee names is run; older runs replay without."""
+    return workflow.patched(_ASKS_BEFORE_PYTHON)
+
+
+async def load_worker(name: str, *, run_python: bool) -> PinnedWorker:
+    """The worker as its file says now. Raises what the activity raises."""
+    request = LoadWorkerInput(name=name, run_python=run_python)
+    return await run_quick("load_worker", request, PinnedWorker, summary=f"load worker {name}")
+
+
+def completed(worker: PinnedWorker, loaded: PinnedWorker) -> PinnedWorker:
+    """The worker that a call was allowed for, with what its Python gave. Raises EffectFailed where it is another."""
+    if loaded.sha256 != worker.sha256 or loaded.source != worker.source:
+        raise EffectFailed(
+            f"worker '{worker.name}' was not called: '{worker.source}' has changed since the call was checked",
+            next_step="Call it again.",
+        )
+    given = {name: getattr(loaded, name) for name in _FROM_PYTHON}
+    return worker.model_copy(update={**given, "unloaded": False})
+
+
+async def _with_typed_input(call: Delegation) -> Delegation:
+    """The call with what the callee's class makes of the input, where it has one."""
+    reference = call.worker.input_ref
+    if reference is None:
+        return call
+    built = await build_input(call.worker, reference, call.shown["input"])
+    prompt, values = told(built)
+    return replace(call, prompt=prompt, input=values, paths=(*call.paths, *built.attachments))
 
 
 async def build_input(worker: PinnedWorker, reference: str, values: Any) -> BuiltInput:

@@ -45,8 +45,9 @@ class Question:
 
     @property
     def identity(self) -> str:
-        """Names the question among those of one call."""
-        return canonical([[use.name for use in self.uses], self.args])
+        """Names the question among those of one call; other files make it another question."""
+        files = [one.sha256 for one in self.attachments]
+        return canonical([[use.name for use in self.uses], self.args, *([files] if files else [])])
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Prepared:
     effect: Callable[[], Awaitable[Outcome]]
     preview: Callable[[], Awaitable[str]] | None = None
     """Makes the diff that is shown with the question; fails where the effect would."""
+    then: Callable[[], Awaitable[Prepared]] | None = None
+    """Does what may only be done once the questions are answered, and says what is left to ask and to do."""
 
 
 class GatedTool(Protocol):
@@ -152,6 +155,9 @@ class Gate:
         answered: set[str] = set()
         while True:
             question = self._open_question(tool, prepared, answered)
+            if question is None and prepared.then is not None:
+                prepared = await _explained(prepared.then())
+                continue
             if question is None:
                 return prepared, change
             diff = await _explained(prepared.preview()) if prepared.preview else None

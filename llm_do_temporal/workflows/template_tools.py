@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed, SandboxRefusal
@@ -15,12 +15,13 @@ from llm_do_temporal.messages import (
     FoundFiles,
     LoadedTemplate,
     LoadTemplateInput,
+    PinnedWorker,
     ReadFileInput,
 )
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.sandbox import Place, Tree, check_readable, check_size, locate
 from llm_do_temporal.policy.templates import TemplateRules, choose_template
-from llm_do_temporal.workflows.delegating import Delegation, Delegator
+from llm_do_temporal.workflows.delegating import Delegation, Delegator, asks_before_python, completed
 from llm_do_temporal.workflows.effects import run_effect, run_quick
 from llm_do_temporal.workflows.gate import Prepared, Question
 from llm_do_temporal.workflows.handing import Limit
@@ -98,31 +99,50 @@ class TemplateCall:
         self._delegator.check_depth(template)
         params: dict[str, Any] = args.get("params") or {}
         request = LoadTemplateInput(
-            template=template, params={name: _as_text(value) for name, value in params.items()}, input=args["input"]
+            template=template,
+            params={name: _as_text(value) for name, value in params.items()},
+            input=args["input"],
+            run_python=not asks_before_python(),
         )
-        loaded = await run_quick("load_template", request, LoadedTemplate, summary=f"load template {template}")
+        loaded = await _load(request)
         worker = loaded.worker
         as_json = bool(args.get("expect_json"))
-        if as_json and worker.output_schema is None:
-            raise DelegationRefusal(
-                f"template '{template}' has no schema, so its result cannot be expected as JSON",
-                next_step="Call it without expect_json.",
-            )
+        if as_json and not worker.unloaded:
+            _check_schema(worker, template)
         context = await _found(caller.tree, args.get("extra_context") or ())
         shown = {"input": args["input"], "template": template}
         shown |= {name: args[name] for name in ("extra_context", "params", "expect_json") if args.get(name)}
-        return await self._delegator.prepare_call(
-            Delegation(
-                worker,
-                args,
-                shown,
-                prompt=loaded.prompt,
-                paths=tuple(_path(entry) for entry in args.get("attachments") or ()),
-                limits=(Limit(self._rules.attachments, f"'templates' of worker '{caller.worker.name}'"),),
-                questions=tuple(_reading_question(one.place, worker.name) for one in context if one.place),
-                more_prompt=_reader(context),
-                shape=None if as_json else _text_of,
-            )
+        call = Delegation(
+            worker,
+            args,
+            shown,
+            prompt=loaded.prompt,
+            paths=tuple(_path(entry) for entry in args.get("attachments") or ()),
+            limits=(Limit(self._rules.attachments, f"'templates' of worker '{caller.worker.name}'"),),
+            questions=tuple(_reading_question(one.place, worker.name) for one in context if one.place),
+            more_prompt=_reader(context),
+            shape=None if as_json else _text_of,
+        )
+
+        async def with_python() -> Delegation:
+            again = await _load(request.model_copy(update={"run_python": True}))
+            complete = completed(worker, again.worker)
+            if as_json:
+                _check_schema(complete, template)
+            return replace(call, worker=complete)
+
+        return await self._delegator.prepare_call(call, with_python if worker.unloaded else None)
+
+
+async def _load(request: LoadTemplateInput) -> LoadedTemplate:
+    return await run_quick("load_template", request, LoadedTemplate, summary=f"load template {request.template}")
+
+
+def _check_schema(worker: PinnedWorker, template: str) -> None:
+    if worker.output_schema is None:
+        raise DelegationRefusal(
+            f"template '{template}' has no schema, so its result cannot be expected as JSON",
+            next_step="Call it without expect_json.",
         )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +36,17 @@ class Folder:
     def load(self, name: str) -> PinnedWorker:
         """The worker as the worker service loads an entry worker."""
         return Registry(load_workshop(self.root), load_toolsets=True).load(name)
+
+
+@contextmanager
+def forgotten_modules(below: Path) -> Generator[None]:
+    """Afterwards no module is loaded that lies below a folder: the next workshop brings its own of the same name."""
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        module = sys.modules[name]
+        if str(below) in f"{getattr(module, '__file__', '')} {getattr(module, '__path__', '')}":
+            del sys.modules[name]
 
 
 def make_folder(root: Path, settings: str = "sandbox: {root: files}\n") -> Folder:

@@ -100,7 +100,7 @@ def test_tools_names_functions_of_the_authors_and_classes(workshop: WorkshopFold
 
 
 def test_a_file_of_tools_that_breaks_is_an_error_of_its_own(workshop: WorkshopFolder) -> None:
-    workshop.write("tools.py", "raise OSError\n")
+    workshop.write("tools.py", "raise OSError\n\ndef slugify(text: str) -> str:\n    return text\n")
     workshop.write(ONE, "system: Judge.\ntools: [slugify]\n")
     with pytest.raises(DefinitionError, match=r"tools\.py:1"):
         loaded(workshop)
