@@ -1,19 +1,22 @@
 """Which files of a workshop define: what its definitions name, for `Protection` to hold.
 
-Read from the files each time, as these may change while a worker service runs; texts that were taken apart
-before are not taken apart again. A definition with mistakes still protects what can be read of it.
+Judged by the files as they are each time, as these may change while a worker service runs. Those that have not
+changed since are not read again. A definition with mistakes still protects what can be read of it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.definitions.formats import Toolsets, WorkshopConfig
 from llm_do_temporal.definitions.instructions import included_files, instruction_text
-from llm_do_temporal.definitions.places import SHIPPED, known_names, places_of
+from llm_do_temporal.definitions.places import SHIPPED, SUFFIXES, known_names, places_of
 from llm_do_temporal.definitions.templates import read_template
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import parse_workshop
@@ -30,17 +33,44 @@ _WILDCARD = frozenset("*?[")
 def protection_of(workshop: Path) -> Protection:
     """What is protected in a workshop as its files are now."""
     root = workshop.resolve()
+    found = _named(root, tuple(_states(root)))
+    # Templates may lie anywhere: what they name is looked at each time.
+    return replace(found, templates=_closed_under_templates(root, found.templates)) if found.templates else found
+
+
+@lru_cache(maxsize=16)
+def _named(root: Path, _states: tuple[tuple[object, ...], ...]) -> Protection:
+    """What the workshop's file and its workers name, for as long as these files are as they were."""
     workers = _workers(root)
     made = _config(root).creation_defaults.toolsets
     toolsets = [worker.definition.toolsets for worker in workers]
     # What a worker that is still to be made may call is a template before there is such a worker.
     toolsets += [] if made is None else [made]
-    globs = _closed_under_templates(root, dict.fromkeys(glob for one in toolsets for glob in _globs(one)))
     return Protection(
-        templates=tuple(globs),
+        templates=tuple(dict.fromkeys(glob for one in toolsets for glob in _globs(one))),
         included=tuple(sorted({path for worker in workers for path in _included(worker)})),
         shared=tuple(_shared(root, workers)),
     )
+
+
+def _states(root: Path) -> Iterator[tuple[object, ...]]:
+    """What tells a changed file from an unchanged one, for each that may be the workshop's or a worker's."""
+    workers = root / "workers"
+    inner = [Path(entry.path) for entry in _entries(workers) if entry.is_dir()]
+    for folder in (root, workers, *inner):
+        for entry in _entries(folder):
+            if entry.name.endswith(SUFFIXES):
+                with suppress(OSError):
+                    facts = entry.stat()
+                    yield entry.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
 
 
 def _workers(root: Path) -> list[ParsedWorker]:
@@ -70,9 +100,9 @@ def _included(worker: ParsedWorker) -> frozenset[str]:
     return included_files(instruction_text(worker))
 
 
-def _closed_under_templates(root: Path, globs: dict[str, None]) -> dict[str, None]:
+def _closed_under_templates(root: Path, named: tuple[str, ...]) -> tuple[str, ...]:
     """The globs, and those of the templates that they stand for: a template may name others."""
-    waiting, seen = list(globs), set[str]()
+    globs, waiting, seen = dict.fromkeys(named), list(named), set[str]()
     while waiting:
         for name in _matching(waiting.pop(), root):
             if name in seen:
@@ -84,7 +114,7 @@ def _closed_under_templates(root: Path, globs: dict[str, None]) -> dict[str, Non
                 continue
             globs |= dict.fromkeys(more)
             waiting += more
-    return globs
+    return tuple(globs)
 
 
 def _matching(glob: str, root: Path) -> Iterator[str]:

@@ -68,11 +68,11 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """Every file below the folder, links followed or not."""
+    """Every file below the folder, but for links and the product's own locks."""
     return {
         os.fspath(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink()
+        if path.is_file() and not path.is_symlink() and path.parent.name != "locks"
     }
 
 
