@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
 ASIDE := -n 3 --dist worksteal
 
-.PHONY: help setup demo browser test check histories bench certify clean
+.PHONY: help setup demo browser test security check histories bench certify clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,9 @@ test: .venv/.ready  ## Run all tests, the quick ones first
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
 	$(call PYTEST,replay) tests/replay
 	$(call PYTEST,e2e) $(ASIDE) tests/e2e
+
+security: .venv/.ready  ## Attack what docs/security.md promises, and say how many hostile inputs were tried
+	$(call PYTEST,security) $(ASIDE) tests/security
 
 check: .venv/.ready  ## Check format, style, types, layers, budgets and documentation
 	$(BIN)/ruff format --check .
