@@ -150,9 +150,7 @@ class Host:
 
     async def _start_server(self, info: HostInfo) -> Client:
         log, database = self._folder / "server.log", self._folder / "temporal.db"
-        self._children["server"] = spawn(
-            server_command(info.address, database, self.hidden_ui), log, private=True
-        )
+        self._children["server"] = spawn(server_command(info.address, database, self.hidden_ui), log, private=True)
         return await await_server(self._children["server"], info.address, database, log)
 
     def _start_service(self, info: HostInfo) -> None:
