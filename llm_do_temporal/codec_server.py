@@ -7,7 +7,7 @@ for a cookie, as the page does. Connects to no Temporal server, and logs neither
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from urllib.parse import parse_qs
 
@@ -24,7 +24,9 @@ from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.histories import NOT_AT_HAND
 from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch
-from llm_do_temporal.ui.access import Access, Caller
+from llm_do_temporal.ui.access import Access, Caller, Visitor
+from llm_do_temporal.ui.attempts import SECONDS, Attempts
+from llm_do_temporal.ui.names import OnlyByName, called_by, is_own_page
 
 DEFAULT_PORT = 8235
 DEFAULT_ORIGINS = ("http://localhost:8233", "http://127.0.0.1:8233")
@@ -53,10 +55,15 @@ _PAGE_HEADERS = {
 class CodecServer:
     """What answers requests of those who may come in."""
 
-    def __init__(self, converter: DataConverter, access: Access) -> None:
-        """`converter` encrypts, and knows big values where the workshop is at hand; `access` says who may ask."""
+    def __init__(self, converter: DataConverter, access: Access, hosts: Collection[str]) -> None:
+        """`converter` encrypts, and knows big values where the workshop is at hand; `access` says who may ask.
+
+        `hosts` are the names that the server goes by.
+        """
         self._converter = converter
         self._access = access
+        self._hosts = hosts
+        self._attempts = Attempts()
 
     async def decode(self, request: Request) -> Response:
         """Open payloads; a big value that is not at hand stays a reference."""
@@ -72,16 +79,21 @@ class CodecServer:
 
     async def sign_in(self, request: Request) -> Response:
         """Change a token for a cookie."""
+        if not is_own_page(request.headers, called_by(request.headers, self._hosts) or ""):
+            return _page("This was not sent from a page of this address.", status=403)
         body = await _body(request, MAX_SIGN_IN_BYTES) or b""
-        session = self._access.open_session(parse_qs(body.decode(errors="replace")).get("token", [""])[0].strip())
+        given = parse_qs(body.decode(errors="replace")).get("token", [""])
+        session = self._session(request, given[0].strip())
         if session is None:
-            return _page("This token is not known here.", status=401)
+            return _page("This token is not known here, or too many were tried; wait a minute then.", status=401)
         response = RedirectResponse(_SIGN_IN, status_code=303)
         secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
         response.set_cookie(_COOKIE, session, httponly=True, samesite="strict", secure=secure, path="/")
         return response
 
     async def _answer(self, request: Request, change: Callable[[Payload], Awaitable[Payload]]) -> Response:
+        if not self._attempts.may_try(_peer(request)) and self._visitor(request) is None:
+            return _refused(429, "too many tokens that are not known here were tried; wait a minute", SECONDS)
         if not self._knows(request):
             return _refused(401, "give a token: Authorization: Bearer TOKEN, or sign in at /sign-in of this server")
         body = await _body(request, MAX_BODY_BYTES)
@@ -109,15 +121,34 @@ class CodecServer:
 
     def _knows(self, request: Request) -> bool:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._access.open_session(token.strip()) is not None:
+        if scheme.lower() == "bearer" and self._session(request, token.strip()) is not None:
             return True
-        peer = request.client.host if request.client is not None else ""
-        return self._access.visitor(Caller(peer, request.headers, request.cookies.get(_COOKIE))) is not None
+        return self._visitor(request) is not None
+
+    def _visitor(self, request: Request) -> Visitor | None:
+        cookie = request.cookies.get(_COOKIE)
+        return self._access.visitor(Caller(_peer(request), request.headers, cookie))
+
+    def _session(self, request: Request, token: str) -> str | None:
+        """A session for whoever has this token; None for a wrong one, and where too many wrong ones came lately."""
+        if not token or not self._attempts.may_try(_peer(request)):
+            return None
+        session = self._access.open_session(token)
+        if session is None:
+            self._attempts.was_wrong(_peer(request))
+        else:
+            self._attempts.was_right(_peer(request))
+        return session
 
 
-def build_codec_app(converter: DataConverter, access: Access, origins: Sequence[str]) -> Starlette:
-    """The codec server as an ASGI application; pages of these origins may ask it from a browser."""
-    server = CodecServer(converter, access)
+def build_codec_app(
+    converter: DataConverter, access: Access, origins: Sequence[str], hosts: Collection[str]
+) -> Starlette:
+    """The codec server as an ASGI application; pages of these origins may ask it from a browser.
+
+    `hosts` are the names that it goes by: `name:port`, or `name` for any port.
+    """
+    server = CodecServer(converter, access, hosts)
     cors = Middleware(
         CORSMiddleware,
         allow_origins=list(origins),
@@ -133,7 +164,7 @@ def build_codec_app(converter: DataConverter, access: Access, origins: Sequence[
             Route(_SIGN_IN, server.show_form, methods=["GET"]),
             Route(_SIGN_IN, server.sign_in, methods=["POST"]),
         ],
-        middleware=[cors],
+        middleware=[Middleware(OnlyByName, hosts=hosts), cors],
     )
 
 
@@ -147,8 +178,13 @@ async def _body(request: Request, most: int) -> bytes | None:
     return bytes(data)
 
 
-def _refused(status: int, message: str) -> Response:
-    return JSONResponse({"message": message}, status_code=status, headers=_no_store())
+def _peer(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def _refused(status: int, message: str, retry_seconds: float | None = None) -> Response:
+    headers = _no_store() | ({} if retry_seconds is None else {"Retry-After": f"{retry_seconds:.0f}"})
+    return JSONResponse({"message": message}, status_code=status, headers=headers)
 
 
 def _page(said: str, *, status: int = 200) -> Response:

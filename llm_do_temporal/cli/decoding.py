@@ -6,13 +6,16 @@ import asyncio
 import re
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.plain_text import say
 from llm_do_temporal.errors import UsageError
+
+if TYPE_CHECKING:
+    from temporalio.converter import DataConverter
 
 _WHAT = "the codec server"
 _ORIGIN = re.compile(r"(https?)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
@@ -25,6 +28,7 @@ async def codec_server(
     token_file: Path | None = None,
     trusted_header: str | None = None,
     trusted_proxy: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    allowed_host: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     ui_origin: Annotated[tuple[str, ...], Parameter(negative_iterable=())] = (),
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
@@ -44,30 +48,23 @@ async def codec_server(
         Header in which a proxy names the user, like X-Forwarded-User.
     trusted_proxy
         IP address of that proxy; the header counts from nobody else. May be given several times.
+    allowed_host
+        Name by which it is called, where that is not the address listened at. May be given several times.
     ui_origin
         Where the Temporal UI is, like https://temporal.example.com; repeat it for more; default: http://localhost:8233.
     """
-    from temporalio.contrib.pydantic import pydantic_data_converter
-
-    from llm_do_temporal.big_payloads import keeping_big_payloads
-    from llm_do_temporal.blob_places import workshop_blobs
     from llm_do_temporal.codec_server import DEFAULT_ORIGINS, DEFAULT_PORT, build_codec_app
-    from llm_do_temporal.encryption.codec import encrypting
-    from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, KEYS_VARIABLE, key_ring
     from llm_do_temporal.ui.admitting import Admission, admitted
-    from llm_do_temporal.ui.listening import HttpServer, listen, shown_address
+    from llm_do_temporal.ui.listening import HttpServer, check_names, listen, shown_address
+    from llm_do_temporal.ui.names import own_hosts
 
-    ring = key_ring()
-    if ring.first is None:
-        raise UsageError(f"there is no key to decode with; set {KEYS_VARIABLE} or {KEY_FILE_VARIABLE}")
+    converter = _converter(location)
     access, token = admitted(Admission(token_file, trusted_header, trusted_proxy), host, what=_WHAT)
-    converter = encrypting(pydantic_data_converter, ring)
-    folder = location.local_workshop()
-    if folder is not None:
-        converter = keeping_big_payloads(converter, workshop_blobs(folder, ring))
     origins = tuple(_origin(one) for one in ui_origin) or DEFAULT_ORIGINS
-    server = HttpServer(build_codec_app(converter, access, origins))
+    check_names(host, allowed_host, what=_WHAT)
     listening = listen(host, DEFAULT_PORT if port is None else port, what=_WHAT)
+    hosts = own_hosts(host, int(listening.getsockname()[1]), *allowed_host)
+    server = HttpServer(build_codec_app(converter, access, origins, hosts))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: setattr(server, "should_exit", True))
@@ -78,6 +75,23 @@ async def codec_server(
         say(f"token         {token}")
     await server.serve(sockets=[listening])
     return 0
+
+
+def _converter(location: Location) -> DataConverter:
+    """What opens values, big ones too where the workshop is known. Raises UsageError where there is no key."""
+    from temporalio.contrib.pydantic import pydantic_data_converter
+
+    from llm_do_temporal.big_payloads import keeping_big_payloads
+    from llm_do_temporal.blob_places import workshop_blobs
+    from llm_do_temporal.encryption.codec import encrypting
+    from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, KEYS_VARIABLE, key_ring
+
+    ring = key_ring()
+    if ring.first is None:
+        raise UsageError(f"there is no key to decode with; set {KEYS_VARIABLE} or {KEY_FILE_VARIABLE}")
+    converter = encrypting(pydantic_data_converter, ring)
+    folder = location.local_workshop()
+    return converter if folder is None else keeping_big_payloads(converter, workshop_blobs(folder, ring))
 
 
 def _origin(text: str) -> str:

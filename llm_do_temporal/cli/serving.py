@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.embedded import HostInfo
     from llm_do_temporal.client.host import Host
     from llm_do_temporal.ui.serving import PageServer
+    from llm_do_temporal.ui.temporal_ui import TemporalUi
 
 _TAKEOVER_SECONDS = 60
 """A background host lets its worker service finish what is under way, for up to 40 s."""
@@ -31,6 +32,7 @@ _POLL_SECONDS = 0.1
 async def dev(
     *,
     port: int | None = None,
+    temporal_ui: Annotated[bool, Parameter(negative=())] = False,
     ui_port: int | None = None,
     page_port: int | None = None,
     no_page: bool = False,
@@ -42,8 +44,10 @@ async def dev(
     ----------
     port
         Port of the Temporal server; 7233 by default.
+    temporal_ui
+        Show the Temporal UI, too, in which everything can be done.
     ui_port
-        Port of the Temporal UI; by default the server's port and 1000.
+        Port of the Temporal UI, which is shown then; by default the server's port and 1000.
     page_port
         Port of the web page; 8234 by default, or any other where that is in use.
     no_page
@@ -55,8 +59,7 @@ async def dev(
     from llm_do_temporal.ui.serving import PageOptions, PageServer
 
     _check_ports(port, ui_port)
-    # The services that it starts have the same keys.
-    key_ring()
+    key_ring()  # the services that it starts have the same keys
     if location.address is not None:
         raise UsageError(
             f"dev starts a server of its own and cannot use '{location.address}'",
@@ -64,7 +67,8 @@ async def dev(
         )
     workshop = location.find_workshop()
     await _make_room(workshop)
-    host = Host(HostSettings(workshop, kind="dev", port=port, ui_port=ui_port))
+    shown = _shown_ui(port, ui_port) if temporal_ui or ui_port else None
+    host = Host(HostSettings(workshop, kind="dev", port=port, ui=shown and shown.address))
     _stop_on_signals(host)
     elsewhere = names_server(location.connection())
     page = None if no_page else PageServer(PageOptions(port=page_port))
@@ -73,13 +77,15 @@ async def dev(
     def ready(info: HostInfo) -> None:
         if page is not None:
             serving.add(asyncio.create_task(_serve_page(page, info, workshop)))
+        if shown is not None and host.hidden_ui is not None:
+            serving.add(asyncio.create_task(shown.serve(host.hidden_ui)))
         _announce(info, workshop, page, elsewhere=elsewhere)
 
     try:
         await host.run(ready)
     finally:
-        if page is not None:
-            page.stop()
+        for server in filter(None, (page, shown)):
+            server.stop()
         await asyncio.gather(*serving)
     say("stopped; runs that are open go on with the next `start`, `watch` or `dev`")
     return 0
@@ -166,6 +172,13 @@ def service_environment(location: Location, workshop: Path | None) -> dict[str, 
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _shown_ui(port: int | None, ui_port: int | None) -> TemporalUi:
+    from llm_do_temporal.client.embedded import DEFAULT_PORT, UI_PORT_OFFSET
+    from llm_do_temporal.ui.temporal_ui import TemporalUi
+
+    return TemporalUi(ui_port or (port or DEFAULT_PORT) + UI_PORT_OFFSET)
+
+
 def _check_ports(*ports: int | None) -> None:
     for port in ports:
         if port is not None and not 0 < port < 65_536:
@@ -221,12 +234,17 @@ async def _serve_page(page: PageServer, info: HostInfo, workshop: Path) -> None:
 
 
 def _announce(info: HostInfo, workshop: Path, page: PageServer | None, *, elsewhere: bool) -> None:
+    from llm_do_temporal.client.accounts import named, other_logins
+
     say(f"workshop      {workshop}")
     if page is not None:
         announce_page(page)
     say(f"Temporal      {info.address}")
-    say(f"Temporal UI   {info.ui}")
+    say(f"Temporal UI   {info.ui or 'not shown; --temporal-ui shows it'}")
     say(f"logs          {workshop / '.llm-do'}/service.log and server.log")
+    others = other_logins()
+    who = f"every account of this machine ({named(others)})" if others else "whoever can log in to this machine"
+    say(f"note: {info.address} asks nobody who they are: {who} can start, read and approve runs there")
     if elsewhere:
         say("note: TEMPORAL_ADDRESS or a profile names another server, and commands will use that one")
     say(f"\nIn another terminal, in the workshop: {PROGRAM} start WORKER 'what to do'\nCtrl-C stops.")

@@ -41,6 +41,9 @@ _SETTINGS = (
     "matching.enableFairness=true",
     "matching.numTaskqueueReadPartitions=1",
     "matching.numTaskqueueWritePartitions=1",
+    # The server opens an HTTP API beside gRPC, at a port of its own choice, and would take requests from any web page
+    # in a browser. It cannot be switched off; it answers only those who call it by a name that no request can carry.
+    'frontend.httpAllowedHosts=["no host"]',
 )
 SERVER_OPTIONS = tuple(word for setting in _SETTINGS for word in ("--dynamic-config-value", setting))
 """What the development server does otherwise than by default."""
@@ -50,11 +53,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def server_command(address: str, database: Path, ui: str | None) -> list[str]:
-    """What starts a server at `address`; `ui` is the address of its web page, None for none. Raises UsageError."""
+    """What starts a server at `address`; `ui` is the `host:port` of its web page, None for none. Raises UsageError."""
     command = [temporal_binary(), "server", "start-dev", "--ip", "127.0.0.1", "--port", address.rpartition(":")[2]]
     command += ["--db-filename", str(database), "--log-level", "warn", "--ui-disable-news-fetch"]
     command += ["--namespace", _mark(database)]
-    command += ["--headless"] if ui is None else ["--ui-port", ui.rpartition(":")[2]]
+    command += ["--headless"] if ui is None else ["--ui-ip", ui.partition(":")[0], "--ui-port", ui.partition(":")[2]]
     command += SERVER_OPTIONS
     for name, kind in ((STATE_ATTRIBUTE, "Keyword"), (PENDING_ATTRIBUTE, "Int"), (WORKER_ATTRIBUTE, "Keyword")):
         command += ["--search-attribute", f"{name}={kind}"]

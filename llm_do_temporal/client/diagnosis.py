@@ -13,6 +13,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.client.accounts import named, other_logins
 from llm_do_temporal.client.children import temporal_binary
 from llm_do_temporal.client.connecting import Connection, connect, connect_config, connect_embedded
 from llm_do_temporal.client.embedded import running_host
@@ -46,25 +47,28 @@ async def examine_server(connection: Connection, workshop: Path | None, queue: s
 
     `workshop` may be None where the connection names a server; `queue` is the task queue of the worker service.
     """
-    named = connect_config(connection).get("target_host")
+    named_server = connect_config(connection).get("target_host")
+    own: str | None = None
     try:
-        if named:
-            found = f"{named}, named by {_origin(connection)}"
+        if named_server:
+            found = f"{named_server}, named by {_origin(connection)}"
             client = await connect(connection)
         else:
             if workshop is None:
                 return []
             host = running_host(workshop)
             if host is None:
-                return [_not_running()]
+                return [_not_running(), _accounts("127.0.0.1")]
+            own = host.address
             found = f"{host.address}, the workshop's own (process {host.pid})"
             client = await connect_embedded(host.address)
     except LlmDoError as error:
-        origin = f"; it is named by {_origin(connection)}" if named else ""
+        origin = f"; it is named by {_origin(connection)}" if named_server else ""
         code = error.exit_code if isinstance(error, ConnectionFailed) else 1
         return [_error("Temporal", f"{error.message}{origin}", error.next_step, code)]
     return [
         Finding("Temporal", "ok", found),
+        *([] if own is None else [_accounts(own)]),
         await _namespace(client),
         await _search_attributes(client),
         await _worker_service(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW),
@@ -103,6 +107,16 @@ def _not_running() -> Finding:
     except LlmDoError as error:
         return _error("Temporal", error.message, error.next_step)
     return Finding("Temporal", "ok", "the workshop's own, which is not running: `start` and `dev` start it")
+
+
+def _accounts(address: str) -> Finding:
+    """Who besides this user reaches the workshop's own server."""
+    others = other_logins()
+    if not others:
+        return Finding("accounts", "ok", f"nobody else is known to log in here; {address} is open to this machine only")
+    step = "Where they are not to be trusted with it, use a machine or a container of your own, or a server with TLS."
+    message = f"{named(others)} can log in here, too, and then start, read and approve runs at {address}"
+    return Finding("accounts", "warning", message, step)
 
 
 async def _namespace(client: Client) -> Finding:

@@ -11,6 +11,7 @@ import asyncio
 import fcntl
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -216,11 +217,22 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-def any_free_port() -> int:
+def any_free_port(host: str = "127.0.0.1") -> int:
     """A port nobody listens on now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         return int(probe.getsockname()[1])
+
+
+def unlikely_address() -> str:
+    """A free `host:port` of this machine that no page in a browser can guess; elsewhere than on Linux only the port.
+
+    On Linux all of 127.0.0.0/8 is this machine. Other accounts can look it up.
+    """
+    host = "127.0.0.1"
+    if sys.platform == "linux":
+        host = f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
+    return f"{host}:{any_free_port(host)}"
 
 
 def process_exists(pid: int) -> bool:

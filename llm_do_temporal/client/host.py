@@ -25,7 +25,6 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.children import await_server, server_command, service_command, spawn
 from llm_do_temporal.client.embedded import (
     DEFAULT_PORT,
-    UI_PORT_OFFSET,
     HostInfo,
     any_free_port,
     arrived_host,
@@ -34,6 +33,7 @@ from llm_do_temporal.client.embedded import (
     port_is_free,
     running_host,
     state_folder,
+    unlikely_address,
     user_cache,
     write_host_info,
 )
@@ -58,7 +58,8 @@ class HostSettings:
     kind: Literal["dev", "background"] = "background"
     port: int | None = None
     """None: the usual one if it is free, for a background host any other."""
-    ui_port: int | None = None
+    ui: str | None = None
+    """Where people find the Temporal UI: the address of what stands in front of it. None: there is none."""
 
 
 class Host:
@@ -69,6 +70,8 @@ class Host:
         self._folder = state_folder(settings.workshop)
         self._stop = asyncio.Event()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self.hidden_ui: str | None = None
+        """`host:port` of the Temporal UI itself, which checks nothing; None where there is none."""
 
     def stop(self) -> None:
         """Ask the host to leave."""
@@ -142,16 +145,12 @@ class Host:
             if settings.port is not None or settings.kind == "dev":
                 raise UsageError(f"port {port} is in use", next_step="Choose another with --port.")
             port = any_free_port()
-        ui_port = settings.ui_port or port + UI_PORT_OFFSET
-        if not port_is_free(ui_port):
-            if settings.ui_port is not None or settings.kind == "dev":
-                raise UsageError(f"port {ui_port} is in use", next_step="Choose another with --ui-port.")
-            return HostInfo(os.getpid(), f"127.0.0.1:{port}", None, settings.kind)
-        return HostInfo(os.getpid(), f"127.0.0.1:{port}", f"http://127.0.0.1:{ui_port}", settings.kind)
+        self.hidden_ui = None if settings.ui is None else unlikely_address()
+        return HostInfo(os.getpid(), f"127.0.0.1:{port}", settings.ui, settings.kind)
 
     async def _start_server(self, info: HostInfo) -> Client:
         log, database = self._folder / "server.log", self._folder / "temporal.db"
-        self._children["server"] = spawn(server_command(info.address, database, info.ui), log, private=True)
+        self._children["server"] = spawn(server_command(info.address, database, self.hidden_ui), log, private=True)
         return await await_server(self._children["server"], info.address, database, log)
 
     def _start_service(self, info: HostInfo) -> None:

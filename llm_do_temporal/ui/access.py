@@ -53,6 +53,10 @@ class Access(Protocol):
         """Who sends the request; None for somebody who may not come in."""
         ...
 
+    def owner(self, token: str) -> str | None:
+        """Whose token this is; None for a wrong one."""
+        ...
+
     def open_session(self, token: str) -> str | None:
         """The cookie that opens a session for whoever has this token; None for a wrong one."""
         ...
@@ -74,12 +78,17 @@ class TokenAccess:
             return None
         return Visitor(user, csrf=_sign(token, "csrf", session))
 
+    def owner(self, token: str) -> str | None:
+        """Whose token this is; None for a wrong one."""
+        found = [user for user, known in self._tokens.items() if _equal(known, token)]
+        return found[0] if found else None
+
     def open_session(self, token: str) -> str | None:
         """The cookie that opens a session for whoever has this token; None for a wrong one."""
-        found = [user for user, known in self._tokens.items() if _equal(known, token)]
-        if not found:
+        user = self.owner(token)
+        if user is None:
             return None
-        session = f"{base64.urlsafe_b64encode(found[0].encode()).decode()}.{secrets.token_urlsafe(16)}"
+        session = f"{base64.urlsafe_b64encode(user.encode()).decode()}.{secrets.token_urlsafe(16)}"
         return f"{session}.{_sign(token, 'session', session)}"
 
 
@@ -99,6 +108,10 @@ class ProxyAccess:
         if caller.peer not in self._proxies or not user or len(user) > MAX_USER_CHARS or not user.isprintable():
             return None
         return Visitor(user, csrf=_sign(self._key, "csrf", user))
+
+    def owner(self, token: str) -> str | None:
+        """Nobody comes in by a token."""
+        return None
 
     def open_session(self, token: str) -> str | None:
         """Nobody comes in by a token."""

@@ -17,6 +17,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_do_temporal.ui.access import Caller, Visitor
+from llm_do_temporal.ui.attempts import SECONDS, Attempts
+from llm_do_temporal.ui.names import PORT, SAFE_METHODS, called_by, is_own_page
 from llm_do_temporal.ui.rendering import render
 from llm_do_temporal.ui.settings import UiSettings
 
@@ -26,9 +28,10 @@ MAX_BODY_BYTES = 64 << 20
 MAX_SIGN_IN_BYTES = 16 << 10
 """Of what anybody may send."""
 MAX_FIELD_BYTES = 4 << 20
-"""Of one field that is not a file: changed arguments have at most 1 MiB, more where every character is escaped."""
+"""Of one field that is no file: changed arguments have at most 1 MiB, more where every character is escaped."""
 _STATIC = "/static/"
-_PORT = re.compile(r":([0-9]{1,5})\Z")
+_PLACE = re.compile(r"/(?![/\\])[!-~]*")
+"""Where a form may lead once somebody is signed in: a path of this page."""
 
 
 class Guard:
@@ -37,6 +40,7 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: UiSettings) -> None:
         self._app = app
         self._settings = settings
+        self._attempts = Attempts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -63,7 +67,7 @@ class Guard:
             await refusal(scope, receive, send)
             return
         # The path as the routes see it: the one of `request.url` is read out of an address that has the Host in it.
-        path, is_form = scope["path"], request.method not in ("GET", "HEAD")
+        path, is_form = scope["path"], request.method not in SAFE_METHODS
         if path.startswith(_STATIC):
             await self._app(scope, receive, send)
             return
@@ -82,33 +86,44 @@ class Guard:
 
     def _refusal(self, request: Request) -> Response | None:
         """What is wrong with where the request was sent, or comes from."""
-        host = request.headers.get("host", "").lower()
-        if not {host, _PORT.sub("", host)} & set(self._settings.hosts):
+        host = called_by(request.headers, self._settings.hosts)
+        if host is None:
             return _refused(request, 421, "This page does not answer under the name it was called by.")
-        if request.method not in ("GET", "HEAD"):
-            origin = request.headers.get("origin", "").lower()
-            if origin not in (f"http://{host}", f"https://{host}"):
-                return _refused(request, 403, "This was not sent from a page of this address.")
+        if request.method not in SAFE_METHODS and not is_own_page(request.headers, host):
+            return _refused(request, 403, "This was not sent from a page of this address.")
         return None
 
     def _visitor(self, request: Request) -> Visitor | None:
-        peer = request.client.host if request.client is not None else ""
         cookie = request.cookies.get(cookie_name(request))
-        return self._settings.access.visitor(Caller(peer, request.headers, cookie))
+        return self._settings.access.visitor(Caller(_peer(request), request.headers, cookie))
 
     async def _sign_in(self, request: Request) -> Response:
         """Change a token for a cookie: at the address `/sign-in`, or at any address for a link that carries one."""
-        if request.method in ("GET", "HEAD"):
-            token = request.query_params.get("token", "")
-            rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-            target = quote(request.scope["path"]) + (f"?{urlencode(rest)}" if rest else "")
+        if request.method in SAFE_METHODS:
+            token, target, csrf = request.query_params.get("token", "").strip(), _without_token(request), ""
+            if token and not _is_typed(request):
+                # Looked at only once a person said so: else any page could sign its visitors in, or try tokens.
+                return _ask(request, token, target)
         else:
             form = await _read_form(request)
-            token, target = str(form.get("token", "")), "/"
-        cookie = self._settings.access.open_session(token.strip())
-        if cookie is None:
-            wrong = bool(token) and self._visitor(request) is None
-            return _who_are_you(request, wrong=wrong) if wrong or not token else _redirect(target)
+            token, target, csrf = (_text(form.get(name)) for name in ("token", "to", CSRF_FIELD))
+            token, target = token.strip(), target if _PLACE.fullmatch(target) else "/"
+        if not token:
+            return _who_are_you(request)
+        if not self._attempts.may_try(_peer(request)):
+            return _too_many(request)
+        return self._signed_in(request, token, target, csrf)
+
+    def _signed_in(self, request: Request, token: str, target: str, csrf: str) -> Response:
+        """The answer to whoever has this token. A session of somebody else ends only if a form of its own says so."""
+        user, visitor = self._settings.access.owner(token), self._visitor(request)
+        cookie = self._settings.access.open_session(token)
+        if user is None or cookie is None:
+            self._attempts.was_wrong(_peer(request))
+            return _who_are_you(request, wrong=True) if visitor is None else _redirect(target)
+        self._attempts.was_right(_peer(request))
+        if visitor is not None and visitor.user != user and not _is_same(csrf, visitor.csrf):
+            return _ask(request, token, target, visitor=visitor, becoming=user)
         response = _redirect(target)
         response.set_cookie(
             cookie_name(request), cookie, httponly=True, samesite="strict", secure=_is_https(request), path="/"
@@ -120,8 +135,7 @@ class Guard:
         try:
             request.state.form = form
             given = form.get(CSRF_FIELD)
-            good = isinstance(given, str) and hmac.compare_digest(given.encode(), visitor.csrf.encode())
-            if not good:
+            if not _is_same(_text(given), visitor.csrf):
                 refused = _refused(request, 403, "This form is not of this session. Open the page again.")
                 await refused(request.scope, request.receive, send)
                 return
@@ -132,7 +146,7 @@ class Guard:
 
 def cookie_name(request: Request) -> str:
     """Cookies do not know ports: two pages on one machine would share a name."""
-    port = _PORT.search(request.headers["host"])
+    port = PORT.search(request.headers["host"])
     return f"llm-do-{port[1]}" if port else "llm-do"
 
 
@@ -140,6 +154,57 @@ def _who_are_you(request: Request, *, wrong: bool = False) -> Response:
     # A link in a mail or a chat brings no cookie along. Following it once more, from here, does.
     again = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
     return render(request, "sign_in.html", status=401, wrong=wrong, again=again)
+
+
+def _ask(request: Request, token: str, target: str, *, visitor: Visitor | None = None, becoming: str = "") -> Response:
+    """A page that asks whether the link was meant. Nothing has happened yet, and nobody has compared the token."""
+    return render(
+        request,
+        "sign_in_asked.html",
+        status=401 if visitor is None else 409,
+        token=token,
+        to=target,
+        csrf="" if visitor is None else visitor.csrf,
+        instead_of="" if visitor is None else visitor.user,
+        becoming=becoming,
+    )
+
+
+def _too_many(request: Request) -> Response:
+    said = "Too many tokens that are not known here were tried. No further one is looked at for a minute."
+    return render(
+        request,
+        "error.html",
+        status=429,
+        headers={"Retry-After": f"{SECONDS:.0f}"},
+        title="Wait a minute",
+        message=said,
+        next_step="Whoever is signed in already notices nothing of it.",
+    )
+
+
+def _is_typed(request: Request) -> bool:
+    """Whether a browser says that no page made it ask for this: an address was typed, or clicked in a terminal."""
+    return request.method == "GET" and request.headers.getlist("sec-fetch-site") == ["none"]
+
+
+def _without_token(request: Request) -> str:
+    """The address of a link without the token that it carries."""
+    rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+    return quote(request.scope["path"]) + (f"?{urlencode(rest)}" if rest else "")
+
+
+def _peer(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def _text(value: object) -> str:
+    """What was typed in a field; a file is nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
 def _refused(request: Request, status: int, message: str) -> Response:

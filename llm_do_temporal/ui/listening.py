@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.ui.connections import MAX_HEADER_BYTES, PatientConnection
 
 _STOP_SECONDS = 2
 """How long a browser that still reads may hold up the end."""
@@ -32,6 +33,10 @@ class HttpServer(uvicorn.Server):
             server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=_STOP_SECONDS,
+            # Named, so that what else is installed does not change how requests are read.
+            http=PatientConnection,
+            ws="none",
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         )
         super().__init__(config)
 
@@ -41,8 +46,8 @@ class HttpServer(uvicorn.Server):
         yield
 
 
-def listen(host: str, port: int, *, what: str) -> socket.socket:
-    """A socket for `what`, like "the page"; port 0 is any. Raises UsageError."""
+def listen(host: str, port: int, *, what: str, flags: str = "--host and --port") -> socket.socket:
+    """A socket for `what`, like "the page"; port 0 is any. Raises UsageError, naming the flags that say where."""
     if not 0 <= port < 65_536:
         raise UsageError(f"{port} is not a port; ports go from 1 to 65535")
     try:
@@ -50,7 +55,7 @@ def listen(host: str, port: int, *, what: str) -> socket.socket:
     except OSError as error:
         raise UsageError(
             f"{what} cannot be served at '{host}' port {port}: {error.strerror or error}",
-            next_step="Choose another with --host and --port.",
+            next_step=f"Choose another with {flags}.",
         ) from error
 
 
@@ -60,6 +65,23 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def is_any(host: str) -> bool:
+    """Whether to listen there is to listen at every address of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return not host
+
+
+def check_names(host: str, allowed: Collection[str], *, what: str) -> None:
+    """Raise UsageError where `what`, like "the page", cannot tell by which names it is called."""
+    if is_any(host) and not allowed:
+        raise UsageError(
+            f"at '{host}' {what} cannot tell which names are its own",
+            next_step="Name those that people use: --allowed-host approvals.example.com",
+        )
 
 
 def shown_address(host: str, port: int) -> str:

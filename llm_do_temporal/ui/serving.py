@@ -5,7 +5,6 @@ Called by the commands. Nothing is served beyond this machine unless somebody sa
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.admitting import Admission, admitted
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.listening import HttpServer, is_loopback, listen, shown_address
+from llm_do_temporal.ui.listening import HttpServer, check_names, is_any, listen, shown_address
+from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.settings import UiSettings
 
 DEFAULT_PORT = 8234
@@ -38,13 +38,13 @@ class PageServer:
 
     def __init__(self, options: PageOptions) -> None:
         self._access, token = admitted(options.admission, options.host, what=_WHAT)
-        _check_names(options)
+        check_names(options.host, options.allowed_hosts, what=_WHAT)
         self._socket = _bound(options)
         self._server: HttpServer | None = None
         self._stopped = False
         port = int(self._socket.getsockname()[1])
-        self._hosts = _hosts(options, port)
-        self.address = shown_address(options.allowed_hosts[0] if _is_any(options.host) else options.host, port)
+        self._hosts = own_hosts(options.host, port, *options.allowed_hosts)
+        self.address = shown_address(options.allowed_hosts[0] if is_any(options.host) else options.host, port)
         self.link = self.address + (f"/?token={quote(token)}" if token else "/")
         """What to open in a browser; carries the token where it is a random one."""
 
@@ -67,22 +67,6 @@ class PageServer:
             self._socket.close()
 
 
-def _check_names(options: PageOptions) -> None:
-    if _is_any(options.host) and not options.allowed_hosts:
-        raise UsageError(
-            f"at '{options.host}' the page cannot tell which names are its own",
-            next_step="Name those that people use: --allowed-host approvals.example.com",
-        )
-
-
-def _hosts(options: PageOptions, port: int) -> tuple[str, ...]:
-    names = {options.host}
-    if is_loopback(options.host):
-        names |= {"127.0.0.1", "localhost", "::1"}
-    own = {f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names}
-    return tuple(sorted(own | {name.lower() for name in options.allowed_hosts}))
-
-
 def _bound(options: PageOptions) -> socket.socket:
     if options.port is not None:
         return listen(options.host, options.port, what=_WHAT)
@@ -90,10 +74,3 @@ def _bound(options: PageOptions) -> socket.socket:
         return listen(options.host, DEFAULT_PORT, what=_WHAT)
     except UsageError:
         return listen(options.host, 0, what=_WHAT)
-
-
-def _is_any(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return not host

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,31 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-from playwright.async_api import Browser, ConsoleMessage, Dialog, Error, Page, Playwright, Request, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Dialog, Page, Request, async_playwright
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.messages import StartRunInput
 from tests.e2e.conftest import PATIENCE_SECONDS, Desk, desk_in, temporal_server, use_provider
 from tests.support.answers import Answer, Call, Gate, Text, ToolCalls
+from tests.support.chromium import launch
 from tests.support.provider import FakeProvider, by_function
 
 TOKENS = {"ada": "ada-has-this-token", "bob": "bob-has-this-token"}
 MODEL = "openai-chat:scripted"
 CLERK = f"model: {MODEL}\ntoolsets: {{filesystem: {{}}, delegation: {{greeter: {{}}}}}}\n---\nDo as you are told.\n"
 Turn = list[dict[str, Any]] | str
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 _VIEWER = ("chrome:", "chrome-extension:")
 """Chromium's own PDF viewer."""
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def write(path: str, content: str) -> dict[str, Any]:
@@ -142,7 +130,7 @@ async def office_in(folder: Path) -> AsyncGenerator[Office]:
         link = link_of(desk.begin("ui", "--port", "0", "--token-file", str(tokens)))
         client = LlmDoClient(await connect(Connection(address=address)))
         async with async_playwright() as playwright:
-            browser = await _launch(playwright)
+            browser = await launch(playwright)
             office = Office(desk, provider, client, browser, link.rstrip("/"), gate)
             yield office
             await browser.close()
@@ -162,14 +150,3 @@ def link_of(command: subprocess.Popen[str]) -> str:
         if (found := re.match(r"page +(http://\S+)", line)) is not None:
             return found[1]
     raise AssertionError(f"the command ended without a page: {said}")
-
-
-async def _launch(playwright: Playwright) -> Browser:
-    """The system's Chromium, else Playwright's own. In CI there has to be one."""
-    path = next(filter(None, map(shutil.which, _NAMES)), None)
-    try:
-        return await playwright.chromium.launch(executable_path=path, args=list(_FLAGS))
-    except Error as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"NO BROWSER, the page is not tested: install Chromium (`make browser`). {error.message[:200]}")

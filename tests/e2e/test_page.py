@@ -303,7 +303,8 @@ def test_dev_serves_the_page_to_whoever_has_its_link(desk: Desk) -> None:
     link = link_of(dev)
     address = link.partition("/?")[0]
     assert httpx2.get(f"{address}/").status_code == 401
-    with httpx2.Client(follow_redirects=True) as browser:
+    # As a browser says of an address that was typed.
+    with httpx2.Client(follow_redirects=True, headers={"sec-fetch-site": "none"}) as browser:
         answer = browser.get(link)
         assert (answer.status_code, str(answer.url)) == (200, f"{address}/")
         assert "Nothing waits for a person." in answer.text

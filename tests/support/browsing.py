@@ -42,7 +42,9 @@ class Browser:
 
     def __init__(self, app: Starlette, base: str) -> None:
         transport = httpx2.ASGITransport(app=app)
-        self.client = httpx2.AsyncClient(transport=transport, base_url=base, follow_redirects=True)
+        # Addresses are typed, as far as the page can tell.
+        typed = {"sec-fetch-site": "none"}
+        self.client = httpx2.AsyncClient(transport=transport, base_url=base, follow_redirects=True, headers=typed)
         self._origin = {"origin": base}
 
     async def open(self, address: str) -> Page:

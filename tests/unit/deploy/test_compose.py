@@ -243,7 +243,7 @@ def test_the_codec_server_answers_the_ui(compose: Compose) -> None:
 def test_what_health_checks_ask_for_is_there() -> None:
     page = ROOT / "llm_do_temporal/ui" / OPEN_PAGES["ui"].removeprefix("/")
     assert page.is_file()
-    routes = build_codec_app(DataConverter.default, TokenAccess({}), ()).routes
+    routes = build_codec_app(DataConverter.default, TokenAccess({}), (), ("localhost",)).routes
     assert OPEN_PAGES["codec-server"] in [route.path for route in routes if isinstance(route, Route)]
 
 

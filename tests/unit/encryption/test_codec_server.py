@@ -28,11 +28,15 @@ CONVERTER = encrypting(pydantic_data_converter, RING)
 TOKEN = "a-token-of-adas-own"
 ADA = {"Authorization": f"Bearer {TOKEN}"}
 UI = "https://temporal.example.com"
+HOSTS = ("testserver",)
+OWN = {"Origin": "http://testserver"}
 
 
 @pytest.fixture
 def client() -> TestClient:
-    return TestClient(build_codec_app(CONVERTER, TokenAccess({"ada": TOKEN, "bob": "another-token-of-bobs"}), (UI,)))
+    return TestClient(
+        build_codec_app(CONVERTER, TokenAccess({"ada": TOKEN, "bob": "another-token-of-bobs"}), (UI,), HOSTS)
+    )
 
 
 async def given(*values: Any) -> Any:
@@ -83,9 +87,9 @@ async def test_nobody_else_is_told_anything(client: TestClient, path: str, heade
 
 async def test_a_browser_signs_in_once(client: TestClient) -> None:
     assert client.get("/").status_code == 200
-    wrong = client.post("/sign-in", data={"token": "something-else"})
+    wrong = client.post("/sign-in", data={"token": "something-else"}, headers=OWN)
     assert (wrong.status_code, wrong.cookies.get("llm-do-codec")) == (401, None)
-    signed_in = client.post("/sign-in", data={"token": f" {TOKEN} "}, follow_redirects=False)
+    signed_in = client.post("/sign-in", data={"token": f" {TOKEN} "}, headers=OWN, follow_redirects=False)
     assert signed_in.status_code == 303
     cookie = signed_in.headers["set-cookie"]
     assert ("HttpOnly" in cookie, "SameSite=strict" in cookie, TOKEN in cookie) == (True, True, False)
@@ -96,7 +100,7 @@ async def test_a_browser_signs_in_once(client: TestClient) -> None:
     assert "signed in" in client.get("/sign-in").text
     # Another token for ada ends her sessions.
     newer = TokenAccess({"ada": "a-newer-token-of-adas"})
-    later = TestClient(build_codec_app(CONVERTER, newer, ()), cookies=client.cookies)
+    later = TestClient(build_codec_app(CONVERTER, newer, (), HOSTS), cookies=client.cookies)
     assert later.post("/decode", json=await given("one")).status_code == 401
 
 
@@ -112,7 +116,7 @@ async def test_a_browser_signs_in_once(client: TestClient) -> None:
 )
 async def test_whom_a_trusted_proxy_names_may_ask(peer: str, headers: dict[str, str], status: int) -> None:
     access, token = admitted(Admission(None, "X-User", ("10.0.0.5",)), "0.0.0.0", what="the codec server")
-    client = TestClient(build_codec_app(CONVERTER, access, (UI,)), client=(peer, 1))
+    client = TestClient(build_codec_app(CONVERTER, access, (UI,), HOSTS), client=(peer, 1))
     answer = client.post("/decode", json=await given("one"), headers=headers)
     assert (answer.status_code, "payloads" in answer.text, token) == (status, status == 200, None)
 
@@ -150,7 +154,7 @@ def test_too_much_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(codec_server, "MAX_BODY_BYTES", 1000)
     assert client.post("/decode", content=b"x" * 1001, headers=ADA).status_code == 413
     form = {"token": TOKEN, "more": "x" * codec_server.MAX_SIGN_IN_BYTES}
-    assert client.post("/sign-in", data=form).status_code == 401
+    assert client.post("/sign-in", data=form, headers=OWN).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_a_reference_that_is_none_stays_as_it_is(tmp_path: Path, encoding: str, 
     sent = {name: base64.b64encode(value.encode()).decode() for name, value in (metadata | {"data": data}).items()}
     payload = {"data": sent.pop("data"), "metadata": sent}
     near = keeping_big_payloads(CONVERTER, LocalBlobStore(tmp_path, Seal(RING)))
-    client = TestClient(build_codec_app(near, TokenAccess({"ada": TOKEN}), ()))
+    client = TestClient(build_codec_app(near, TokenAccess({"ada": TOKEN}), (), HOSTS))
     answer = client.post("/decode", json={"payloads": [payload]}, headers=ADA)
     assert (answer.status_code, answer.json()) == (200, {"payloads": [payload]})
 
@@ -183,5 +187,5 @@ async def test_big_values_are_shown_where_their_store_is_at_hand(tmp_path: Path,
     converter = keeping_big_payloads(CONVERTER, LocalBlobStore(tmp_path, Seal(RING)))
     payloads = MessageToDict(Payloads(payloads=await converter.encode(["said " * 100_000])))
     assert "claimData" in told(client.post("/decode", json=payloads, headers=ADA))[0]
-    near = TestClient(build_codec_app(converter, TokenAccess({"ada": TOKEN}), ()))
+    near = TestClient(build_codec_app(converter, TokenAccess({"ada": TOKEN}), (), HOSTS))
     assert told(near.post("/decode", json=payloads, headers=ADA)) == ["said " * 100_000]

@@ -30,6 +30,8 @@ def stranger() -> Iterator[TestClient]:
     """A browser without a session."""
     app = build_app(UiSettings(TokenAccess({"ada": TOKEN}), (HOST, "approvals.example.com")), NOWHERE)
     with TestClient(app, base_url=f"http://{HOST}", follow_redirects=False, raise_server_exceptions=False) as client:
+        # Addresses are typed, as far as the page can tell.
+        client.headers["sec-fetch-site"] = "none"
         yield client
 
 
