@@ -18,6 +18,7 @@
     │   ├── ApprovalRefusal
     │   └── ModelRefusal
     ├── EffectFailed           nobody: an effect did not work (no such file, not text); the model is told
+    │   └── ShownDiffers       the gate: what is there is not what a person was shown; it asks again
     ├── DecisionRefused        the person who decides: unknown approval, already decided, invalid change
     └── RunFailed              the operator: the run ended without a result
         ├── ModelFailed        the model or its provider
@@ -139,6 +140,10 @@ class ModelRefusal(Refusal):
 
 class EffectFailed(LlmDoError):
     """An effect could not be carried out; the model is told the message."""
+
+
+class ShownDiffers(EffectFailed):
+    """What is there is not what was shown when somebody agreed to the call; nothing was done."""
 
 
 class DecisionRefused(LlmDoError):

@@ -16,10 +16,12 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.activities.opening import WorkshopFolder
+from llm_do_temporal.activities.seen_files import see_file
 from llm_do_temporal.blobs import BlobStore, BlobTooLarge
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, SandboxRefusal
 from llm_do_temporal.messages import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput, SnapshotResult
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.sandbox import (
     Place,
     Tree,
@@ -61,7 +63,12 @@ class AttachmentActivities:
     @activity.defn(name="find_files")
     def find_files(self, asked: FindFilesInput) -> FoundFiles:
         """How many bytes each of the files has; None for one that is not there, or cannot be read."""
-        return FoundFiles(bytes=tuple(self._size(file) for file in asked.files))
+        sizes = tuple(self._size(file) for file in asked.files)
+        seen = tuple(self._seen(file) for file in asked.files) if asked.digests else ()
+        return FoundFiles(bytes=sizes, seen=seen)
+
+    def _seen(self, file: AttachedFile) -> SeenFile:
+        return SeenFile(path=file.path) if file.mount is None else see_file(self._folder, _place(file))
 
     def _size(self, file: AttachedFile) -> int | None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import fcntl
+import hashlib
 import os
 import re
 import secrets
@@ -36,6 +37,8 @@ class OldFile:
     size: int
     mode: int
     """Permission bits."""
+    sha256: str = ""
+    """Digest of its content."""
 
 
 def read_old(folder: int, name: str, max_bytes: int) -> OldFile | None:
@@ -51,9 +54,18 @@ def read_old(folder: int, name: str, max_bytes: int) -> OldFile | None:
         facts = check_regular(descriptor)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(max_bytes + 1)
-        return OldFile(data=data, size=max(facts.st_size, len(data)), mode=stat.S_IMODE(facts.st_mode))
+        size, mode = max(facts.st_size, len(data)), stat.S_IMODE(facts.st_mode)
+        return OldFile(data=data, size=size, mode=mode, sha256=content_digest(data, facts))
     finally:
         os.close(descriptor)
+
+
+def content_digest(data: bytes, facts: os.stat_result) -> str:
+    """The digest of a file of which `data` is all, or the beginning; of the rest the file system's word counts."""
+    digest = hashlib.sha256(data)
+    if facts.st_size > len(data):
+        digest.update(f"{facts.st_size} {facts.st_dev} {facts.st_ino} {facts.st_mtime_ns} {facts.st_ctime_ns}".encode())
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from llm_do_temporal.activities.changes import OldFile, alone_in, diff_of, read_
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.activities.listing import list_tree
 from llm_do_temporal.activities.opening import OpenBelow, Target, WorkshopFolder, writing_no_link
+from llm_do_temporal.activities.seen_files import check_as_shown, see_open, seen_old
 from llm_do_temporal.definitions.protected_places import protection_of
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages import (
@@ -29,6 +30,7 @@ from llm_do_temporal.messages import (
     ReadFileInput,
     WriteFileInput,
 )
+from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.sandbox import Place, check_readable, check_size, check_writable
 
 MAX_READ_BYTES = 10_000_000
@@ -54,7 +56,9 @@ class FileActivities:
             place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
             check_readable(place)
             _check_range(asked)
-            with self._folder.file(place) as file:
+            with self._folder.found(place) as (file, in_workshop):
+                if asked.expected is not None:
+                    check_as_shown(asked.expected, see_open(file, place.path, in_workshop))
                 text = _decode(_read_limited(file, place), place)
             end = asked.offset + min(asked.max_chars, MAX_RETURNED_CHARS)
             return FileText(content=text[asked.offset : end], truncated=end < len(text), total_chars=len(text))
@@ -108,12 +112,12 @@ class FileActivities:
         check = None if asked.definitions else self._unprotected(place)
         with self._folder.target(place, create=create, check=check) as target:
             if target.folder is None:
-                return _changed(place, target, None, compute, apply=False)
+                return _changed(place, target, None, compute, None)
             # Who only looks disturbs nobody: files are replaced as a whole.
             alone = alone_in(target.folder, self._workshop) if apply else nullcontext()
             with alone, writing_no_link(place.path):
                 old = read_old(target.folder, target.name, _read_limit(place))
-                return _changed(place, target, old, compute, apply=apply)
+                return _changed(place, target, old, compute, asked.expected, apply=apply)
 
     def _unprotected(self, place: Place) -> Callable[[str], None]:
         """Raises SandboxRefusal for a real file that defines: the call was not judged as writing a definition."""
@@ -129,16 +133,39 @@ class FileActivities:
         return check
 
 
-def _changed(place: Place, target: Target, old: OldFile | None, compute: Compute, *, apply: bool) -> FileChange:
+def _changed(
+    place: Place,
+    target: Target,
+    old: OldFile | None,
+    compute: Compute,
+    expected: SeenFile | None,
+    *,
+    apply: bool = False,
+) -> FileChange:
+    """What changes, and with `apply` the change, if the file is still as it was `expected` or changed so already."""
+    if apply and old is not None and _is_as_agreed(expected, target, old):
+        seen = seen_old(place, target.in_workshop, old, old.data)
+        return FileChange(path=place.path, bytes=old.size, created=False, diff="", seen=seen)
     new = compute(place, old)
     data = _encode(new, place)
     check_size(place, len(data))
     if old is not None and not old.mode & 0o222:
         # Replacing works without write permission; somebody took it away from everybody on purpose.
         raise EffectFailed(f"'{place.path}' is write-protected", next_step="Write to another file.")
+    seen = seen_old(place, target.in_workshop, old, data)
     if apply and target.folder is not None and (old is None or old.data != data):
+        check_as_shown(expected, seen)
         replace_file(target.folder, target.name, data, None if old is None else old.mode)
-    return FileChange(path=place.path, bytes=len(data), created=old is None, diff=diff_of(place.path, old, new))
+    return FileChange(
+        path=place.path, bytes=len(data), created=old is None, diff=diff_of(place.path, old, new), seen=seen
+    )
+
+
+def _is_as_agreed(expected: SeenFile | None, target: Target, old: OldFile) -> bool:
+    """Whether an earlier attempt, or somebody else, has made exactly the change that was agreed to."""
+    if expected is None or expected.after is None:
+        return False
+    return expected.after == old.sha256 and expected.place in (None, target.in_workshop)
 
 
 def _whole(asked: WriteFileInput) -> Compute:

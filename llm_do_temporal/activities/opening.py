@@ -130,6 +130,8 @@ class Target:
 
     folder: int | None
     name: str
+    in_workshop: str
+    """The file's path below the workshop, links followed."""
 
 
 @dataclass(frozen=True)
@@ -162,11 +164,18 @@ class WorkshopFolder:
     @contextmanager
     def file(self, place: Place) -> Generator[BinaryIO]:
         """The regular file at `place`, open for reading bytes."""
+        with self.found(place) as (file, _):
+            yield file
+
+    @contextmanager
+    def found(self, place: Place) -> Generator[tuple[BinaryIO, str]]:
+        """The regular file at `place`, open for reading bytes, and its path below the workshop, links followed."""
         with naming(place.path), ExitStack() as opened:
-            descriptor = self._open_below(*self._reach(place, opened).below_root, _FILE)
+            reached = self._reach(place, opened)
+            descriptor = self._open_below(*reached.below_root, _FILE)
             opened.callback(os.close, descriptor)
             check_regular(descriptor)
-            yield opened.enter_context(os.fdopen(descriptor, "rb", closefd=False))
+            yield opened.enter_context(os.fdopen(descriptor, "rb", closefd=False)), join(reached.begin, reached.real)
 
     @contextmanager
     def folder(self, place: Place) -> Generator[Folder]:
@@ -198,7 +207,7 @@ class WorkshopFolder:
             with writing_no_link(place.path):
                 root = self._enter(workshop, begin, opened, create=create)
                 folder = None if root is None else self._enter(root, str(wanted.parent), opened, create=create)
-            yield Target(folder=folder, name=wanted.name)
+            yield Target(folder=folder, name=wanted.name, in_workshop=join(begin, place.relative))
 
     def _workshop(self, opened: ExitStack) -> int:
         descriptor = os.open(self._path, _SEARCH | os.O_CLOEXEC)

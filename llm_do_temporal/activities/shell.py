@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import posixpath
 import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from temporalio import activity
@@ -25,15 +26,19 @@ from llm_do_temporal.activities.grounds import Ground, run_on, search_path
 from llm_do_temporal.activities.isolation import IsolatedFolder, working_bwrap
 from llm_do_temporal.activities.opening import WorkshopFolder
 from llm_do_temporal.activities.processes import KEPT_BYTES, Ended, Stream
+from llm_do_temporal.activities.seen_files import check_as_shown, see_file
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages import CommandOutput, CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.policy.command_arguments import check_arguments
+from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.sandbox import Place, Tree, join, locate, locate_all
 from llm_do_temporal.policy.shell import Isolation, lies_in
 
 SHOWN_BYTES = 64 * 1024
 """How much of one stream a model is shown; both together stay far below what a history carries."""
+MAX_NAMED = 200
+"""How many words of one command are looked at as names of files; a command has some ten."""
 _NOTE = "ran without isolation, which does not work on this machine"
 _HELD_BACK = "too many files beside those that define workers; read-only here, though it need not be"
 _MAX_LISTED = 5
@@ -55,7 +60,7 @@ class ShellActivities:
     def preview_command(self, asked: ShellInput) -> CommandPreview:
         """Everything `run_command` checks, without running it. Fails like it."""
         with user_errors(), self._ground(asked, self._bwrap()) as ground:
-            return CommandPreview(isolated=ground.bwrap is not None)
+            return CommandPreview(isolated=ground.bwrap is not None, files=self._named_files(asked))
 
     @activity.defn(name="run_command")
     async def run_command(self, asked: ShellInput) -> ShellResult:
@@ -70,6 +75,8 @@ class ShellActivities:
             self._ground(asked, bwrap) as ground,
             tempfile.TemporaryDirectory(prefix="command-", ignore_cleanup_errors=True) as home,
         ):
+            if asked.expected is not None:
+                await asyncio.to_thread(self._check_as_shown, asked, asked.expected)
             if ground.bwrap is None:
                 _log.warning("'%s' %s", asked.argv[0][:80], _NOTE)
             ended, held_back = await run_on(ground, asked, home)
@@ -150,6 +157,21 @@ class ShellActivities:
         for named in check_arguments(asked.argv, asked.cwd, allowed, spelled=asked.spelled):
             if not _is_inside(self._host_path(asked.tree, named), inside):
                 raise _outside(named, allowed)
+
+    def _named_files(self, asked: ShellInput) -> tuple[SeenFile, ...]:
+        """The regular files of the tree that the words of the command name, as they are now."""
+        found: dict[str, SeenFile] = {}
+        for name in sorted({one for word in asked.argv for one in _readings(word)})[:MAX_NAMED]:
+            with suppress(SandboxRefusal):
+                place = locate(asked.tree, posixpath.normpath(name if name.startswith("/") else f"{asked.cwd}/{name}"))
+                found[place.path] = see_file(self._folder, place)
+        return tuple(one for one in found.values() if one.sha256 is not None)
+
+    def _check_as_shown(self, asked: ShellInput, expected: tuple[SeenFile, ...]) -> None:
+        before = {one.path: one for one in expected}
+        now = {one.path: one for one in self._named_files(asked)}
+        for path in (*before, *now):
+            check_as_shown(before.get(path) or SeenFile(path=path), now.get(path) or SeenFile(path=path))
 
     def _host_path(self, tree: Tree, path: str) -> Path:
         try:

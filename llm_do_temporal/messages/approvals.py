@@ -8,12 +8,20 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from llm_do_temporal.errors import Refusal
 from llm_do_temporal.messages.base import Message, Strict
 from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.identity import (
+    EARLIER_VERSION,
+    IDENTITY_VERSION,
+    SeenFile,
+    changes_nothing,
+    digest_of,
+    identity_of,
+    subject_of,
+)
 from llm_do_temporal.policy.ledger import Ledger
-from llm_do_temporal.policy.sandbox import Tree, join, locate
+from llm_do_temporal.policy.sandbox import Tree
 
 
 class DecisionKind(StrEnum):
@@ -35,8 +43,10 @@ class Decision(Strict):
     """Payload of the signal `decide` and of the update `decide_now`."""
 
     id: str | None = None
-    """Which approval, like `a3`; may be left out while exactly one is pending."""
+    """Which approval, like `a3`; may be left out while exactly one is pending, or with `digest`."""
     decision: DecisionKind
+    digest: str | None = None
+    """Of the question that was shown; the decision is refused where the approval's is another."""
     args: dict[str, Any] | None = None
     """The new arguments, for `modify`."""
     note: str = ""
@@ -68,6 +78,12 @@ class RequestApprovalInput(Message):
     """For writes: what would change, as a unified diff."""
     attachments: tuple[Attachment, ...] = ()
     """Files that the call hands over, as they were when it was judged."""
+    files: tuple[SeenFile, ...] = ()
+    """Files that the call names, as they were when it was judged and shown."""
+    circumstances: str = ""
+    """Digest of what else the call's effect depends on: a callee's definition, the folders that a command sees."""
+    identity_version: int = EARLIER_VERSION
+    """Of `identity` and `digest`; EARLIER_VERSION where an earlier version asked."""
     reason: str = ""
     account: str | None = None
     """For the question at a reached limit: whose limit it is; empty for the run's."""
@@ -96,29 +112,48 @@ class RequestApprovalInput(Message):
 
     @property
     def identity(self) -> str:
-        """What identical calls of a tool have in common: the arguments, what is done with them, to which file, and who
-        must agree to it."""
-        subjects = [_subject_of(use, self.tree) for use in self.capabilities]
+        """What identical calls have in common; see `policy.identity`."""
+        return self._identity(done=False)
+
+    @property
+    def identity_when_done(self) -> str | None:
+        """That of the same call where all it is to change is so already; None where nothing is known of its files."""
+        known = self.identity_version == IDENTITY_VERSION and any(one.after for one in self.files)
+        return self._identity(done=True) if known else None
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all that the call would change is so already."""
+        return changes_nothing(self.files)
+
+    @property
+    def digest(self) -> str:
+        """Of all that was shown, and of who asked: no two questions have the same. Empty where it has none."""
+        if self.identity_version != IDENTITY_VERSION:
+            return ""
+        uses = [use.model_dump(mode="json") for use in self.capabilities]
+        files = [one.model_dump(mode="json") for one in self.files]
+        attached = [one.model_dump(mode="json") for one in self.attachments]
+        who = [self.invocation, self.key, self.worker, self.path]
+        what = [self.tool, self.args, uses, self.summary, self.diff, files, attached, self.circumstances]
+        return digest_of([IDENTITY_VERSION, who, what])
+
+    def _identity(self, *, done: bool) -> str:
         whom = [[sorted(self.approvers), self.quorum, self.forbid_own]] if self.names_people else []
-        return canonical([self.args, subjects, *whom])
-
-
-def _subject_of(use: CapabilityUse, tree: Tree) -> list[object]:
-    """Workers with `tools.py` files of their own may call different functions by the same name."""
-    code = use.payload.get("sha256")
-    return [use.name, _real_file(tree, use), *([] if code is None else [code])]
-
-
-def _real_file(tree: Tree, use: CapabilityUse) -> str | None:
-    """Workers with folders of their own may call different files by the same name."""
-    path = use.payload.get("path", use.payload.get("cwd"))
-    if not isinstance(path, str):
-        return None
-    try:
-        place = locate(tree, path)
-    except Refusal:
-        return None
-    return join(place.mount.root, place.relative)
+        if self.identity_version != IDENTITY_VERSION:
+            subjects = [subject_of(use, self.tree) for use in self.capabilities]
+            return canonical([self.args, subjects, *whom])
+        return identity_of(
+            self.tool,
+            self.args,
+            self.capabilities,
+            tree=self.tree,
+            files=self.files,
+            attachments=self.attachments,
+            circumstances=self.circumstances,
+            whom=whom,
+            done=done,
+        )
 
 
 class WithdrawApprovalsInput(Message):
@@ -145,6 +180,8 @@ class Verdict(Message):
     at: datetime
     door: Literal["signal", "update", "grant", "timer"]
     remember: Remember = Remember.NONE
+    digest: str | None = None
+    """Of the question, where whoever decided named it."""
 
 
 class DeliverDecisionInput(Message):
@@ -191,11 +228,21 @@ class Grant(Message):
 
     tool: str
     canonical_args: str
+    """The identity of these calls."""
+    when_done: str | None = None
+    """The identity of these calls where what they are to change is so already."""
     approval: str
     """Id of the approval it came from."""
     verdict: Verdict
     summary: str = ""
     """One line of what the call was about."""
+
+    def covers(self, request: RequestApprovalInput) -> bool:
+        """Whether it answers this question; what changes nothing any more is covered like what was agreed to."""
+        if self.tool != request.tool:
+            return False
+        identity = request.identity
+        return identity == self.canonical_args or (request.changes_nothing and identity == self.when_done)
 
     @classmethod
     def of(cls, approval: str, request: RequestApprovalInput, verdict: Verdict) -> Grant:
@@ -203,6 +250,7 @@ class Grant(Message):
         return cls(
             tool=request.tool,
             canonical_args=request.identity,
+            when_done=request.identity_when_done,
             approval=approval,
             verdict=verdict,
             summary=request.summary[:200],
@@ -249,3 +297,5 @@ class PendingApprovalMemo(Message):
     reminded_at: datetime | None = None
     generated: bool = False
     model: str = ""
+    digest: str = ""
+    """Of the question; empty where it has none."""

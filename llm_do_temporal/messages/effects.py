@@ -11,6 +11,7 @@ from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.notifying import NotifySettings
 from llm_do_temporal.policy.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellSettings
@@ -50,6 +51,8 @@ class ReadFileInput(Message):
     path: str
     max_chars: int
     offset: int
+    expected: SeenFile | None = None
+    """The file as it was shown; one that is not like this is not read. None: any will do."""
 
 
 class FileText(Message):
@@ -69,6 +72,8 @@ class WriteFileInput(Message):
     content: str
     definitions: bool = False
     """Whether it was judged as writing a file that defines workers."""
+    expected: SeenFile | None = None
+    """The file as it was shown; one that is not like this is not changed. None: any will do."""
 
 
 class EditFileInput(Message):
@@ -81,6 +86,8 @@ class EditFileInput(Message):
     new_text: str
     definitions: bool = False
     """As in WriteFileInput."""
+    expected: SeenFile | None = None
+    """The file as it was shown; one that is not like this is not changed. None: any will do."""
 
 
 class FileChange(Message):
@@ -90,6 +97,8 @@ class FileChange(Message):
     bytes: int
     created: bool
     diff: str
+    seen: SeenFile | None = None
+    """The file before; None where an earlier version looked."""
 
 
 class ListFilesInput(Message):
@@ -138,6 +147,8 @@ class ShellInput(Message):
     """How many of the first words are the author's, and no paths of the model's."""
     network: bool = False
     settings: ShellSettings = ShellSettings()
+    expected: tuple[SeenFile, ...] | None = None
+    """The files among the words as they were shown; where they differ nothing is run. None: any will do."""
 
 
 class CommandOutput(Message):
@@ -171,6 +182,8 @@ class CommandPreview(Message):
     """Result of `preview_command`: how the command would run."""
 
     isolated: bool
+    files: tuple[SeenFile, ...] | None = None
+    """What is a file among the words of the command; None where an earlier version looked."""
 
 
 class SnapshotInput(Message):
@@ -193,6 +206,8 @@ class FindFilesInput(Message):
     """Input of `find_files`: paths that may or may not name files."""
 
     files: tuple[AttachedFile, ...]
+    digests: bool = False
+    """Whether their bytes are wanted, too."""
 
 
 class FoundFiles(Message):
@@ -200,6 +215,8 @@ class FoundFiles(Message):
 
     bytes: tuple[int | None, ...]
     """None where there is no such file, or none that may be read."""
+    seen: tuple[SeenFile, ...] = ()
+    """The files as they are, where digests were asked for; one without a digest is not there."""
 
 
 class CallPythonToolInput(Message):

@@ -27,12 +27,13 @@ from llm_do_temporal.messages import (
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
+from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.models import resolve_model
 from llm_do_temporal.policy.sandbox import Tree, narrow
 from llm_do_temporal.workflows.effects import run_quick
 from llm_do_temporal.workflows.failures import explain, spent_before
-from llm_do_temporal.workflows.gate import Outcome, Prepared, Question
-from llm_do_temporal.workflows.handing import Giver, Limit, hand_over, limit_of, sharing_questions
+from llm_do_temporal.workflows.gate import Outcome, Prepared, Question, Shown
+from llm_do_temporal.workflows.handing import Giver, Limit, definition_digest, hand_over, limit_of, sharing_questions
 from llm_do_temporal.workflows.invoking import run_invocation
 from llm_do_temporal.workflows.limits import limits_for
 
@@ -58,8 +59,10 @@ class Delegation:
     """Policies for the files beyond those of caller and callee."""
     questions: tuple[Question, ...] = ()
     """To be asked before the call's own."""
-    more_prompt: Callable[[], Awaitable[str]] | None = None
-    """Text that is added to the prompt, read once the call was allowed."""
+    files: tuple[SeenFile, ...] = ()
+    """Files that `more_prompt` reads, as they were found."""
+    more_prompt: Callable[[Shown | None], Awaitable[str]] | None = None
+    """Text that is added to the prompt, read once the call was allowed: where somebody was asked, as it was shown."""
     shape: Callable[[Any], Any] | None = None
     """Makes the tool's result from the worker's output."""
 
@@ -128,10 +131,11 @@ class Delegator:
         giver = Giver(caller.tree, caller.worker.attachment_paths)
         limits = (limit_of(caller.worker), *call.limits, limit_of(worker))
         attachments = await hand_over(giver, call.paths, limits)
-        questions = self._questions(call, attachments)
+        circumstances = definition_digest(worker, tree=tree, prompt=call.prompt, input=call.input)
+        questions = self._questions(call, worker, attachments, circumstances)
 
-        async def effect() -> Outcome:
-            return await self._run(call, tree, model, attachments)
+        async def carry_out(shown: Shown | None = None) -> Outcome:
+            return await self._run(call, tree, model, attachments, shown)
 
         async def then() -> Prepared:
             assert loaded is not None
@@ -142,20 +146,26 @@ class Delegator:
             for limit in limits if more else ():
                 check_attachments(limit.policy, everything, whose=limit.whose)
 
-            async def run() -> Outcome:
-                return await self._run(complete, tree, model, everything)
+            async def run(shown: Shown | None = None) -> Outcome:
+                return await self._run(complete, tree, model, everything, shown)
 
-            return Prepared((*questions, *(self._questions(complete, everything) if more else ())), run)
+            left = self._questions(complete, worker, everything, circumstances) if more else ()
+            return Prepared((*questions, *left), run, bound=run)
 
-        return Prepared(questions, effect, then=then if loaded is not None else None)
+        return Prepared(questions, carry_out, bound=carry_out, then=then if loaded is not None else None)
 
-    def _questions(self, call: Delegation, attachments: tuple[Attachment, ...]) -> tuple[Question, ...]:
-        sharing = sharing_questions(self.caller.tree, call.worker, attachments)
-        return (*sharing, *call.questions, _call_question(call, attachments))
+    def _questions(
+        self, call: Delegation, pinned: PinnedWorker, attachments: tuple[Attachment, ...], circumstances: str
+    ) -> tuple[Question, ...]:
+        """What is asked about the call; `pinned` is the callee as it was judged, before its Python was looked at."""
+        sharing = sharing_questions(self.caller.tree, pinned, attachments)
+        return (*sharing, *call.questions, _call_question(call, attachments, circumstances))
 
-    async def _run(self, call: Delegation, tree: Tree, model: str, attachments: tuple[Attachment, ...]) -> Outcome:
+    async def _run(
+        self, call: Delegation, tree: Tree, model: str, attachments: tuple[Attachment, ...], shown: Shown | None
+    ) -> Outcome:
         caller, worker = self.caller, call.worker
-        prompt = call.prompt + (await call.more_prompt() if call.more_prompt else "")
+        prompt = call.prompt + (await call.more_prompt(shown) if call.more_prompt else "")
         if self.begin is not None:
             await self.begin()
         self.calls[worker.name] += 1
@@ -240,10 +250,17 @@ async def with_built_input(entry: InvokeWorkerInput, built: BuiltInput) -> Invok
     return entry.model_copy(update={"prompt": prompt, "input": values, "attachments": attachments})
 
 
-def _call_question(call: Delegation, attachments: tuple[Attachment, ...]) -> Question:
+def _call_question(call: Delegation, attachments: tuple[Attachment, ...], circumstances: str) -> Question:
     worker, given = call.worker.name, call.shown["input"]
     paths = [attachment.path for attachment in attachments]
     payload = {"worker": worker, **call.shown, "attachments": paths}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     summary = f"call {worker}" + (f" with {', '.join(paths)}" if paths else "") + f": {text[:120]}"
-    return Question((CapabilityUse(name="worker.call", payload=payload),), call.args, summary, attachments=attachments)
+    return Question(
+        (CapabilityUse(name="worker.call", payload=payload),),
+        call.args,
+        summary,
+        attachments=attachments,
+        files=call.files,
+        circumstances=circumstances,
+    )

@@ -33,6 +33,8 @@ from llm_do_temporal.workflows.voting import check_who, with_vote
 
 NOBODY_IN_TIME = "timeout"
 """Who rejects what nobody decided in time."""
+_ECHOED = {"door": "grant", "digest": None}
+"""Of a verdict that answers another question than the one it was given for."""
 KEPT_IGNORED = 100
 """Nonsense signals kept for the record; a flood of them must not fill the history of a continued run."""
 
@@ -47,7 +49,7 @@ def with_request(state: DeskState, request: RequestApprovalInput, *, now: dateti
     approval = Approval(id=f"a{state.earlier + len(state.approvals) + 1}", asked_at=now, request=request)
     grant = _grant_for(state, request)
     if grant is not None:
-        verdict = grant.verdict.model_copy(update={"at": now, "door": "grant", "remember": Remember.NONE})
+        verdict = grant.verdict.model_copy(update=_ECHOED | {"at": now, "remember": Remember.NONE})
         approval = approval.model_copy(update={"verdict": verdict})
     return state.model_copy(update={"approvals": (*state.approvals, approval)}), approval
 
@@ -83,7 +85,7 @@ def put_away(state: DeskState) -> DeskState:
 
 def find_question(state: DeskState, decision: Decision) -> Approval:
     """The question a decision is about, if it can be taken. Raises DecisionRefused."""
-    approval = _named(state, decision.id)
+    approval = _named(state, decision)
     if approval.verdict is not None:
         verdict = approval.verdict
         by = verdict.by or "somebody"
@@ -93,6 +95,7 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
         )
     if approval.withdrawn:
         raise DecisionRefused(f"approval '{approval.id}' is no longer needed: its worker has stopped")
+    _check_shown(approval, decision)
     check_who(approval, decision, started_by=state.started_by)
     _check_change(approval, decision)
     return approval
@@ -114,6 +117,7 @@ def with_decision(
         at=now,
         door=door,
         remember=decision.remember,
+        digest=decision.digest,
     )
     taken = with_vote(asked, vote)
     answered, grants, verdict = {asked.id: taken}, state.grants, taken.verdict
@@ -121,7 +125,7 @@ def with_decision(
         grants = (*grants, Grant.of(asked.id, asked.request, verdict))
         for other in pending(state):
             if other.id != asked.id and _same_call(other.request, asked.request):
-                echoed = verdict.model_copy(update={"door": "grant"})
+                echoed = verdict.model_copy(update=_ECHOED)
                 answered[other.id] = other.model_copy(update={"verdict": echoed})
     approvals = tuple(answered.get(one.id, one) for one in state.approvals)
     return state.model_copy(update={"approvals": approvals, "grants": grants}), list(answered.values())
@@ -168,11 +172,12 @@ def _too_late(approval: Approval, now: datetime) -> Verdict:
     )
 
 
-def _named(state: DeskState, approval_id: str | None) -> Approval:
-    waiting = pending(state)
+def _named(state: DeskState, decision: Decision) -> Approval:
+    waiting, approval_id = pending(state), decision.id
     if approval_id is None:
-        if len(waiting) == 1:
-            return waiting[0]
+        named = [one for one in waiting if decision.digest and decision.digest == one.request.digest]
+        if len(named) == 1 or len(waiting) == 1:
+            return (named or waiting)[0]
         ids = ", ".join(one.id for one in waiting) or "none"
         raise DecisionRefused(f"say which approval: {len(waiting)} are pending ({ids})")
     for one in state.approvals:
@@ -205,11 +210,21 @@ def _check_change(approval: Approval, decision: Decision) -> None:
             raise DecisionRefused(f"policy refuses the new arguments: {refusal}") from refusal
 
 
-def _grant_for(state: DeskState, request: RequestApprovalInput) -> Grant | None:
-    subject = request.identity
-    return next(
-        (grant for grant in state.grants if grant.tool == request.tool and grant.canonical_args == subject), None
+def _check_shown(approval: Approval, decision: Decision) -> None:
+    """Raise DecisionRefused where a decision names another question than this one."""
+    if decision.digest is None or decision.digest == approval.request.digest:
+        return
+    asked, named = approval.request.digest, repr(decision.digest[:80])
+    if not asked:
+        raise DecisionRefused(f"approval '{approval.id}' has no digest, and the decision names {named}; leave it out")
+    raise DecisionRefused(
+        f"the decision is about something else than approval '{approval.id}': it names the digest {named}, and "
+        f"what is asked has '{asked}'; look at the question again"
     )
+
+
+def _grant_for(state: DeskState, request: RequestApprovalInput) -> Grant | None:
+    return next((grant for grant in state.grants if grant.covers(request)), None)
 
 
 def _same_call(one: RequestApprovalInput, other: RequestApprovalInput) -> bool:

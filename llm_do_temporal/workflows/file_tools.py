@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from temporalio import workflow
+
 from llm_do_temporal.messages import (
+    AttachedFile,
     EditFileInput,
     FileChange,
     FileListing,
     FileText,
+    FindFilesInput,
+    FoundFiles,
     ListFilesInput,
     ReadFileInput,
     WriteFileInput,
 )
 from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.protection import defines
 from llm_do_temporal.policy.sandbox import (
     Place,
@@ -27,7 +34,7 @@ from llm_do_temporal.policy.sandbox import (
     normalise,
 )
 from llm_do_temporal.workflows.effects import run_effect, run_quick
-from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question
+from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question, Shown
 
 DEFAULT_MAX_CHARS = 20_000
 _WRITING = frozenset({"write_file", "edit_file"})
@@ -35,6 +42,8 @@ PATH_TOOLS = frozenset({"read_file"}) | _WRITING
 """The tools `judge_path` can judge."""
 LARGEST_MAX_CHARS = 1_000_000
 """More than most models can be told at all."""
+_SEES_READ_FILES = "files-to-read-are-seen"
+"""Runs that started before they were replay without it."""
 
 _PATH = {"type": "string", "minLength": 1, "description": "Path in your file tree, like /notes/todo.md."}
 
@@ -120,11 +129,15 @@ class ReadFile:
         )
         use = CapabilityUse(name="sandbox.read", payload={"path": place.path}, asks=place.mount.read_approval)
 
-        async def effect() -> Outcome:
-            text = await run_quick("read_file", request, FileText, summary=f"read {place.path}")
+        async def read(asked: ReadFileInput) -> Outcome:
+            text = await run_quick("read_file", asked, FileText, summary=f"read {place.path}")
             return Outcome(text.model_dump())
 
-        return Prepared((Question((use,), args, f"read_file {place.path}"),), effect)
+        async def bound(shown: Shown) -> Outcome:
+            return await read(request.model_copy(update={"expected": shown.file(place.path)}))
+
+        question = Question((use,), args, f"read_file {place.path}")
+        return Prepared((question,), lambda: read(request), lambda: _seen_to_read(place), bound)
 
 
 @dataclass
@@ -214,18 +227,44 @@ class ListFiles:
         return Prepared((Question((use,), args, f"list_files {path}"),), effect)
 
 
+async def _seen_to_read(place: Place) -> Shown:
+    if not workflow.patched(_SEES_READ_FILES):
+        return Shown(files=None)
+    file = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
+    request = FindFilesInput(files=(file,), digests=True)
+    found = await run_quick("find_files", request, FoundFiles, summary=f"find {place.path}")
+    return Shown(files=found.seen or None)
+
+
 def _change(verb: Literal["write", "edit"], request: WriteFileInput | EditFileInput, question: Question) -> Prepared:
     """A call that changes a file: previewed and carried out by the two activities of its verb."""
+    previewed = False
 
-    async def effect() -> Outcome:
-        change = await run_effect(f"{verb}_file", request, FileChange, summary=f"{verb} {request.path}")
+    async def change(asked: WriteFileInput | EditFileInput) -> Outcome:
+        change = await run_effect(f"{verb}_file", asked, FileChange, summary=f"{verb} {request.path}")
         return Outcome(_written(change))
 
-    async def preview() -> str:
+    async def preview() -> Shown:
+        nonlocal previewed
         change = await run_quick(f"preview_{verb}", request, FileChange, summary=f"preview {request.path}")
-        return change.diff
+        previewed = True
+        return Shown(change.diff, None if change.seen is None else (change.seen,))
 
-    return Prepared((question,), effect, preview)
+    async def bound(shown: Shown) -> Outcome:
+        expected = None if shown.files is None else _expected(shown, request, previewed=previewed)
+        return await change(request.model_copy(update={"expected": expected}))
+
+    return Prepared((question,), lambda: change(request), preview, bound)
+
+
+def _expected(shown: Shown, request: WriteFileInput | EditFileInput, *, previewed: bool) -> SeenFile:
+    """The file that a call may change. One that nobody was shown, because the call was changed, must be a new one."""
+    seen = shown.file(request.path) or SeenFile(path=request.path)
+    if isinstance(request, WriteFileInput):
+        after = hashlib.sha256(request.content.encode(errors="replace")).hexdigest()
+        return seen.model_copy(update={"after": after})
+    # What comes of the edit is known where exactly this edit was shown.
+    return seen if previewed else seen.model_copy(update={"after": None})
 
 
 def _written(change: FileChange) -> str:

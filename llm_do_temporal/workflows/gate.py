@@ -3,6 +3,10 @@
 A tool says what a call is about to do (`prepare`) and how to do it (`Prepared.effect`). The gate alone
 decides whether it happens. Nothing asks a person before everything a machine can refuse has been
 checked, and changed arguments are prepared and judged again from the start.
+
+What was shown is what is decided. What a preview saw is part of the question (`Shown`), and the effect of a call that
+somebody was asked about is bound to it (`Prepared.bound`). Where the effect finds something else it raises
+ShownDiffers and does nothing: the call is then prepared, shown and asked about again.
 """
 
 from __future__ import annotations
@@ -16,11 +20,20 @@ from temporalio.exceptions import FailureError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
 from llm_do_temporal.activities.answers import MAX_CALL_BYTES, OVERSIZED
-from llm_do_temporal.errors import ApprovalRefusal, ApprovalTimedOut, LlmDoError, Refusal, RunAborted
+from llm_do_temporal.errors import (
+    ApprovalRefusal,
+    ApprovalTimedOut,
+    EffectFailed,
+    LlmDoError,
+    Refusal,
+    RunAborted,
+    ShownDiffers,
+)
 from llm_do_temporal.messages import DecisionKind, RunSettings, Usage
 from llm_do_temporal.messages import Verdict as DecisionTaken
 from llm_do_temporal.policy.approvals import CapabilityUse, Terms, Verdict, canonical, decide
 from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.schemas import schema_problems
 from llm_do_temporal.workflows.failures import explain
 from llm_do_temporal.workflows.run_spans import tell_outcome, tool_span
@@ -28,6 +41,8 @@ from llm_do_temporal.workflows.run_spans import tell_outcome, tool_span
 T = TypeVar("T")
 ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
 """What a call raises that no model and no function is told of."""
+MOST_ATTEMPTS = 5
+"""How often a call is asked about again because what was shown has changed: somebody changes it all the time."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +57,17 @@ class Question:
     """Whether `args` are the call's own arguments, which the person may change."""
     attachments: tuple[Attachment, ...] = ()
     """Files that the call hands over, for the person to look at."""
+    files: tuple[SeenFile, ...] = ()
+    """Files that the call names, as they were found."""
+    circumstances: str = ""
+    """Digest of what else the effect depends on."""
 
     @property
     def identity(self) -> str:
         """Names the question among those of one call; other files make it another question."""
-        files = [one.sha256 for one in self.attachments]
-        return canonical([[use.name for use in self.uses], self.args, *([files] if files else [])])
+        handed = [[one.path, one.sha256] for one in self.attachments]
+        found = [one.model_dump(mode="json") for one in self.files]
+        return canonical([[use.name for use in self.uses], self.args, handed, found, self.circumstances])
 
 
 @dataclass(frozen=True)
@@ -63,13 +83,29 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What a preview saw and a person is shown."""
+
+    diff: str | None = None
+    files: tuple[SeenFile, ...] | None = ()
+    """Files as they were seen; None where nobody can tell."""
+
+    def file(self, path: str) -> SeenFile | None:
+        """The file with this virtual path, as it was shown."""
+        return next((one for one in self.files or () if one.path == path), None)
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A call that passed every check a machine can make."""
 
     questions: tuple[Question, ...]
     effect: Callable[[], Awaitable[Outcome]]
-    preview: Callable[[], Awaitable[str]] | None = None
-    """Makes the diff that is shown with the question; fails where the effect would."""
+    preview: Callable[[], Awaitable[str | Shown]] | None = None
+    """Makes what is shown with the question; fails where the effect would."""
+    bound: Callable[[Shown], Awaitable[Outcome]] | None = None
+    """The effect, for a call that somebody was asked about: it raises ShownDiffers, having done nothing, where
+    something is not as it was shown. None: nothing that was shown can change."""
     then: Callable[[], Awaitable[Prepared]] | None = None
     """Does what may only be done once the questions are answered, and says what is left to ask and to do."""
 
@@ -98,6 +134,42 @@ class AsksDesk(Protocol):
     def report(self, tool: GatedTool, error: Exception) -> None:
         """Tell whoever runs the service that a tool broke."""
         ...
+
+
+@dataclass
+class _Call:
+    """One call on its way through the gate."""
+
+    args: dict[str, Any]
+    """As people have changed them."""
+    change: DecisionTaken | None = None
+    """The decision that put other arguments in the place of the model's."""
+    answered: set[str] = field(default_factory=set[str])
+    """Identities of questions."""
+    previewed: set[str] = field(default_factory=set[str])
+    """Those of them that were answered by the sight of a preview."""
+    shown: Shown | None = None
+    """What people were shown last; None: nobody was asked."""
+
+    def note(self, question: Question, shown: Shown, prepared: Prepared) -> None:
+        """A question was answered by somebody who was shown this."""
+        self.add({question.identity}, prepared)
+        before = Shown() if self.shown is None else self.shown
+        known = None
+        if before.files is not None and shown.files is not None:
+            known = tuple({one.path: one for one in (*before.files, *shown.files)}.values())
+        self.shown = replace(shown, files=known)
+
+    def add(self, answered: set[str], prepared: Prepared) -> None:
+        """These questions need no answer any more."""
+        self.answered |= answered
+        if prepared.preview is not None:
+            self.previewed |= answered
+
+    def forget(self) -> None:
+        """What was shown is not what is there: nobody has answered for what is."""
+        self.answered -= self.previewed
+        self.previewed = set()
 
 
 class Gate:
@@ -131,10 +203,7 @@ class Gate:
     async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
         try:
             _check_arguments(tool, args)
-            prepared, change = await self._cleared(tool, args)
-            if self._begin is not None:
-                await self._begin()
-            outcome = await _explained(prepared.effect())
+            outcome, change = await self._as_shown(tool, _Call(args))
             return outcome if change is None else replace(outcome, note=_told_of(outcome, change))
         except (*ENDS_INVOCATION, ModelRetry):
             raise
@@ -148,35 +217,54 @@ class Gate:
             self._desk.report(tool, error)
             raise ToolFailed(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:500]) from error
 
-    async def _cleared(self, tool: GatedTool, args: dict[str, Any]) -> tuple[Prepared, DecisionTaken | None]:
-        """The call, prepared and allowed, and the decision that put other arguments in its place, if one did."""
-        change: DecisionTaken | None = None
-        prepared = await self._prepare(tool, args)
-        answered: set[str] = set()
+    async def _as_shown(self, tool: GatedTool, call: _Call) -> tuple[Outcome, DecisionTaken | None]:
+        """Carry the call out as it was shown, asking again where it is not; and what changed its arguments, if
+        anything did."""
+        for attempt in range(MOST_ATTEMPTS):
+            prepared = await self._cleared(tool, call)
+            if self._begin is not None and attempt == 0:
+                await self._begin()
+            if call.shown is None or prepared.bound is None:
+                return await _explained(prepared.effect()), call.change
+            try:
+                return await _explained(prepared.bound(call.shown)), call.change
+            except ShownDiffers:
+                call.forget()
+        raise EffectFailed(
+            f"'{tool.name}' was not carried out: each of the {MOST_ATTEMPTS} times that it was agreed to, something "
+            "was no longer as it had been shown",
+            next_step="Find out what keeps changing it before you try again.",
+        )
+
+    async def _cleared(self, tool: GatedTool, call: _Call) -> Prepared:
+        """The call, prepared and allowed; `call` notes what was shown and answered on the way."""
+        prepared = await self._prepare(tool, call.args)
         while True:
-            question = self._open_question(tool, prepared, answered)
+            question = self._open_question(tool, prepared, call.answered)
             if question is None and prepared.then is not None:
                 prepared = await _explained(prepared.then())
                 continue
             if question is None:
-                return prepared, change
-            diff = await _explained(prepared.preview()) if prepared.preview else None
+                return prepared
+            shown = await _previewed(prepared)
             judged = self._judge(tool, question)
-            asking = self._desk.ask(tool, question, diff=diff, reason=judged.reason, terms=judged.terms)
+            asked = replace(question, files=(*question.files, *(shown.files or ())))
+            asking = self._desk.ask(tool, asked, diff=shown.diff, reason=judged.reason, terms=judged.terms)
             decision = await _explained(asking)
-            answered.add(question.identity)
+            call.note(question, replace(shown, files=None if shown.files is None else asked.files), prepared)
             if decision.decision is DecisionKind.REJECT:
                 raise ApprovalRefusal(_rejection(decision))
             if decision.decision is DecisionKind.MODIFY:
                 problems = schema_problems(tool.schema, decision.args)
                 if problems:
                     raise ApprovalRefusal(f"the changed arguments are not valid: {'; '.join(problems[:5])}")
-                change = decision
+                call.change, call.args = decision, decision.args
                 prepared = await self._prepare(tool, decision.args)
                 # Whoever changed the call has seen what it will do: its own question is answered, where that person
-                # may answer it.
-                own = [one for one in prepared.questions if one.changeable]
-                answered |= {one.identity for one in own if _may_answer(judged.terms, self._judge(tool, one).terms)}
+                # may answer it and it hands over nothing else than what was shown.
+                own = [one for one in prepared.questions if one.changeable and not _hands_over_other(question, one)]
+                mine = {one.identity for one in own if _may_answer(judged.terms, self._judge(tool, one).terms)}
+                call.add(mine, prepared)
 
     async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> Prepared:
         return await _explained(tool.prepare(args))
@@ -201,6 +289,19 @@ def _may_answer(asked: Terms, needed: Terms) -> bool:
     if needed.approvers is not None and (asked.approvers is None or not set(asked.approvers) <= set(needed.approvers)):
         return False
     return asked.quorum >= needed.quorum and asked.forbid_own >= needed.forbid_own
+
+
+def _hands_over_other(shown: Question, now: Question) -> bool:
+    """Whether a file that was shown has other bytes now."""
+    before = {one.path: one.sha256 for one in (*shown.attachments, *shown.files)}
+    return any(before.get(one.path, one.sha256) != one.sha256 for one in (*now.attachments, *now.files))
+
+
+async def _previewed(prepared: Prepared) -> Shown:
+    if prepared.preview is None:
+        return Shown()
+    preview = await _explained(prepared.preview())
+    return preview if isinstance(preview, Shown) else Shown(preview)
 
 
 def _check_arguments(tool: GatedTool, args: dict[str, Any]) -> None:

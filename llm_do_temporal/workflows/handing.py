@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.messages import AttachedFile, PinnedWorker, SnapshotInput, SnapshotResult
@@ -20,6 +23,7 @@ from llm_do_temporal.policy.attachments import (
     check_attachments,
     meant_path,
 )
+from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.sandbox import Tree, check_readable, check_size, locate, normalise
 from llm_do_temporal.workflows.effects import run_effect
 from llm_do_temporal.workflows.gate import Question
@@ -77,8 +81,24 @@ def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[At
         asks = locate(tree, attachment.path).mount.read_approval
         use = CapabilityUse(name="sandbox.read", payload=payload, asks=asks)
         summary = f"share {attachment.path} ({attachment.bytes} bytes) with {worker.name}"
-        questions.append(Question((use,), payload, summary, changeable=False, attachments=(attachment,)))
+        questions.append(
+            Question(
+                (use,),
+                payload,
+                summary,
+                changeable=False,
+                attachments=(attachment,),
+                circumstances=definition_digest(worker),
+            )
+        )
     return questions
+
+
+def definition_digest(worker: PinnedWorker, **more: Any) -> str:
+    """The digest of all that a worker is (its file, what that includes, what was filled in), and of what else makes a
+    call of it."""
+    rest = {name: one.model_dump(mode="json") if isinstance(one, BaseModel) else one for name, one in more.items()}
+    return digest_of([worker.model_dump(mode="json"), rest])
 
 
 def _files(giver: Giver, given: Sequence[str]) -> tuple[AttachedFile, ...]:

@@ -15,9 +15,10 @@ from llm_do_temporal.messages import (
     ShellInput,
     ShellResult,
 )
+from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.shell import MAX_COMMAND_CHARS, JudgedCommand, ShellPolicy, describe_policy, judge_command
 from llm_do_temporal.workflows.effects import run_effect
-from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Outcome, Prepared, Question
+from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Outcome, Prepared, Question, Shown
 from llm_do_temporal.workflows.once import ask_again, run_once
 
 DEFAULT_TIMEOUT_SECONDS = 30
@@ -76,12 +77,14 @@ class Shell:
         )
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
-        question = Question((command.use,), args, summary[:200])
+        question = Question((command.use,), args, summary[:200], circumstances=_circumstances(request))
 
-        async def effect() -> Outcome:
+        previewed = False
+
+        async def run(asked: ShellInput) -> Outcome:
             result = await run_once(
                 "run_command",
-                request,
+                asked,
                 ShellResult,
                 summary=summary,
                 timeout=timedelta(seconds=request.timeout_seconds) + _AROUND,
@@ -89,11 +92,17 @@ class Shell:
             )
             return Outcome(_told(result))
 
-        async def preview() -> str:
-            await run_effect("preview_command", request, CommandPreview, summary=f"preview {summary}")
-            return ""
+        async def preview() -> Shown:
+            nonlocal previewed
+            found = await run_effect("preview_command", request, CommandPreview, summary=f"preview {summary}")
+            previewed = True
+            return Shown("", found.files)
 
-        return Prepared((question,), effect, preview)
+        async def bound(shown: Shown) -> Outcome:
+            # Whoever put another command in the place of the one that was shown has seen none of its files.
+            return await run(request.model_copy(update={"expected": shown.files if previewed else None}))
+
+        return Prepared((question,), lambda: run(request), preview, bound)
 
     def _request(self, command: JudgedCommand, timeout_seconds: int) -> ShellInput:
         return ShellInput(
@@ -106,6 +115,11 @@ class Shell:
             network=self.policy.network,
             settings=self.invocation.settings.shell,
         )
+
+
+def _circumstances(request: ShellInput) -> str:
+    """Of a command: the folders that it sees, and how; how long it may take is among the arguments."""
+    return digest_of(request.model_dump(mode="json", exclude={"timeout_seconds", "expected"}))
 
 
 def _told(result: ShellResult) -> dict[str, Any]:

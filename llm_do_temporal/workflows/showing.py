@@ -33,6 +33,7 @@ def _memo(approval: Approval) -> PendingApprovalMemo:
         reminded_at=approval.reminded_at,
         generated=request.generated,
         model=request.model,
+        digest=request.digest,
     )
 
 

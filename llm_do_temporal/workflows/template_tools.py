@@ -19,12 +19,13 @@ from llm_do_temporal.messages import (
     ReadFileInput,
 )
 from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.sandbox import Place, Tree, check_readable, check_size, locate
 from llm_do_temporal.policy.templates import TemplateRules, choose_template
 from llm_do_temporal.workflows.delegating import Delegation, Delegator, asks_before_python, completed
 from llm_do_temporal.workflows.effects import run_effect, run_quick
-from llm_do_temporal.workflows.gate import Prepared, Question
-from llm_do_temporal.workflows.handing import Limit
+from llm_do_temporal.workflows.gate import Prepared, Question, Shown
+from llm_do_temporal.workflows.handing import Limit, definition_digest
 
 MAX_CONTEXT_ENTRIES = 20
 MAX_CONTEXT_CHARS = 1_000_000
@@ -47,6 +48,8 @@ class _Context:
 
     text: str = ""
     place: Place | None = None
+    seen: SeenFile | None = None
+    """The file as it was found; None where an earlier version looked."""
 
 
 class TemplateCall:
@@ -119,7 +122,8 @@ class TemplateCall:
             prompt=loaded.prompt,
             paths=tuple(_path(entry) for entry in args.get("attachments") or ()),
             limits=(Limit(self._rules.attachments, f"'templates' of worker '{caller.worker.name}'"),),
-            questions=tuple(_reading_question(one.place, worker.name) for one in context if one.place),
+            questions=tuple(_reading_question(one.place, one.seen, worker) for one in context if one.place),
+            files=tuple(one.seen for one in context if one.seen),
             more_prompt=_reader(context),
             shape=None if as_json else _text_of,
         )
@@ -165,11 +169,11 @@ async def _found(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
     if not places:
         return found
     files = tuple(AttachedFile(mount=place.mount, relative=place.relative, path=place.path) for place in places)
-    sizes = await run_effect(
-        "find_files", FindFilesInput(files=files), FoundFiles, summary=f"find {', '.join(p.path for p in places)}"
-    )
-    by_path = dict(zip((place.path for place in places), sizes.bytes, strict=True))
-    return [_settled(one, by_path, entry) for one, entry in zip(found, entries, strict=True)]
+    request = FindFilesInput(files=files, digests=True)
+    facts = await run_effect("find_files", request, FoundFiles, summary=f"find {', '.join(p.path for p in places)}")
+    by_path = dict(zip((place.path for place in places), facts.bytes, strict=True))
+    seen = {one.path: one for one in facts.seen}
+    return [_settled(one, by_path, seen, entry) for one, entry in zip(found, entries, strict=True)]
 
 
 def _as_context(tree: Tree, entry: Any) -> _Context:
@@ -186,35 +190,42 @@ def _as_context(tree: Tree, entry: Any) -> _Context:
     return _Context(place=place)
 
 
-def _settled(one: _Context, sizes: dict[str, int | None], entry: Any) -> _Context:
+def _settled(one: _Context, sizes: dict[str, int | None], seen: dict[str, SeenFile], entry: Any) -> _Context:
     if one.place is None:
         return one
     size = sizes[one.place.path]
     if size is not None:
         check_size(one.place, size)
-        return one
+        return replace(one, seen=seen.get(one.place.path))
     if isinstance(entry, str):
         return _Context(text=entry)
     raise EffectFailed(f"there is no file '{one.place.path}' for extra_context")
 
 
-def _reading_question(place: Place, target: str) -> Question:
-    payload = {"path": place.path, "target_worker": target}
+def _reading_question(place: Place, seen: SeenFile | None, target: PinnedWorker) -> Question:
+    payload = {"path": place.path, "target_worker": target.name}
     use = CapabilityUse(name="sandbox.read", payload=payload, asks=place.mount.read_approval)
-    return Question((use,), payload, f"read {place.path} for {target}", changeable=False)
+    return Question(
+        (use,),
+        payload,
+        f"read {place.path} for {target.name}",
+        changeable=False,
+        files=() if seen is None else (seen,),
+        circumstances=definition_digest(target),
+    )
 
 
-def _reader(context: Sequence[_Context]) -> Callable[[], Awaitable[str]] | None:
+def _reader(context: Sequence[_Context]) -> Callable[[Shown | None], Awaitable[str]] | None:
     if not context:
         return None
 
-    async def read() -> str:
+    async def read(shown: Shown | None) -> str:
         parts: list[str] = []
         left = MAX_CONTEXT_CHARS
         for one in context:
             text, heading = one.text, "Extra context:"
             if one.place is not None:
-                text, heading = await _read(one.place, left), f"Extra context, the file {one.place.path}:"
+                text, heading = await _read(one, one.place, left, shown), f"Extra context, the file {one.place.path}:"
                 left -= len(text)
             parts.append(f"\n\n{heading}\n{text}")
         return "".join(parts)
@@ -222,9 +233,14 @@ def _reader(context: Sequence[_Context]) -> Callable[[], Awaitable[str]] | None:
     return read
 
 
-async def _read(place: Place, most: int) -> str:
+async def _read(context: _Context, place: Place, most: int, shown: Shown | None) -> str:
     request = ReadFileInput(
-        mount=place.mount, relative=place.relative, path=place.path, max_chars=max(most, 1), offset=0
+        mount=place.mount,
+        relative=place.relative,
+        path=place.path,
+        max_chars=max(most, 1),
+        offset=0,
+        expected=None if shown is None else context.seen,
     )
     text = await run_quick("read_file", request, FileText, summary=f"read {place.path}")
     if text.truncated or text.total_chars > most:

@@ -37,6 +37,7 @@ with workflow.unsafe.imports_passed_through():
         WithdrawApprovalsInput,
     )
     from llm_do_temporal.policy.approvals import Terms
+    from llm_do_temporal.policy.identity import IDENTITY_VERSION
     from llm_do_temporal.policy.ledger import Action
     from llm_do_temporal.schemas import schema_problems
     from llm_do_temporal.telemetry.spans import outside_workflow_span
@@ -302,6 +303,9 @@ class LlmDoWorker:
             summary=question.summary,
             diff=diff,
             attachments=question.attachments,
+            files=question.files,
+            circumstances=question.circumstances,
+            identity_version=IDENTITY_VERSION,
             reason=reason,
             account=account,
             model=self.models.shown,

@@ -1,0 +1,94 @@
+"""The identity of a call, and the digest of what was shown of it.
+
+The identity says which calls are the same call: what a remembered decision covers. It takes in what the call does and
+everything its effect depends on, down to the bytes of every file that it names. The digest names one question as it
+was shown: what a decision is about. Both are versioned: what one version remembers answers nothing that another asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from llm_do_temporal.errors import Refusal
+from llm_do_temporal.policy.approvals import CapabilityUse, canonical
+from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.sandbox import Tree, join, locate
+from llm_do_temporal.policy.values import Value
+
+IDENTITY_VERSION = 2
+EARLIER_VERSION = 1
+"""Of questions that say none; their identity knows no files, and they have no digest."""
+
+
+class SeenFile(Value):
+    """A file that a call names, as it was found: part of the question, and held against what is there by the effect."""
+
+    path: str
+    """The virtual path."""
+    place: str | None = None
+    """Where it really is, relative to the workshop, links followed; None: nobody looked."""
+    sha256: str | None = None
+    """Digest of its bytes; None: there is no such file."""
+    mode: int | None = None
+    """Permission bits; None where there is no such file."""
+    after: str | None = None
+    """Digest of its bytes after the call; None for a call that leaves it as it is."""
+
+    def is_like(self, found: SeenFile) -> bool:
+        """Whether `found` is this file as it was seen."""
+        is_there = self.place is None or self.place == found.place
+        return is_there and (self.sha256, self.mode) == (found.sha256, found.mode)
+
+
+def identity_of(
+    tool: str,
+    args: dict[str, Any],
+    uses: Sequence[CapabilityUse],
+    *,
+    tree: Tree,
+    files: Sequence[SeenFile],
+    attachments: Sequence[Attachment],
+    circumstances: str,
+    whom: Sequence[Any],
+    done: bool = False,
+) -> str:
+    """What identical calls have in common, as a short text.
+
+    `circumstances` is the digest of what else the effect depends on, `whom` who must agree. With `done`, the files
+    are taken as the call leaves them.
+    """
+    named = [[one.path, one.place, (one.after if done and one.after else one.sha256)] for one in files]
+    handed = [[one.path, real_place(tree, one.path), one.sha256, one.media_type] for one in attachments]
+    subjects = [subject_of(use, tree) for use in uses]
+    return f"{IDENTITY_VERSION}:{digest_of([tool, args, subjects, named, handed, circumstances, list(whom)])}"
+
+
+def subject_of(use: CapabilityUse, tree: Tree) -> list[object]:
+    """What is done, and to which file. Workers with `tools.py` files of their own may call different functions by one
+    name, and workers with folders of their own different files."""
+    code = use.payload.get("sha256")
+    path = use.payload.get("path", use.payload.get("cwd"))
+    return [use.name, real_place(tree, path), *([] if code is None else [code])]
+
+
+def real_place(tree: Tree, path: object) -> str | None:
+    """Where a virtual path lies in the workshop, by its text; None where it lies nowhere."""
+    if not isinstance(path, str):
+        return None
+    try:
+        place = locate(tree, path)
+    except Refusal:
+        return None
+    return join(place.mount.root, place.relative)
+
+
+def changes_nothing(files: Sequence[SeenFile]) -> bool:
+    """Whether a call leaves all of these as they are already, and was made to change them."""
+    return bool(files) and all(one.after is not None and one.after == one.sha256 for one in files)
+
+
+def digest_of(value: object) -> str:
+    """The sha256 digest of a JSON value, in hexadecimal."""
+    return hashlib.sha256(canonical(value).encode(errors="surrogatepass")).hexdigest()
