@@ -185,7 +185,7 @@ async def test_params_of_a_model_are_text_and_nothing_else(place: Place) -> None
     assert judge.requests[0].instructions == "Be {{ file('secret.txt') }} $n and 3."
 
 
-async def test_a_file_of_extra_context_asks_where_reading_asks_and_is_read_only_then(place: Place) -> None:
+async def test_a_file_of_extra_context_asks_where_reading_asks_and_again_where_it_has_changed(place: Place) -> None:
     judge = scripted("Fine.")
     template(place, judge)
     place.workshop(sandbox={"root": ".", "read_approval": True}, approvals={"rules": {"worker.call": "pre_approved"}})
@@ -196,7 +196,10 @@ async def test_a_file_of_extra_context_asks_where_reading_asks_and_is_read_only_
     (asked,) = await place.pending(run)
     assert asked.request.capabilities[0].payload == {"path": "/notes.txt", "target_worker": "one"}
     place.write("notes.txt", "as it is")
-    await place.decide(run)
+    await place.decide(run, id="a1")
+    (again,) = await place.pending(run)
+    assert (again.id, again.request.summary) == ("a2", asked.request.summary)
+    await place.decide(run, id="a2")
     await place.client.result(run)
     assert "as it is" in judge.requests[0].prompt
 
