@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from llm_do_temporal.cli.changing import ask_for_change
+from llm_do_temporal.cli.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.plain_text import visible_line
 from llm_do_temporal.cli.prompting import CHECK_SECONDS, Prompter
 from llm_do_temporal.cli.question import question_text, render_question
@@ -88,6 +89,7 @@ class Asker:
     async def _show(self, question: Question, prompter: Prompter, *, again: bool = False) -> None:
         """The whole question: at once where it fits on the screen, else page by page."""
         text = question_text(question, self._console.width)
+        note_shown(question.run, [ShownQuestion(question.id, question.request.digest)])
         if again or len(text.splitlines()) > self._console.height - _MENU_LINES:
             await prompter.read(text)
         else:
@@ -158,7 +160,13 @@ class Asker:
             # Others have changed the call: agreeing names what was shown here.
             sent, agreed_args = DecisionKind.MODIFY, question.args
         decision = Decision(
-            id=question.id, decision=sent, args=agreed_args, note=note, remember=remember, by=login_name()
+            id=question.id,
+            decision=sent,
+            args=agreed_args,
+            digest=question.request.digest or None,
+            note=note,
+            remember=remember,
+            by=login_name(),
         )
         try:
             taken = await self._client.decide(question.run, decision)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from llm_do_temporal.cli.last_shown import ShownQuestion, last_shown, note_shown
 from llm_do_temporal.cli.options import Location, read_json_object
 from llm_do_temporal.cli.plain_text import say, visible_line
 from llm_do_temporal.errors import UsageError
@@ -14,7 +15,11 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.questions import Question
+    from llm_do_temporal.client.runs import LlmDoClient
     from llm_do_temporal.messages import DecisionKind
+
+_FEWEST_DIGITS = 12
+"""Of a digest that is not given whole."""
 
 
 async def approvals(
@@ -42,6 +47,8 @@ async def approvals(
             pending, locked = await session.client.approvals(run), []
         else:
             pending, locked = await session.client.all_approvals()
+    for asking in {one.run for one in pending}:
+        note_shown(asking, [ShownQuestion(one.id, one.request.digest) for one in pending if one.run == asking])
     if as_json:
         print_json([one.as_json() for one in pending], pretty=True)
     elif pending:
@@ -81,6 +88,7 @@ async def approve(
     *,
     note: str = "",
     remember: Annotated[bool, Parameter(name="--remember")] = False,
+    digest: str | None = None,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Let a call happen.
@@ -90,15 +98,17 @@ async def approve(
     run
         Id of the run.
     approval
-        Id of the approval, like a3; may be left out while exactly one is pending.
+        Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
     note
         Kept with the decision.
     remember
         Approve identical calls for the rest of the run, too.
+    digest
+        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
     """
     from llm_do_temporal.messages import DecisionKind
 
-    return await _decide(location, run, approval, DecisionKind.APPROVE, note=note, remember=remember)
+    return await _decide(location, run, approval, DecisionKind.APPROVE, note=note, remember=remember, digest=digest)
 
 
 async def reject(
@@ -108,6 +118,7 @@ async def reject(
     *,
     reason: str,
     remember: Annotated[bool, Parameter(name="--remember")] = False,
+    digest: str | None = None,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Refuse a call; the model is told why and goes on.
@@ -117,17 +128,21 @@ async def reject(
     run
         Id of the run.
     approval
-        Id of the approval, like a3; may be left out while exactly one is pending.
+        Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
     reason
         What the model is told.
     remember
         Refuse identical calls for the rest of the run, too.
+    digest
+        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
     """
     from llm_do_temporal.messages import DecisionKind
 
     if not reason.strip():
         raise UsageError("--reason is empty; say why, the model is told it")
-    return await _decide(location, run, approval, DecisionKind.REJECT, note=reason.strip(), remember=remember)
+    return await _decide(
+        location, run, approval, DecisionKind.REJECT, note=reason.strip(), remember=remember, digest=digest
+    )
 
 
 async def modify(
@@ -138,6 +153,7 @@ async def modify(
     args: str,
     note: str = "",
     remember: Annotated[bool, Parameter(name="--remember")] = False,
+    digest: str | None = None,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Let a call happen with other arguments.
@@ -147,18 +163,22 @@ async def modify(
     run
         Id of the run.
     approval
-        Id of the approval, like a3; may be left out while exactly one is pending.
+        Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
     args
         All of the new arguments, as JSON or @FILE.
     note
         Kept with the decision.
     remember
         Do the same with identical calls for the rest of the run, too.
+    digest
+        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
     """
     from llm_do_temporal.messages import DecisionKind
 
     changed = read_json_object(args, "--args")
-    return await _decide(location, run, approval, DecisionKind.MODIFY, args=changed, note=note, remember=remember)
+    return await _decide(
+        location, run, approval, DecisionKind.MODIFY, args=changed, note=note, remember=remember, digest=digest
+    )
 
 
 def questions_table(questions: list[Question]) -> tuple[list[str], list[list[str]]]:
@@ -189,19 +209,22 @@ async def _decide(
     args: dict[str, Any] | None = None,
     note: str,
     remember: bool,
+    digest: str | None,
 ) -> int:
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.messages import Decision, DecisionKind, Remember
 
-    decision = Decision(
-        id=approval,
-        decision=kind,
-        args=args,
-        note=note,
-        remember=Remember.SESSION if remember else Remember.NONE,
-        by=login_name(),
-    )
     async with opened(location) as session:
+        meant = await _meant(session.client, location, run, approval, digest)
+        decision = Decision(
+            id=meant.id,
+            decision=kind,
+            args=args,
+            digest=meant.digest or None,
+            note=note,
+            remember=Remember.SESSION if remember else Remember.NONE,
+            by=login_name(),
+        )
         decided = await session.client.decide(run, decision)
     done = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}[kind]
     if decided is not None and decided.verdict is None:
@@ -215,3 +238,33 @@ async def _decide(
     changed = f"; it goes on with {visible_line(json.dumps(args, ensure_ascii=False), 200)}" if args is not None else ""
     say(f"{done}: {decided.id} of {decided.request.path}: {asked}{changed}")
     return 0
+
+
+async def _meant(
+    client: LlmDoClient, location: Location, run: str, approval: str | None, digest: str | None
+) -> ShownQuestion:
+    """The question that a decision is about. Raises UsageError where it names none, and this terminal showed none."""
+    shown = last_shown(run)
+    if digest is None and approval is not None:
+        return next((one for one in shown if one.id == approval), ShownQuestion(approval, ""))
+    if digest is None and len(shown) == 1:
+        return shown[0]
+    pending = await client.approvals(run)
+    ids = ", ".join(one.id for one in pending) or "none"
+    if digest is None:
+        raise UsageError(
+            f"say which approval: {len(pending)} {'is' if len(pending) == 1 else 'are'} pending ({ids}), and this terminal has shown "
+            f"{'several' if shown else 'none'} of run '{run}' last",
+            next_step=f"`{location.command(f'approvals {run}')}` shows them; name one of them.",
+        )
+    named = [one for one in pending if one.id == (approval or one.id) and _begins(one.request.digest, digest)]
+    if len(named) != 1:
+        raise UsageError(
+            f"{len(named) or 'no'} pending approvals of run '{run}' have the digest {digest[:80]!r}; pending: {ids}",
+            next_step=f"`{location.command(f'approvals {run} --json')}` shows the digests.",
+        )
+    return ShownQuestion(named[0].id, named[0].request.digest)
+
+
+def _begins(digest: str, given: str) -> bool:
+    return len(given) >= _FEWEST_DIGITS and digest.startswith(given)

@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 from temporalio.client import WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.cli.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.options import Location, OutputFormat
 from llm_do_temporal.cli.output import EventLines, ItemLines, Outcome, failure, report, seen_of
 from llm_do_temporal.cli.plain_text import say, visible_line
@@ -245,6 +246,7 @@ class _Attending:
             for one in view.pending:
                 if one.id not in noted:
                     noted.add(one.id)
+                    note_shown(self._run, [ShownQuestion(each.id, each.digest) for each in view.pending])
                     say(f"waits for approval {one.id}: {visible_line(one.summary)}")
 
     async def _note_troubles(self, session: Session, view: RunView) -> None:
@@ -288,6 +290,7 @@ async def _settle(view: RunView, news: asyncio.Event) -> None:
 
 def _say_questions(pending: list[Question], location: Location, session: Session) -> None:
     run = pending[0].run
+    note_shown(run, [ShownQuestion(one.id, one.request.digest) for one in pending])
     say(f"run {run} waits for approval:")
     for one in pending:
         request = one.request

@@ -85,6 +85,7 @@ class Question:
             "capabilities": [{"name": use.name, "payload": use.payload} for use in request.capabilities],
             "summary": request.summary,
             "diff": request.diff,
+            "digest": request.digest or None,
             "asked_at": self.asked_at.isoformat(),
             "deadline": self.deadline.isoformat() if self.deadline else None,
             "approvers": list(request.approvers),

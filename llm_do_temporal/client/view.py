@@ -30,6 +30,7 @@ from llm_do_temporal.messages import (
     REQUEST_APPROVAL_SIGNAL,
     RUN_MEMO,
     PendingApprovalMemo,
+    RequestApprovalInput,
     RunMemo,
     Usage,
 )
@@ -210,7 +211,8 @@ class Node:
         request = first_object(attributes.input.payloads)
         key, summary = str(request.get("key", "")), str(request.get("summary", ""))
         self.waiting[key] = summary
-        return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary)]
+        digest = _digest(request)
+        return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary, digest=digest)]
 
     def _signaled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.workflow_execution_signaled_event_attributes
@@ -356,6 +358,13 @@ def run_from_memo(memo: Mapping[str, Any]) -> RunMemo:
 def _told_of(memo: Memo) -> dict[str, Any]:
     """What the memo tells of an invocation whose input is kept outside and not at hand."""
     return first_object([memo.fields[INVOCATION_MEMO]]) if INVOCATION_MEMO in memo.fields else {}
+
+
+def _digest(request: dict[str, Any]) -> str | None:
+    try:
+        return RequestApprovalInput.model_validate(request).digest or None
+    except ValueError:
+        return None
 
 
 def _summary(event: HistoryEvent) -> str:

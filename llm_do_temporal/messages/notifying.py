@@ -28,6 +28,8 @@ class Notification(Message):
     """The page of the approval or of the run."""
     approval: str | None = None
     """Id of the approval, like `a3`."""
+    digest: str | None = None
+    """Of what is asked, for a decision to name."""
     path: str | None = None
     tool: str | None = None
     summary: str | None = None

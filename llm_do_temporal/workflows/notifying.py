@@ -108,6 +108,7 @@ class Notifier:
             "worker": request.worker,
             "path": request.path,
             "tool": request.tool,
+            "digest": request.digest or None,
             "summary": request.summary[:SUMMARY_CHARS],
             "approvers": request.approvers,
             "asked_at": approval.asked_at,

@@ -126,7 +126,7 @@ async def test_parked_runs_go_on_with_the_current_version_unless_they_are_pinned
     second.send_signal(signal.SIGTERM)
     assert second.wait(timeout=60) == 0
     for run, versions in (("job", ["2", "3"]), ("pinned", ["1"])):
-        desk.type("approve", run)
+        desk.type("approve", run, "a1")
         assert (await client.result(run)).output
         assert await builds(client, run) == versions
         assert await builds(client, f"{run}/main") == versions

@@ -53,6 +53,7 @@ async def take_decision(request: Request) -> Response:
         id=question.id,
         decision=DecisionKind.MODIFY if shown else kind,
         args=read_object(shown) if shown else None,
+        digest=text_of(form, "digest") or None,
         note=note,
         remember=Remember.SESSION if remember else Remember.NONE,
         by=request.state.user,

@@ -73,6 +73,7 @@ async def _send(request: Request, question: Question, args: dict[str, Any], form
         id=question.id,
         decision=DecisionKind.MODIFY,
         args=args,
+        digest=text_of(form, "digest") or None,
         note=text_of(form, "note").strip(),
         remember=Remember.SESSION if "remember" in form else Remember.NONE,
         by=request.state.user,
@@ -105,7 +106,14 @@ def _anew(question: Question, args: dict[str, Any]) -> Edited:
 
 
 def _page(request: Request, question: Question, edited: Edited, *, raw: bool, status: int = 200) -> Response:
-    return render(request, "edit.html", status=status, question=question, edited=edited, raw=raw)
+    digest = _shown_digest(request, question)
+    return render(request, "edit.html", status=status, question=question, edited=edited, raw=raw, digest=digest)
+
+
+def _shown_digest(request: Request, question: Question) -> str:
+    """Of the question that was shown when editing began."""
+    form = getattr(request.state, "form", None)
+    return question.request.digest if form is None else text_of(form, "digest")
 
 
 def _review(
@@ -127,6 +135,7 @@ def _review(
         note=text_of(form, "note"),
         remember="remember" in form,
         problem=problem,
+        digest=_shown_digest(request, question),
     )
 
 

@@ -1,0 +1,90 @@
+"""What this terminal showed last of a run: a decision that names no approval is about that, and about nothing else.
+
+Owns small files below the user's state folder, one for each terminal session and run. They hold ids and digests, no
+text of any call. Where they cannot be kept, or are not what this program wrote, nothing counts as shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+_KEPT_SECONDS = 7 * 24 * 3600
+"""Nobody remembers longer what a terminal has shown; then the file goes."""
+_MAX_FILE_BYTES = 1_000_000
+
+
+class ShownQuestion(NamedTuple):
+    """One question, as a terminal showed it."""
+
+    id: str
+    digest: str
+    """Empty for one that has none."""
+
+
+def note_shown(run: str, questions: Iterable[ShownQuestion]) -> None:
+    """Remember that this terminal has just shown these questions of the run, and no others."""
+    text = json.dumps([list(one) for one in questions])
+    # Where there is no place for it, a decision has to name its approval.
+    with suppress(OSError, RuntimeError):
+        folder = _folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _forget_old(folder)
+        temporary = folder / f".{secrets.token_hex(8)}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        temporary.replace(folder / _name(run))
+
+
+def last_shown(run: str) -> list[ShownQuestion]:
+    """What this terminal showed last of the run; nothing where it showed none."""
+    try:
+        descriptor = os.open(_folder() / _name(run), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                return []
+            found: Any = json.loads(file.read(_MAX_FILE_BYTES))
+    except (OSError, ValueError, RuntimeError, RecursionError):
+        return []
+    if not isinstance(found, list):
+        return []
+    pairs = [cast("list[Any]", one) for one in cast("list[Any]", found) if isinstance(one, list)]
+    texts = [one for one in pairs if len(one) == len(ShownQuestion._fields) and all(isinstance(x, str) for x in one)]
+    return [ShownQuestion(*one) for one in texts] if len(texts) == len(cast("list[Any]", found)) else []
+
+
+def _folder() -> Path:
+    given = os.environ.get("XDG_STATE_HOME", "")
+    # The convention is to ignore a relative one.
+    base = Path(given) if given.startswith("/") else Path.home() / ".local" / "state"
+    return base / "llm-do-temporal" / "shown"
+
+
+def _name(run: str) -> str:
+    return hashlib.sha256(f"{_terminal()}\n{run}".encode(errors="surrogatepass")).hexdigest()[:40] + ".json"
+
+
+def _terminal() -> str:
+    """The session of this process, and when it began: numbers of processes come again."""
+    leader = os.getsid(0)
+    began = ""
+    with suppress(OSError, IndexError):
+        # The name in it may hold spaces and brackets; what follows the last one has a fixed order.
+        facts = Path(f"/proc/{leader}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        began = facts[19]
+    return f"{leader} {began}"
+
+
+def _forget_old(folder: Path) -> None:
+    for old in folder.iterdir():
+        with suppress(OSError):
+            if old.lstat().st_mtime < time.time() - _KEPT_SECONDS:
+                old.unlink()
