@@ -252,9 +252,10 @@ async def _meant(
     pending = await client.approvals(run)
     ids = ", ".join(one.id for one in pending) or "none"
     if digest is None:
+        waiting = f"{len(pending)} {'is' if len(pending) == 1 else 'are'} pending ({ids})"
         raise UsageError(
-            f"say which approval: {len(pending)} {'is' if len(pending) == 1 else 'are'} pending ({ids}), and this terminal has shown "
-            f"{'several' if shown else 'none'} of run '{run}' last",
+            f"say which approval: {waiting}, and this terminal has shown {'several' if shown else 'none'} of run "
+            f"'{run}' last",
             next_step=f"`{location.command(f'approvals {run}')}` shows them; name one of them.",
         )
     named = [one for one in pending if one.id == (approval or one.id) and _begins(one.request.digest, digest)]

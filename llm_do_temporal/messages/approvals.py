@@ -13,7 +13,6 @@ from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.identity import (
     EARLIER_VERSION,
-    IDENTITY_VERSION,
     SeenFile,
     changes_nothing,
     digest_of,
@@ -118,7 +117,7 @@ class RequestApprovalInput(Message):
     @property
     def identity_when_done(self) -> str | None:
         """That of the same call where all it is to change is so already; None where nothing is known of its files."""
-        known = self.identity_version == IDENTITY_VERSION and any(one.after for one in self.files)
+        known = self.identity_version != EARLIER_VERSION and any(one.after for one in self.files)
         return self._identity(done=True) if known else None
 
     @property
@@ -129,24 +128,25 @@ class RequestApprovalInput(Message):
     @property
     def digest(self) -> str:
         """Of all that was shown, and of who asked: no two questions have the same. Empty where it has none."""
-        if self.identity_version != IDENTITY_VERSION:
+        if self.identity_version == EARLIER_VERSION:
             return ""
         uses = [use.model_dump(mode="json") for use in self.capabilities]
         files = [one.model_dump(mode="json") for one in self.files]
         attached = [one.model_dump(mode="json") for one in self.attachments]
         who = [self.invocation, self.key, self.worker, self.path]
         what = [self.tool, self.args, uses, self.summary, self.diff, files, attached, self.circumstances]
-        return digest_of([IDENTITY_VERSION, who, what])
+        return digest_of([self.identity_version, who, what])
 
     def _identity(self, *, done: bool) -> str:
         whom = [[sorted(self.approvers), self.quorum, self.forbid_own]] if self.names_people else []
-        if self.identity_version != IDENTITY_VERSION:
+        if self.identity_version == EARLIER_VERSION:
             subjects = [subject_of(use, self.tree) for use in self.capabilities]
             return canonical([self.args, subjects, *whom])
         return identity_of(
             self.tool,
             self.args,
             self.capabilities,
+            version=self.identity_version,
             tree=self.tree,
             files=self.files,
             attachments=self.attachments,

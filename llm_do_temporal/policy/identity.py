@@ -47,6 +47,7 @@ def identity_of(
     args: dict[str, Any],
     uses: Sequence[CapabilityUse],
     *,
+    version: int,
     tree: Tree,
     files: Sequence[SeenFile],
     attachments: Sequence[Attachment],
@@ -62,7 +63,7 @@ def identity_of(
     named = [[one.path, one.place, (one.after if done and one.after else one.sha256)] for one in files]
     handed = [[one.path, real_place(tree, one.path), one.sha256, one.media_type] for one in attachments]
     subjects = [subject_of(use, tree) for use in uses]
-    return f"{IDENTITY_VERSION}:{digest_of([tool, args, subjects, named, handed, circumstances, list(whom)])}"
+    return f"{version}:{digest_of([tool, args, subjects, named, handed, circumstances, list(whom)])}"
 
 
 def subject_of(use: CapabilityUse, tree: Tree) -> list[object]:
