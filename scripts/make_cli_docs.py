@@ -139,7 +139,7 @@ of different invocations in another order than a later one does.
 | `invocation.started` | `worker`, `model`, `depth` |
 | `turn.started`, `turn.completed` | `turn`; when completed `model`, `text`, `tools`, `input_tokens`, `output_tokens` |
 | `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity` |
-| `approval.requested` | `tool`, `summary` |
+| `approval.requested` | `tool`, `summary`, `digest` |
 | `desk.changed` | `pending`: ids that can be answered now |
 | `approval.voted` | `id`, `summary`, `votes`: names of those who have agreed so far, where several must |
 | `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door` |

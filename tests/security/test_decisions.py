@@ -69,13 +69,13 @@ async def test_a_remembered_decision_does_not_cover_other_bytes(place: Place, wh
         place, make(), call("list_files", path="/"), call("write_file", path="/gate.txt", content="x"), make(), "Done."
     )
     run = await place.start("main")
-    first = await answer_until(place, run, make().name)
+    first = await answer_until(place, run, make().tool)
     await place.decide(run, id=first.id, remember="session")
     between = await answer_until(place, run, "write_file")
     text = (place.folder / changed).read_text()
     place.write(changed, text + "\n# anew\n")
     await place.decide(run, id=between.id)
-    again = await answer_until(place, run, make().name)
+    again = await answer_until(place, run, make().tool)
     assert again.request.args == first.request.args
     assert again.request.digest != first.request.digest
     await place.decide(run, "reject", id=again.id, note="not this")
@@ -111,7 +111,7 @@ async def test_a_decision_about_something_else_is_not_taken(place: Place, door: 
 
 async def test_a_name_that_was_taken_meanwhile_is_not_taken_again(place: Place) -> None:
     create = call("worker_create", name="helper", instructions="Help.", description="Helps.")
-    place.worker("main", scripted(create, "Done."), toolsets={"delegation": {"create": True, "allow_workers": []}})
+    place.worker("main", scripted(create, "Done."), toolsets={"delegation": {"create": {}, "allow_workers": []}})
     run = await place.start("main")
     await place.pending(run)
     taken = place.write("workers/helper.worker", "---\ndescription: mine\n---\nMine.\n").read_text()

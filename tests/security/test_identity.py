@@ -29,10 +29,8 @@ def tree(root: str, at: str = "/", **more: Any) -> Tree:
 
 
 def file(path: str, text: str | None, *, place: str | None = None, **more: Any) -> SeenFile:
-    mode = None if text is None else 0o644
-    return SeenFile(
-        path=path, place=place or path[1:], sha256=None if text is None else sha(text), **{"mode": mode, **more}
-    )
+    facts = {"path": path, "place": place or path[1:], "sha256": None if text is None else sha(text)}
+    return SeenFile.model_validate({**facts, "mode": None if text is None else 0o644, **more})
 
 
 def handed(path: str, text: str, **more: Any) -> Attachment:

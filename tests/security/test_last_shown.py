@@ -77,7 +77,7 @@ async def test_what_was_shown_of_another_run_is_not_meant(run: str) -> None:
 
 async def test_what_another_terminal_showed_is_not_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as other:
-        other.setattr(os, "getsid", lambda _: 1)
+        other.setattr(os, "getsid", int)
         shown(*waiting())
     await refuse(waiting())
 

@@ -91,5 +91,5 @@ def gated_files(workshop: Path, monkeypatch: pytest.MonkeyPatch, **mount: Any) -
     module = "llm_do_temporal.workflows.file_tools"
     monkeypatch.setattr(f"{module}.run_quick", carried_out)
     monkeypatch.setattr(f"{module}.run_effect", carried_out)
-    monkeypatch.setattr(f"{module}.workflow.patched", lambda name: True)
-    return GatedFiles(workshop, Tree(mounts=(Mount(**{"at": "/", "root": ".", **mount}),)))
+    monkeypatch.setattr(f"{module}.workflow.patched", bool)
+    return GatedFiles(workshop, Tree(mounts=(Mount.model_validate({"at": "/", "root": ".", **mount}),)))
