@@ -55,7 +55,7 @@ def identity_of(
     whom: Sequence[Any],
     done: bool = False,
 ) -> str:
-    """What identical calls have in common, as a short text.
+    """What identical calls have in common, as JSON: the arguments, and a digest of all of it.
 
     `circumstances` is the digest of what else the effect depends on, `whom` who must agree. With `done`, the files
     are taken as the call leaves them.
@@ -63,7 +63,9 @@ def identity_of(
     named = [[one.path, one.place, (one.after if done and one.after else one.sha256)] for one in files]
     handed = [[one.path, real_place(tree, one.path), one.sha256, one.media_type] for one in attachments]
     subjects = [subject_of(use, tree) for use in uses]
-    return f"{version}:{digest_of([tool, args, subjects, named, handed, circumstances, list(whom)])}"
+    digest = digest_of([tool, args, subjects, named, handed, circumstances, list(whom)])
+    # The arguments stand first, readable: what is remembered is shown to people.
+    return canonical([args, f"{version}:{digest}"])
 
 
 def subject_of(use: CapabilityUse, tree: Tree) -> list[object]:
