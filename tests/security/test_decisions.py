@@ -111,7 +111,7 @@ async def test_a_decision_about_something_else_is_not_taken(place: Place, door: 
 
 async def test_a_name_that_was_taken_meanwhile_is_not_taken_again(place: Place) -> None:
     create = call("worker_create", name="helper", instructions="Help.", description="Helps.")
-    place.worker("main", scripted(create, "Done."), toolsets={"delegation": {"create": {}, "allow_workers": []}})
+    place.worker("main", scripted(create, "Done."), toolsets={"delegation": {"worker_create": {}, "allow_workers": []}})
     run = await place.start("main")
     await place.pending(run)
     taken = place.write("workers/helper.worker", "---\ndescription: mine\n---\nMine.\n").read_text()
