@@ -206,7 +206,7 @@ async def test_the_commands_tell_who_agreed_and_take_back_what_is_remembered(
 
     assert "nothing is remembered for run" in await typed(grants(run, location=where))
     assert "a1 of main still waits; 1 of 2 people have agreed" in await typed(
-        approve(run, remember=True, location=where)
+        approve(run, "a1", remember=True, location=where)
     )
     await seen(place, run, lambda view: view.pending[0].votes == 1)
     assert "in 2d" in (listed := await typed(approvals(run, location=where)))

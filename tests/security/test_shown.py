@@ -116,9 +116,9 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 def found(workshop: Path) -> dict[str, object]:
-    """Everything there is: kind, permissions and bytes."""
+    """Everything there is beside our own state: kind, permissions and bytes."""
     facts: dict[str, object] = {}
-    for path in sorted(workshop.parent.rglob("*")):
+    for path in sorted(one for one in workshop.parent.rglob("*") if ".llm-do" not in one.parts):
         mode = path.lstat().st_mode
         content = path.read_bytes() if stat.S_ISREG(mode) else None
         facts[str(path.relative_to(workshop.parent))] = (mode, content, path.readlink() if path.is_symlink() else "")
