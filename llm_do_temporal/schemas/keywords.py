@@ -136,9 +136,7 @@ def _unevaluated_properties(validator: Any, allowed: Any, instance: Any, schema:
     values = cast("dict[str, Any]", instance)
     seen = _evaluated(validator, values, schema, _own_properties)
     extras = [
-        name
-        for name in values
-        if name not in seen and next(validator.descend(values[name], allowed), None) is not None
+        name for name in values if name not in seen and next(validator.descend(values[name], allowed), None) is not None
     ]
     if extras:
         verb = "was" if len(extras) == 1 else "were"
@@ -195,7 +193,7 @@ def _evaluated(
         for key in (key for key in _REFERENCES if key in known):
             reference = known[key]
             now.steps.spend(_listed(key, reference))
-            resolved = validator._resolver.lookup(reference)  # noqa: SLF001 - the package has no public way to it
+            resolved = validator._resolver.lookup(reference)
             inner = validator.evolve(schema=resolved.contents, _resolver=resolved.resolver)
             seen |= _evaluated(inner, instance, resolved.contents, own, is_top=False)
         for part in _parts_in_force(validator, instance, known):

@@ -5,7 +5,7 @@ A step is two to ten microseconds of an ordinary machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -85,7 +85,7 @@ def meter() -> Meter:
 
 
 @contextmanager
-def metered(value: Any, steps: Steps, schema_weights: dict[int, int]) -> Iterator[None]:
+def metered(value: Any, steps: Steps, schema_weights: dict[int, int]) -> Generator[None]:
     """A validation of `value`. Raises TooMuchWork for a value that is too large or too deep to begin with."""
     weights = weigh(value)
     steps.spend(1 + 3 * weights.get(id(value), 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, cast
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError, best_match
-from jsonschema_specifications import REGISTRY
+from jsonschema.exceptions import ValidationError, best_match  # pyright: ignore[reportUnknownVariableType]
+from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingTypeStubs]
 from referencing.exceptions import Unresolvable
 
 from llm_do_temporal.schemas.keywords import validator_of
@@ -54,7 +54,7 @@ def find_problems(schema: Mapping[str, Any], value: Any, steps: Steps | None = N
         allowed.spend(1)
         compiled = _compiled(schema)
         with _bounded(value, compiled, allowed):
-            errors = list(islice(compiled.validator.iter_errors(value), _MAX_PROBLEMS))
+            errors: list[ValidationError] = list(islice(compiled.validator.iter_errors(value), _MAX_PROBLEMS))
     except TooMuchWork as error:
         return [str(error)]
     errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
@@ -72,7 +72,7 @@ def find_schema_problems(schema: Mapping[str, Any]) -> list[tuple[Path, str]]:
         compiled = _compiled(schema)
         meta = _meta_schema()
         with _bounded(compiled.schema, meta, Steps(_CHECK_STEPS)):
-            errors = list(islice(meta.validator.iter_errors(compiled.schema), _MAX_PROBLEMS))
+            errors: list[ValidationError] = list(islice(meta.validator.iter_errors(compiled.schema), _MAX_PROBLEMS))
         if errors:
             return [_described(error) for error in errors]
         wrong = reference_problem(compiled.schema)
@@ -125,7 +125,7 @@ def _made(schema: Any, patterns: Patterns) -> _Compiled:
 
 
 @contextmanager
-def _bounded(value: Any, compiled: _Compiled, steps: Steps) -> Iterator[None]:
+def _bounded(value: Any, compiled: _Compiled, steps: Steps) -> Generator[None]:
     """A validation with what can go wrong in it told. Raises UnusableSchema, TooMuchWork."""
     try:
         with metered(value, steps, compiled.weights):

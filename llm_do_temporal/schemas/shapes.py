@@ -62,7 +62,7 @@ def reference_problem(schema: Any) -> tuple[Path, str] | None:
     base = root.id() or ""
     registry = Registry[Any]().with_resource(base, root).crawl()
     for path, key, reference in references:
-        resolver, node = registry.resolver(base), schema
+        resolver, node = registry.resolver(base), cast("Any", schema)
         for step in path:
             node = node[step]
             # What `$id` names is the place that references in it begin at.
@@ -103,5 +103,9 @@ def is_too_large_written_out(schema: dict[str, Any]) -> bool:
 def _at(schema: Any, reference: str) -> Any:
     node = schema
     for step in reference.removeprefix("#").split("/")[1:]:
-        node = cast("dict[str, Any]", node).get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        node = (
+            cast("dict[str, Any]", node).get(step.replace("~1", "/").replace("~0", "~"))
+            if isinstance(node, dict)
+            else None
+        )
     return node
