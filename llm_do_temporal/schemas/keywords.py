@@ -7,11 +7,12 @@ fetched, whatever a reference names, and a `$schema` inside a schema chooses not
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from jsonschema.validators import create
+from jsonschema.validators import create  # pyright: ignore[reportUnknownVariableType]
 from referencing import Registry
 
 from llm_do_temporal.schemas.metering import meter
@@ -28,7 +29,7 @@ _ERROR_STEPS = 3
 def validator_of(schema: Any, patterns: Patterns) -> Any:
     """A validator whose work is counted and that looks nothing up."""
     # Any other registry, no one at all included, would fetch what a reference names.
-    return _Bounded(schema, registry=Registry(), format_checker=cast("Any", patterns))
+    return _Bounded(schema, registry=Registry[Any](), format_checker=cast("Any", patterns))
 
 
 def _patterns(validator: Any) -> Patterns:
@@ -60,7 +61,7 @@ def _listed(name: str, given: Any) -> int:
         return _REFERENCE_STEPS + (given.count("/") if is_path else _SEARCH_STEPS * meter().searched)
     if name in ("enum", "const"):
         return meter().weight(given)
-    return len(given) // 8 if isinstance(given, list | dict) else 0
+    return len(cast("Collection[Any]", given)) // 8 if isinstance(given, list | dict) else 0
 
 
 def _applicable(schema: Any) -> Iterable[tuple[str, Any]]:
@@ -114,7 +115,7 @@ def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> 
     meter().steps.spend(2 * len(items) + 12 * meter().weight(items))
     # Sorted and not hashed: numbers can be chosen so that all their hashes are one.
     keys = sorted(_key(item) for item in items)
-    if any(first == second for first, second in zip(keys, keys[1:], strict=False)):
+    if any(first == second for first, second in pairwise(keys)):
         yield ValidationError(f"{instance!r} has non-unique elements")
 
 

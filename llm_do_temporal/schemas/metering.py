@@ -115,7 +115,7 @@ def weigh(value: Any) -> dict[int, int]:
         if depth > MAX_DEPTH:
             raise TooMuchWork(f"it is nested more than {MAX_DEPTH} levels deep")
         pending.append((cast("Any", node), depth, True))
-        pending.extend((one, depth + 1, False) for one in inner if isinstance(one, dict | list | tuple))
+        pending.extend((one, depth + 1, False) for one in inner)
     return {key: found // _UNITS_A_STEP for key, found in units.items()}
 
 

@@ -62,11 +62,11 @@ def reference_problem(schema: Any) -> tuple[Path, str] | None:
     base = root.id() or ""
     registry = Registry[Any]().with_resource(base, root).crawl()
     for path, key, reference in references:
-        resolver, node = registry.resolver(base), cast("Any", schema)
+        resolver, node = registry.resolver(base), schema
         for step in path:
             node = node[step]
             # What `$id` names is the place that references in it begin at.
-            if isinstance(node, dict) and isinstance(cast("dict[str, Any]", node).get("$id"), str):
+            if _has_id(node):
                 resolver = resolver.in_subresource(DRAFT202012.create_resource(node))
         try:
             resolver.lookup(reference)
@@ -76,6 +76,10 @@ def reference_problem(schema: Any) -> tuple[Path, str] | None:
                 "'$defs' and refer to '#/$defs/NAME'; nothing is fetched"
             )
     return None
+
+
+def _has_id(node: Any) -> bool:
+    return isinstance(node, dict) and isinstance(cast("dict[str, Any]", node).get("$id"), str)
 
 
 def is_too_large_written_out(schema: dict[str, Any]) -> bool:

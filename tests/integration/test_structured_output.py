@@ -93,5 +93,5 @@ async def test_a_structured_result_reaches_the_callers_model_as_json(place: Plac
 async def test_a_schema_that_cannot_be_applied_starts_no_run_and_is_named(place: Place) -> None:
     schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": "(unclosed"}}}
     place.worker("main", scripted({"code": "x"}), output_schema=schema)
-    with pytest.raises(DefinitionError, match="properties.code.pattern.*cannot be used"):
+    with pytest.raises(DefinitionError, match=r"properties\.code\.pattern.*cannot be used"):
         await place.run("main")
