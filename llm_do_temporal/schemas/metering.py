@@ -16,8 +16,9 @@ MAX_STEPS = 150_000
 MAX_VALUES = 100_000
 """Of one value or one schema; a megabyte of JSON seldom has more."""
 MAX_DEPTH = 100
-"""How deep a value or a schema is nested; and how many keywords may be under way at once, well below what Python's
-own limit is, which depends on who calls."""
+"""How many keywords may be under way at once, well below what Python's own limit is, which depends on who calls."""
+MAX_VALUE_DEPTH = 250
+"""How deep a value or a schema is nested: about what JSON readers take, and below what writing it out takes."""
 CHARS_A_STEP = 400
 _UNITS_A_STEP = 12
 
@@ -112,8 +113,8 @@ def weigh(value: Any) -> dict[int, int]:
         count += len(inner)
         if count > MAX_VALUES:
             raise TooMuchWork(f"it holds more than {MAX_VALUES:,} values; give less at once")
-        if depth > MAX_DEPTH:
-            raise TooMuchWork(f"it is nested more than {MAX_DEPTH} levels deep")
+        if depth > MAX_VALUE_DEPTH:
+            raise TooMuchWork(f"it is nested more than {MAX_VALUE_DEPTH} levels deep")
         pending.append((cast("Any", node), depth, True))
         pending.extend((one, depth + 1, False) for one in inner)
     return {key: found // _UNITS_A_STEP for key, found in units.items()}
