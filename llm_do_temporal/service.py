@@ -68,6 +68,7 @@ _QUICK_CONVERTER = DataConverter(payload_converter_class=PydanticAIPayloadConver
 _PASSED_THROUGH = (
     "llm_do_temporal",
     "jsonschema",
+    "jsonschema_rs",
     "jsonschema_specifications",
     "opentelemetry",
     "referencing",

@@ -26,6 +26,8 @@ from llm_do_temporal.messages import FileEntry, FileListing, ListFilesInput
 from llm_do_temporal.policy.sandbox import STATE_FOLDER, TEMPORARY_NAME, Place, Tree, has_suffix, join, locate_all
 
 MAX_FILES = 2_000
+MAX_PATTERN_CHARS = 1_000
+"""Enough for any path; each name that is looked at is held against every part of it."""
 MAX_VISITED = 200_000
 """Entries looked at before a listing gives up, about a second's work; it is marked as truncated then."""
 
@@ -77,6 +79,8 @@ class Pattern:
 
 def parse_pattern(pattern: str) -> Pattern:
     """Read a glob pattern. Raises EffectFailed for one that cannot be relative to a folder."""
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise EffectFailed(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN_CHARS} are accepted")
     names = [name for name in pattern.split("/") if name not in {"", "."}]
     if pattern.startswith("/") or ".." in names or not names:
         raise EffectFailed(

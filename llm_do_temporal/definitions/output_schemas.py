@@ -25,19 +25,12 @@ _FORMS = "Write 'schemas.py:Class' for a file of the workshop, or 'module.Class'
 def check_output_schema(schema: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
     """What is wrong with a schema for a worker's result, and where in it."""
     # Imported here: most workers have no schema, and the import takes as long as everything else together.
-    from jsonschema.exceptions import ValidationError, best_match  # pyright: ignore[reportUnknownVariableType]
-    from jsonschema.validators import Draft202012Validator
+    from llm_do_temporal.schemas import find_schema_problems
 
-    # Results are validated as this draft, whatever `$schema` says.
-    validator = Draft202012Validator(Draft202012Validator.META_SCHEMA)
-    problems: list[tuple[KeyPath, str]] = []
-    for error in validator.iter_errors(cast("Any", schema)):  # pyright: ignore[reportUnknownMemberType]
-        closest = cast("ValidationError", best_match([error]) or error)
-        # A wrong `type` breaks every alternative alike; the one that lists the types is the one that helps.
-        closest = next((inner for inner in closest.context or () if inner.validator == "enum"), closest)
-        path = tuple(closest.absolute_path)
-        where = f" at '{'.'.join(map(str, path))}'" if path else ""
-        problems.append((path, f"not valid JSON Schema{where}: {closest.message[:300]}"))
+    problems: list[tuple[KeyPath, str]] = [
+        (path, f"not valid JSON Schema {message}" if path else f"not valid JSON Schema: {message}")
+        for path, message in find_schema_problems(schema)
+    ]
     if not problems and schema.get("type") != "object" and "$ref" not in schema:
         problems.append((("type",), "the type of a result must be 'object'"))
     return problems or list(_reference_problems(schema))

@@ -19,6 +19,8 @@ from llm_do_temporal.policy.sandbox import Suffixes
 from llm_do_temporal.policy.values import Value
 
 PACKAGE = "pkg:"
+MAX_NAME_CHARS = 4_096
+"""As long as a path can be: each part of it is held against every glob."""
 TEMPLATE_SUFFIXES = (".yaml", ".yml")
 
 
@@ -61,6 +63,8 @@ def template_problems(rules: TemplateRules) -> list[tuple[tuple[str | int, ...],
 
 def normalise_template(name: str) -> str:
     """The one spelling of a template's name. Raises DelegationRefusal for a name that no template can have."""
+    if len(name) > MAX_NAME_CHARS:
+        raise DelegationRefusal(f"a template's name has at most {MAX_NAME_CHARS} characters; this has {len(name)}")
     if name.startswith(PACKAGE):
         plain = name.removeprefix(PACKAGE)
         for suffix in TEMPLATE_SUFFIXES:

@@ -34,7 +34,7 @@ from llm_do_temporal.messages import Verdict as DecisionTaken
 from llm_do_temporal.policy.approvals import CapabilityUse, Terms, Verdict, canonical, decide
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.schemas import schema_problems
+from llm_do_temporal.schemas import Steps, schema_problems
 from llm_do_temporal.workflows.failures import explain
 from llm_do_temporal.workflows.run_spans import tell_outcome, tool_span
 
@@ -182,13 +182,23 @@ class Gate:
         self._begin = begin
         self._settings = settings
         self._desk = desk
+        self._steps = Steps()
+
+    def begin_answer(self) -> None:
+        """Let the calls of one more answer be checked: together they may take what one validation may.
+
+        They are begun in one task of the workflow, and each by itself could take all the time that a task has.
+        """
+        self._steps = Steps()
 
     async def call(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> Outcome:
         """The tool's result as the model is told it. Raises what `carry_out` raises."""
-        return _with_note(await self.carry_out(tool, args, call_id))
+        return _with_note(await self.carry_out(tool, args, call_id, self._steps))
 
-    async def carry_out(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> Outcome:
-        """The tool's result, for whoever called it.
+    async def carry_out(
+        self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None, steps: Steps | None = None
+    ) -> Outcome:
+        """The tool's result, for whoever called it. `steps` may be spent on checking it; None: as on one call.
 
         Raises ToolFailed with a text for the model, ModelRetry, or one of ENDS_INVOCATION.
 
@@ -196,13 +206,13 @@ class Gate:
         workflow's task, which is then tried for ever.
         """
         with tool_span(tool.name, args, call_id) as span:
-            outcome = await self._carry_out(tool, args)
+            outcome = await self._carry_out(tool, args, steps)
             tell_outcome(span, outcome.value, outcome.failure)
         return outcome
 
-    async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
+    async def _carry_out(self, tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> Outcome:
         try:
-            _check_arguments(tool, args)
+            _check_arguments(tool, args, steps)
             outcome, change = await self._as_shown(tool, _Call(args))
             return outcome if change is None else replace(outcome, note=_told_of(outcome, change))
         except (*ENDS_INVOCATION, ModelRetry):
@@ -304,13 +314,13 @@ async def _previewed(prepared: Prepared) -> Shown:
     return preview if isinstance(preview, Shown) else Shown(preview)
 
 
-def _check_arguments(tool: GatedTool, args: dict[str, Any]) -> None:
+def _check_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> None:
     if OVERSIZED in args:
         raise ModelRetry(
             f"The arguments of {tool.name} have {args[OVERSIZED]} bytes; at most {MAX_CALL_BYTES} are accepted "
             "in one answer. Do it in several smaller steps, or with less text."
         )
-    problems = schema_problems(tool.schema, args)
+    problems = schema_problems(tool.schema, args, steps)
     if problems:
         raise ModelRetry(f"The arguments of {tool.name} are not valid: {'; '.join(problems[:5])}")
 

@@ -39,7 +39,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.approvals import Terms
     from llm_do_temporal.policy.identity import IDENTITY_VERSION
     from llm_do_temporal.policy.ledger import Action
-    from llm_do_temporal.schemas import schema_problems
+    from llm_do_temporal.schemas import UnusableSchema, find_problems
     from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.agent import AGENT, HIDDEN, TOOL_RETRIES
     from llm_do_temporal.workflows.conversation import first_message
@@ -165,6 +165,7 @@ class LlmDoWorker:
 
     def count_tool_calls(self, response: ModelResponse) -> None:
         """Add the tool calls of an answer; giving the structured output is none."""
+        self._gate.begin_answer()
         self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
 
     def _usage(self) -> Usage:
@@ -185,9 +186,9 @@ class LlmDoWorker:
         if schema is None:
             return output
         try:
-            problems = schema_problems(schema, output)
-        except Exception as error:
-            # A schema can be valid and still be of no use: a pattern that does not compile, a reference in a circle.
+            problems = find_problems(schema, output)
+        except UnusableSchema as error:
+            # A schema can be valid and still be of no use: a pattern that is refused, a reference that leads nowhere.
             name = self._invocation.worker.name
             raise DefinitionError(f"the output schema of worker '{name}' cannot be used: {error}") from error
         if problems:

@@ -11,10 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from jsonschema import Draft202012Validator
+from llm_do_temporal.schemas import schema_problems
 
 MAX_DEPTH = 12
 """A schema that refers to itself would otherwise never end."""
+MAX_FITTED = 2_000
+"""Values that are made or tried: one with alternatives that refer to itself would make very many before it ends."""
+MAX_FILLED = 10_000
+"""Characters or items that are added because a schema wants so many."""
 
 Schema = Mapping[str, Any]
 
@@ -28,8 +32,12 @@ class _Fitting:
     def __init__(self, root: Schema, text: str) -> None:
         self._root = root
         self._text = text
+        self._left = MAX_FITTED
 
     def value(self, schema: Any, known: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            return None
         schema = self._resolved(schema)
         if not isinstance(known, Mapping | list) and self._accepts(schema, known):
             return known
@@ -74,13 +82,13 @@ class _Fitting:
     def _array(self, schema: Schema, known: Any, depth: int) -> list[Any]:
         items = list(cast("Sequence[Any]", known)) if isinstance(known, list | tuple) else []
         fitted = [self.value(schema.get("items", {}), item, depth + 1) for item in items[: schema.get("maxItems")]]
-        while len(fitted) < schema.get("minItems", 0):
+        while len(fitted) < min(schema.get("minItems", 0), MAX_FILLED) and self._left > 0:
             fitted.append(self.value(schema.get("items", {}), None, depth + 1))
         return fitted
 
     def _string(self, schema: Schema, known: Any) -> str:
         text = known if isinstance(known, str) else self._text
-        return text[: schema.get("maxLength")].ljust(schema.get("minLength", 0), "-")
+        return text[: schema.get("maxLength")].ljust(min(schema.get("minLength", 0), MAX_FILLED), "-")
 
     def _first_valid(self, options: Sequence[Any], known: Any, depth: int) -> Any:
         ordered = sorted(options, key=lambda option: self._resolved(option).get("type") == "null")
@@ -109,8 +117,7 @@ class _Fitting:
         if value is None and self._resolved(schema).get("type") != "null":
             return False
         definitions = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
-        validator: Any = Draft202012Validator({**definitions, **self._resolved(schema)})
-        return bool(validator.is_valid(value))
+        return not schema_problems({**definitions, **self._resolved(schema)}, value)
 
 
 def _kind(schema: Schema) -> str:
