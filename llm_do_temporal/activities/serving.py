@@ -32,6 +32,7 @@ from llm_do_temporal.activities.live_text import ask
 from llm_do_temporal.activities.model_building import shown_name
 from llm_do_temporal.activities.model_failures import model_failure
 from llm_do_temporal.activities.pricing import priced
+from llm_do_temporal.activities.usage_reports import counted, marked
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart, OtherModel
@@ -92,7 +93,11 @@ class ServedModel(WrapperModel):
             asked = await _with_files(messages), _without_retries(settings), parameters
             live = part is None or part.live
             answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
+            answer, estimated = counted(answer, asked[0], parameters)
             stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}))
+            if estimated:
+                stored = marked(stored)
+                _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
             return _conversations.mark(stored, messages)
 
     @asynccontextmanager
@@ -113,6 +118,12 @@ class ServedModel(WrapperModel):
                 await _with_files(messages), _without_retries(settings), parameters, run_context
             ) as stream:
                 yield stream
+
+
+def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
+    """The model, and what is counted for its answer, for the log."""
+    usage = answer.usage
+    return shown_name(model), f"{usage.input_tokens} in and {usage.output_tokens} out are estimated"
 
 
 async def _with_files(messages: list[ModelMessage]) -> list[ModelMessage]:
