@@ -6,7 +6,6 @@ conversation carries only their digests, so that no history ever holds them.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -36,6 +35,7 @@ from llm_do_temporal.activities.usage_reports import counted, marked
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart, OtherModel
+from llm_do_temporal.pdf_reading import in_thread
 from llm_do_temporal.telemetry.contents import model_attributes
 from llm_do_temporal.telemetry.spans import tell
 
@@ -128,7 +128,7 @@ def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
 
 async def _with_files(messages: list[ModelMessage]) -> list[ModelMessage]:
     """The conversation with its attachments in it; reading them takes seconds and must not stop the heartbeats."""
-    return await asyncio.to_thread(resolve_blobs, messages, _blobs) if has_blobs(messages) else messages
+    return await in_thread(resolve_blobs, messages, _blobs) if has_blobs(messages) else messages
 
 
 def check_native_tools(model: Model, parameters: ModelRequestParameters) -> None:

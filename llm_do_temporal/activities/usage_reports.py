@@ -69,8 +69,7 @@ def counted(
 
 def marked(answer: ModelResponse) -> ModelResponse:
     """The answer of a turn whose tokens are estimated; it is priced already."""
-    usage = RequestUsage(**{**vars(answer.usage), "unmeasured_requests": 1})
-    return replace(answer, usage=usage)
+    return replace(answer, usage=replace(answer.usage, unmeasured_requests=1))
 
 
 def _believed(count: Any, characters: int) -> int:
@@ -89,8 +88,7 @@ def _add_parts(usage: RequestUsage, given: RequestUsage) -> None:
     extra = {
         name: amount
         for name, amount in vars(given).items()
-        if name not in (*_PARTS, *_COUNTS, "details", "cost", "unmeasured_requests")
-        and _is_amount(amount, MAX_TOKENS)
+        if name not in (*_PARTS, *_COUNTS, "details", "cost", "unmeasured_requests") and _is_amount(amount, MAX_TOKENS)
     }
     for name, amount in (said | extra).items():
         setattr(usage, name, amount)

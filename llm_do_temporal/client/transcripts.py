@@ -73,8 +73,8 @@ class Entry:
     """Whether a result tells the model of a refusal or a failure."""
     files: tuple[File, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`. Of a question: `diff`,
-    `reason`. Of a decision: `id`, `door`. Of an error: `next_step`."""
+    """Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`. Of a question:
+    `diff`, `reason`. Of a decision: `id`, `door`. Of an error: `next_step`."""
 
 
 class Transcriber:

@@ -1,4 +1,4 @@
-"""A provider that says nothing of what a turn took, or what cannot be true, lifts no limit: it is estimated and counted."""
+"""A provider that says nothing of what a turn took, or nothing true, lifts no limit: it is estimated and counted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.usage import RequestUsage
@@ -82,8 +82,8 @@ async def turn(point_at: Callable[..., FakeProvider], usage: Any, *, streamed: b
     model = OpenAIChatModel("gpt-4o")
     served = ServedModel(model)
     if not streamed:
-        model.__dict__["llm_do_cannot_stream"] = True
-    request = [ModelRequest([UserPromptPart(PROMPT)])]
+        setattr(model, "llm_do_cannot_stream", True)  # noqa: B010 - an attribute that is put there by ours
+    request: list[ModelMessage] = [ModelRequest([UserPromptPart(PROMPT)])]
     answer = await ActivityEnvironment().run(served.request, request, None, ModelRequestParameters())
     assert isinstance(answer, ModelResponse)
     return answer.usage

@@ -13,7 +13,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.support.answers import Answer, Call, Delayed, Drop, Failure, Garbage, Gate, Gated, Reported, Text, ToolCalls, Usage
+from tests.support.answers import (
+    Answer,
+    Call,
+    Delayed,
+    Drop,
+    Failure,
+    Garbage,
+    Gate,
+    Gated,
+    Reported,
+    Text,
+    ToolCalls,
+    Usage,
+)
 
 Json = dict[str, Any]
 
