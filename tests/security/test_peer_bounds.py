@@ -31,7 +31,9 @@ def asked(url: str, **more: object) -> NotifyInput:
     told = Notification(
         id="x-1", event=NotifyEvent.APPROVAL_REQUESTED, at=datetime(2026, 3, 1, tzinfo=UTC), run="r", worker="w"
     )
-    return NotifyInput(target=NotifyTarget.model_validate({"url": url, "secret_env": "HOOK_SECRET", **more}), notification=told)
+    return NotifyInput(
+        target=NotifyTarget.model_validate({"url": url, "secret_env": "HOOK_SECRET", **more}), notification=told
+    )
 
 
 SILENT: dict[str, tuple[Pieces, float]] = {
