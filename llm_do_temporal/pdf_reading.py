@@ -37,6 +37,7 @@ RESULT_BYTES = 64 << 20
 AT_ONCE = 4
 """Files parsed side by side by one process; more wait."""
 _KIND = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
+_ENDING_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 """How soon one that waits for its turn notices that nobody wants it any more."""
 
@@ -166,7 +167,8 @@ def _made(data: bytes, order: Order) -> bytes:
     with _turn(leash), _memory() as given, _memory() as result:
         _fill(given, data)
         state = _told(order, given, result, leash)
-        if state is None:  # the helper was gone; there is another now
+        if state is None:  # the helper is gone, or about to be
+            _helper.wait_for_end()
             state = _told(order, given, result, leash)
         made = os.pread(result, min(os.fstat(result).st_size, RESULT_BYTES), 0)
     if state == b"d":
@@ -252,6 +254,12 @@ class _Helper:
             except OSError:
                 self._start()
                 socket.send_fds(self._connection(), [order], descriptors)
+
+    def wait_for_end(self) -> None:
+        """Give a helper that was killed the time to be gone, so that the next order finds another."""
+        with self._guard, contextlib.suppress(subprocess.TimeoutExpired):
+            if self._process is not None:
+                self._process.wait(_ENDING_SECONDS)
 
     def _connection(self) -> socket.socket:
         assert self._orders is not None
