@@ -23,7 +23,10 @@ _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMP
 
 
 def construct(toolset: ExternalToolset, workshop: Path, stderr: TextIO) -> AbstractToolset[object]:
-    """The toolset, not yet entered; `stderr` is that of a server which is a program. Raises DefinitionError where it cannot be built."""
+    """The toolset, not yet entered. Raises DefinitionError where it cannot be built.
+
+    `stderr` is the standard error of a server that is a program.
+    """
     if toolset.server is not None:
         return _mcp_client(toolset.name, toolset.server, workshop, stderr)
     assert toolset.reference is not None

@@ -34,7 +34,7 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 _WORDS = ("worker", "path", "tool", "summary", "note", "error", "content")
 """What of a notification is not ours to word."""
 ANSWER_SECONDS = 10
-"""How long a target may take for everything: to be found and reached, to be told, and to send its status and headers."""
+"""How long a target may take for everything: to be reached, to be told, and to send its status and headers."""
 MAX_RETRY_AFTER_SECONDS = 300
 _PASSING = frozenset({408, 425, 429})
 """Answers that are refusals by their number, and mean: later."""

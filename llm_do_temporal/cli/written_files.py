@@ -1,8 +1,8 @@
 """Files that a command writes where somebody told it to.
 
 Owns the rule: what is replaced is an ordinary file or nothing, in a folder that is there. A link, a device, a pipe or
-a socket is something else to somebody, and no place for a result. Nobody but the owner may read what is written, and it is
-there as a whole or not at all.
+a socket is something else to somebody, and no place for a result. Nobody but the owner may read what is written, and
+it is there as a whole or not at all.
 """
 
 from __future__ import annotations

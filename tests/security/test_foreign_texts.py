@@ -52,11 +52,12 @@ def check_log(caplog: pytest.LogCaptureFixture) -> str:
 async def test_the_error_of_a_call_is_as_long_as_an_error_may_be(
     place: Place, words: str, times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = scripted(call("loud_fail", words=words, times=times), "Heard.")
+    model = scripted(call("fail", words=words, times=times), "Heard.")
     place.worker("main", model, toolsets=mcp())
     with caplog.at_level(logging.WARNING):
         assert (await place.run("main", mode=ALL)).output == "Heard."
-    (heard,) = told(model, "loud_fail")
+    (heard,) = told(model, "fail")
+    assert words[:1].encode("unicode_escape").decode()[:2] in str(heard) or words[:1] in str(heard)
     assert len(str(heard)) <= MAX_ERROR_CHARS + HEAD
     histories = await place.histories()
     assert max(event.ByteSize() for one in histories for event in one.events) < 8 * MAX_ERROR_CHARS
@@ -74,7 +75,7 @@ async def test_what_a_server_writes_beside_its_answers_is_bounded_and_quiet(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     args = {"words": words, "times": times} if when == "in a call" else {"words": "", "times": 0}
-    model = scripted(call("loud_speak", **args), "Heard.")
+    model = scripted(call("speak", **args), "Heard.")
     place.worker("main", model, toolsets=mcp(*([repr((words, times))] if when == "at the start" else [])))
     with caplog.at_level(logging.WARNING):
         assert (await place.run("main", mode=ALL)).output == "Heard."
@@ -83,7 +84,7 @@ async def test_what_a_server_writes_beside_its_answers_is_bounded_and_quiet(
 
 
 async def test_what_a_server_left_behind_keeps_nobody_waiting(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    model = scripted(call("loud_leave", words="\x1b[2J"), "Left.")
+    model = scripted(call("leave", words="\x1b[2J"), "Left.")
     place.worker("main", model, toolsets=mcp())
     with caplog.at_level(logging.WARNING):
         assert (await place.run("main", mode=ALL)).output == "Left."

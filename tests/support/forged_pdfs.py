@@ -1,4 +1,4 @@
-"""PDFs that would cost a reader without limits minutes, gigabytes or its life. Each is small, and made when asked for."""
+"""PDFs that would cost a reader without limits minutes, gigabytes or its life; small, and made when asked for."""
 
 from __future__ import annotations
 
