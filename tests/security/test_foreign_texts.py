@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from pathlib import Path
@@ -9,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.foreign_texts import MAX_ERROR_CHARS, MAX_LOGGED_CHARS, bounded, logged, logged_error
+from llm_do_temporal.activities.foreign_texts import (
+    MAX_ERROR_CHARS,
+    MAX_LOGGED_CHARS,
+    bounded,
+    logged,
+    logged_error,
+    server_stderr,
+)
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, told
@@ -48,39 +56,48 @@ def check_log(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(ours)
 
 
-@pytest.mark.parametrize(("words", "times"), FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize("name", ["much", "a cleared screen"])
 async def test_the_error_of_a_call_is_as_long_as_an_error_may_be(
-    place: Place, words: str, times: int, caplog: pytest.LogCaptureFixture
+    place: Place, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    words, times = FORGED[name]
     model = scripted(call("fail", words=words, times=times), "Heard.")
     place.worker("main", model, toolsets=mcp())
     with caplog.at_level(logging.WARNING):
         assert (await place.run("main", mode=ALL)).output == "Heard."
     (heard,) = told(model, "fail")
-    assert words[:1].encode("unicode_escape").decode()[:2] in str(heard) or words[:1] in str(heard)
-    assert len(str(heard)) <= MAX_ERROR_CHARS + HEAD
+    assert words in heard
+    assert len(heard) <= MAX_ERROR_CHARS + HEAD
     histories = await place.histories()
     assert max(event.ByteSize() for one in histories for event in one.events) < 8 * MAX_ERROR_CHARS
     check_log(caplog)
 
 
 @pytest.mark.parametrize("when", ["at the start", "in a call"])
-@pytest.mark.parametrize(("words", "times"), FORGED.values(), ids=FORGED)
-async def test_what_a_server_writes_beside_its_answers_is_bounded_and_quiet(
-    place: Place,
-    words: str,
-    times: int,
-    when: str,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+async def test_what_a_server_says_aside_in_a_run_is_bounded_and_quiet(
+    place: Place, when: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    args = {"words": words, "times": times} if when == "in a call" else {"words": "", "times": 0}
-    model = scripted(call("speak", **args), "Heard.")
-    place.worker("main", model, toolsets=mcp(*([repr((words, times))] if when == "at the start" else [])))
+    loud = ("\x1b[2J\x1b[H$ ", 500_000)
+    words, times = loud if when == "in a call" else ("", 0)
+    model = scripted(call("speak", words=words, times=times), "Heard.")
+    place.worker("main", model, toolsets=mcp(*([repr(loud)] if when == "at the start" else [])))
     with caplog.at_level(logging.WARNING):
         assert (await place.run("main", mode=ALL)).output == "Heard."
     assert "wrote to its standard error" in check_log(caplog)
-    assert words[:1] not in capfd.readouterr().err
+    assert "\x1b[2J" not in capfd.readouterr().err
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("words", "times"), FORGED.values(), ids=FORGED)
+async def test_what_a_program_writes_to_standard_error_is_bounded_and_quiet(
+    words: str, times: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = f"import sys; sys.stderr.buffer.write({words!r}.encode() * {times})"
+    with caplog.at_level(logging.WARNING):
+        async with server_stderr("loud") as stderr:
+            program = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stderr=stderr)
+            assert await program.wait() == 0
+    assert "the server of toolset loud wrote to its standard error: " in check_log(caplog)
 
 
 async def test_what_a_server_left_behind_keeps_nobody_waiting(place: Place, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
 server = MCPServer("loud")
 ONCE = 65536
@@ -28,7 +29,7 @@ def shout(words: str, times: int) -> None:
 @server.tool()
 def fail(words: str, times: int) -> str:
     """Fail, and say so at length."""
-    raise ValueError(words * times)
+    raise ToolError(words * times)
 
 
 @server.tool()
