@@ -108,7 +108,7 @@ def test_the_text_of_an_answer_is_not_waited_for(pieces: Pieces) -> None:
 @pytest.mark.timeout(20)
 def test_a_target_that_takes_nothing_is_left() -> None:
     large = asked("http://127.0.0.1:1/")
-    content = {"args": "x" * 20_000_000}
+    content = {"args": "x" * 8_000_000}
     with Dripping(lambda: (), reads=False) as target, pytest.raises(ApplicationError, match="did not answer"):
         notify(
             NotifyInput(
