@@ -26,6 +26,7 @@ from temporalio import activity
 
 from llm_do_temporal.activities.external_sources import construct
 from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.activities.foreign_texts import bounded, logged, logged_error, server_stderr
 from llm_do_temporal.activities.model_building import NamedModel
 from llm_do_temporal.definitions.external import CAPABILITIES_METHOD
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError
@@ -106,10 +107,12 @@ class ExternalActivities:
         """The toolset, built and entered. What it raises leaves as one of our errors, without the host's paths."""
         try:
             context = RunContext[Any](deps=None, model=NamedModel(model), usage=RunUsage())
-            # Loading a class runs the author's Python, which may take its time: heartbeats must go on meanwhile.
-            built = await (await asyncio.to_thread(construct, toolset, self._workshop)).for_run(context)
-            async with built:
-                yield await built.for_run_step(context), context
+            async with server_stderr(toolset.name) as stderr:
+                # Loading a class runs the author's Python, which may take its time: heartbeats must go on meanwhile.
+                constructed = await asyncio.to_thread(construct, toolset, self._workshop, stderr)
+                built = await constructed.for_run(context)
+                async with built:
+                    yield await built.for_run_step(context), context
         except (LlmDoError, TimeoutError):
             raise
         except BaseExceptionGroup as group:
@@ -127,7 +130,7 @@ def _first(group: BaseException) -> BaseException:
 
 def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
     # Its message may hold paths of the host, or a key: the log of the worker service is the place for it.
-    _log.warning("toolset %s failed", toolset.name, exc_info=error)
+    _log.warning("toolset %s failed: %s", toolset.name, logged_error(error))
     return EffectFailed(
         f"'{toolset.name}' failed: {type(_first(error)).__name__}",
         next_step="The log of the worker service says more.",
@@ -140,7 +143,7 @@ def _listing(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> E
     for name, tool in tools.items():
         problem = _problem_with(tool.tool_def, offered_name(toolset.prefix, name))
         if problem is not None:
-            warnings.append(f"tool '{name[:80]}' of '{toolset.name}' is not offered: {problem}")
+            warnings.append(f"tool '{logged(name[:80])}' of '{toolset.name}' is not offered: {problem}")
             continue
         definition = tool.tool_def
         description = (definition.description or "")[:MAX_DESCRIPTION_CHARS]
@@ -188,9 +191,9 @@ async def _called(
         return await toolset.call_tool(asked.tool, args, context, tool)
     except ValidationError as error:
         problems = "; ".join(str(problem["msg"]) for problem in error.errors(include_input=False)[:5])
-        raise EffectFailed(f"the arguments of '{asked.tool}' are not valid: {problems}") from error
+        raise EffectFailed(bounded(f"the arguments of '{asked.tool}' are not valid: {problems}")) from error
     except (ModelRetry, ToolFailed) as error:
-        raise EffectFailed(f"'{asked.tool}' says: {getattr(error, 'message', None) or error}") from error
+        raise EffectFailed(bounded(f"'{asked.tool}' says: {getattr(error, 'message', None) or error}")) from None
     except (ApprovalRequired, CallDeferred) as error:
         raise EffectFailed(f"'{asked.tool}' wants to be carried out elsewhere, which is not supported") from error
 

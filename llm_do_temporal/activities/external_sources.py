@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import cast
+from typing import TextIO, cast
 
 from pydantic_ai.toolsets import AbstractToolset
 
@@ -22,10 +22,13 @@ _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMP
 """What a program needs to run at all; everything else a server gets by name."""
 
 
-def construct(toolset: ExternalToolset, workshop: Path) -> AbstractToolset[object]:
-    """The toolset, not yet entered. Raises DefinitionError where it cannot be built."""
+def construct(toolset: ExternalToolset, workshop: Path, stderr: TextIO) -> AbstractToolset[object]:
+    """The toolset, not yet entered. Raises DefinitionError where it cannot be built.
+
+    `stderr` is the standard error of a server that is a program.
+    """
     if toolset.server is not None:
-        return _mcp_client(toolset.name, toolset.server, workshop)
+        return _mcp_client(toolset.name, toolset.server, workshop, stderr)
     assert toolset.reference is not None
     kind = load_toolset_class(toolset.reference, root=workshop)
     try:
@@ -38,7 +41,7 @@ def construct(toolset: ExternalToolset, workshop: Path) -> AbstractToolset[objec
     return cast("AbstractToolset[object]", built)
 
 
-def _mcp_client(name: str, server: McpServer, workshop: Path) -> AbstractToolset[object]:
+def _mcp_client(name: str, server: McpServer, workshop: Path, stderr: TextIO) -> AbstractToolset[object]:
     if not has_mcp():
         raise DefinitionError("MCP support is not installed", next_step=MCP_STEP)
     # Imported here: optional, and slow to load for those who have no server.
@@ -51,7 +54,9 @@ def _mcp_client(name: str, server: McpServer, workshop: Path) -> AbstractToolset
     program, *arguments = server.command
     environment = {known: os.environ[known] for known in _PASSED_ON if known in os.environ}
     environment |= {variable: _variable(variable) for variable in server.env}
-    transport = StdioTransport(program, arguments, env=environment, cwd=str(workshop), keep_alive=False)
+    transport = StdioTransport(
+        program, arguments, env=environment, cwd=str(workshop), keep_alive=False, log_file=stderr
+    )
     return MCPToolset(transport, id=name, init_timeout=CONNECT_SECONDS)
 
 

@@ -6,13 +6,14 @@ answer's text is not read, and no message of it names an address that stands in 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -33,10 +34,13 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 _WORDS = ("worker", "path", "tool", "summary", "note", "error", "content")
 """What of a notification is not ours to word."""
 ANSWER_SECONDS = 10
-"""How long a target may take to answer."""
+"""How long a target may take for everything: to be reached, to be told, and to send its status and headers."""
 MAX_RETRY_AFTER_SECONDS = 300
 _PASSING = frozenset({408, 425, 429})
 """Answers that are refusals by their number, and mean: later."""
+
+
+Answer = tuple[int, Mapping[str, str]]
 
 
 @activity.defn(name=NOTIFY_ACTIVITY)
@@ -53,14 +57,40 @@ def notify(asked: NotifyInput) -> None:
         **_signature(target, body, round(time.time())),
     }
     try:
-        with (
-            httpx2.Client(timeout=ANSWER_SECONDS, follow_redirects=False) as client,
-            client.stream("POST", _address(target), content=body, headers=headers) as answer,
-        ):
-            _judge(target, answer.status_code, answer.headers)
+        status, answered = _within(ANSWER_SECONDS, _told(_address(target), body, headers))
+    except TimeoutError:
+        raise _failure(target, f"did not answer within {ANSWER_SECONDS} s", passing=True) from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         # Its text may name the address.
         raise _failure(target, f"cannot be reached ({type(error).__name__})", passing=True) from None
+    _judge(target, status, answered)
+
+
+def _within(seconds: float, telling: Coroutine[None, None, Answer]) -> Answer:
+    """Do it in so many seconds, whatever it waits for. Raises TimeoutError.
+
+    The timeouts of a client are for each byte that comes: what drips would never end. In an event loop of its own,
+    because certificates are loaded first, and closed without waiting for a name that is still being looked up.
+    """
+
+    async def bounded() -> Answer:
+        async with asyncio.timeout(seconds):
+            return await telling
+
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(bounded())
+    finally:
+        loop.close()
+
+
+async def _told(address: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """Send it; the status and the headers of the answer. Its text is left where it is, however long it is."""
+    async with (
+        httpx2.AsyncClient(timeout=ANSWER_SECONDS, follow_redirects=False) as client,
+        client.stream("POST", address, content=body, headers=headers) as answer,
+    ):
+        return answer.status_code, answer.headers
 
 
 def _json_message(told: Notification) -> dict[str, Any]:

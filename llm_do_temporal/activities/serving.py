@@ -6,7 +6,6 @@ conversation carries only their digests, so that no history ever holds them.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -32,9 +31,11 @@ from llm_do_temporal.activities.live_text import ask
 from llm_do_temporal.activities.model_building import shown_name
 from llm_do_temporal.activities.model_failures import model_failure
 from llm_do_temporal.activities.pricing import priced
+from llm_do_temporal.activities.usage_reports import counted, marked
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart, OtherModel
+from llm_do_temporal.pdf_reading import in_thread
 from llm_do_temporal.telemetry.contents import model_attributes
 from llm_do_temporal.telemetry.spans import tell
 
@@ -92,7 +93,11 @@ class ServedModel(WrapperModel):
             asked = await _with_files(messages), _without_retries(settings), parameters
             live = part is None or part.live
             answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
+            answer, estimated = counted(answer, asked[0], parameters)
             stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}))
+            if estimated:
+                stored = marked(stored)
+                _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
             return _conversations.mark(stored, messages)
 
     @asynccontextmanager
@@ -115,9 +120,15 @@ class ServedModel(WrapperModel):
                 yield stream
 
 
+def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
+    """The model, and what is counted for its answer, for the log."""
+    usage = answer.usage
+    return shown_name(model), f"{usage.input_tokens} in and {usage.output_tokens} out are estimated"
+
+
 async def _with_files(messages: list[ModelMessage]) -> list[ModelMessage]:
     """The conversation with its attachments in it; reading them takes seconds and must not stop the heartbeats."""
-    return await asyncio.to_thread(resolve_blobs, messages, _blobs) if has_blobs(messages) else messages
+    return await in_thread(resolve_blobs, messages, _blobs) if has_blobs(messages) else messages
 
 
 def check_native_tools(model: Model, parameters: ModelRequestParameters) -> None:

@@ -23,6 +23,8 @@ def cost_lines(view: RunView) -> list[str]:
         *format_table(_MODELS, [(model, *_spent(usage), price(usage)) for model, usage in _models(view)], None),
     ]
     lines += ["", f"total {price(view.usage)}"]
+    if view.usage.estimated:
+        lines.append(f"the tokens of {view.usage.estimated} turns are estimated: the provider did not say them")
     if view.usage.unpriced:
         lines.append(f"without a known price, and not in any sum: {visible_line(', '.join(view.usage.unpriced))}")
     return lines

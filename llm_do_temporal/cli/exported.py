@@ -73,7 +73,7 @@ async def read_exported(client: LlmDoClient, run: str) -> Exported:
 
 def invocation_heading(node: Node) -> str:
     """An invocation in one line."""
-    spent = f"{node.usage.requests} turns, {node.usage.input_tokens:,} tokens in, {node.usage.output_tokens:,} out"
+    spent = f"{node.usage.requests} turns, {node.usage.tokens_line}"
     return f"{node.path}: {node.worker}, {node.model}, {node.status}, {spent}"
 
 
@@ -120,6 +120,7 @@ def _turn(entry: Entry) -> str:
     cost = details.get("cost_usd")
     price = "unpriced" if cost is None else dollars(cost)
     tokens = f"{details.get('input_tokens', 0):,} tokens in, {details.get('output_tokens', 0):,} out"
+    tokens += " (estimated)" if details.get("estimated") else ""
     return f"turn {entry.turn}, {entry.name}, {tokens}, {price}, {details.get('seconds', 0):.1f} s"
 
 

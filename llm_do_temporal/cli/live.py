@@ -86,7 +86,7 @@ def totals_line(view: RunView, now: datetime) -> str:
     """What the whole run has spent."""
     usage = view.usage
     turns = f"{usage.requests} turn" if usage.requests == 1 else f"{usage.requests} turns"
-    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    tokens = usage.tokens_line
     status = "waiting for approval" if view.pending else view.status
     return f"{status} · {turns} · {tokens}{_cost(usage)} · {_elapsed(view.started_at, view.ended_at, now)}"
 

@@ -46,6 +46,7 @@ def _words(event: ViewEvent) -> str:
     if event.type == "turn.completed":
         calls = ", ".join(data.get("tools") or [])
         tokens = f"{data.get('input_tokens', 0):,} tokens in, {data.get('output_tokens', 0):,} out"
+        tokens += " (estimated)" if data.get("estimated") else ""
         return f"turn {data.get('turn')} answered: {tokens}" + (f"; calls {calls}" if calls else "")
     if kind == "activity":
         return f"{what}: {data.get('what')}"

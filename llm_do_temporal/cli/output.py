@@ -60,7 +60,9 @@ class Outcome:
 
 def usage_json(usage: Usage | None) -> dict[str, int]:
     """The counts of what was spent."""
-    return {name: getattr(usage, name, 0) for name in _COUNTS}
+    counts = {name: getattr(usage, name, 0) for name in _COUNTS}
+    estimated = 0 if usage is None else usage.estimated
+    return {**counts, "estimated_requests": estimated} if estimated else counts
 
 
 def cost_json(usage: Usage | None) -> dict[str, Any]:

@@ -72,8 +72,7 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
 
 def _model_line(model: str, usage: Usage) -> str:
     cost = "unpriced" if usage.cost_usd is None else dollars(usage.cost_usd)
-    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    return f"  {visible_line(model)}  turns {usage.requests}  {tokens}  {cost}"
+    return f"  {visible_line(model)}  turns {usage.requests}  {usage.tokens_line}  {cost}"
 
 
 def _models_json(by_model: dict[str, Usage]) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.plain_text import say
+from llm_do_temporal.cli.written_files import check_place, write_whole
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.redaction import remove_keys
 
@@ -70,13 +70,13 @@ async def export(
     format_
         Markdown, JSON, or one page of HTML that needs nothing else; default: what the name of FILE says, else md.
     output
-        The file to write; it is replaced. Default: stdout.
+        The file to write; an ordinary file is replaced. Default: stdout.
     """
     from llm_do_temporal.cli.exported import read_exported
     from llm_do_temporal.cli.session import opened
 
-    if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise UsageError(f"'{output}' given with --output is no place for a file")
+    if output is not None:
+        check_place(output, "--output")
     named = _NAMED.get(output.suffix.lower()) if output is not None else None
     async with opened(location) as session:
         exported = await read_exported(session.client, run)
@@ -84,7 +84,7 @@ async def export(
     if output is None:
         print(text, end="", flush=True)
     else:
-        _write(output, text)
+        write_whole(output, text, "--output")
         say(f"wrote {output}")
     return 0
 
@@ -97,20 +97,6 @@ def _render(exported: Exported, kind: ExportFormat) -> str:
     from llm_do_temporal.cli.export_pages import render_html, render_markdown
 
     return render_markdown(exported) if kind == "md" else render_html(exported)
-
-
-def _write(file: Path, text: str) -> None:
-    """All of it or nothing; only the owner may read it. Raises UsageError."""
-    temporary = None
-    try:
-        with NamedTemporaryFile("w", encoding="utf-8", errors="backslashreplace", dir=file.parent, delete=False) as out:
-            temporary = Path(out.name)
-            out.write(text)
-        temporary.replace(file)
-    except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise UsageError(f"'{file}' cannot be written: {error.strerror}") from error
 
 
 async def _print_log(session: Session, run: str, path: str | None, *, follow: bool) -> None:

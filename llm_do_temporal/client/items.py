@@ -64,6 +64,8 @@ class Item:
 
     def as_json(self) -> dict[str, Any]:
         """The object that stands for it in results."""
+        counts = {"requests", "tool_calls", "input_tokens", "output_tokens"}
+        guess = {"estimated_requests": self.usage.estimated} if self.usage.estimated else {}
         cost = None if self.usage.cost_usd is None else float(self.usage.cost_usd)
         return {
             "item": self.name,
@@ -71,7 +73,7 @@ class Item:
             "status": self.status,
             "output": self.output,
             "error": self.error,
-            "usage": self.usage.model_dump(include={"requests", "tool_calls", "input_tokens", "output_tokens"}),
+            "usage": self.usage.model_dump(include=counts) | guess,
             "cost_usd": cost,
             "unpriced_models": list(self.usage.unpriced),
         }

@@ -23,6 +23,8 @@ _NAME_CHARS = 100
 
 def make_trace_folder(folder: Path) -> None:
     """Make the folder for traces. Raises UsageError where that cannot be."""
+    if folder.is_symlink():
+        raise UsageError(f"the folder '{folder}' for traces is a link", next_step="Name the folder it leads to.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         writable = os.access(folder, os.W_OK | os.X_OK)
@@ -52,10 +54,22 @@ class TraceFile:
 
 
 def _make(folder: Path, stem: str) -> tuple[Path, TextIO]:
+    try:
+        # Held, so that it stays the one that was judged.
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"the folder '{folder}' for traces cannot be used: {error.strerror}") from error
+    try:
+        return _make_in(held, folder, stem)
+    finally:
+        os.close(held)
+
+
+def _make_in(held: int, folder: Path, stem: str) -> tuple[Path, TextIO]:
     for number in range(1, 1_000):
         path = folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=held)
         except FileExistsError:
             continue
         except OSError as error:

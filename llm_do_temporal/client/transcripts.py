@@ -73,8 +73,8 @@ class Entry:
     """Whether a result tells the model of a refusal or a failure."""
     files: tuple[File, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`. Of a question: `diff`,
-    `reason`. Of a decision: `id`, `door`. Of an error: `next_step`."""
+    """Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`. Of a question:
+    `diff`, `reason`. Of a decision: `id`, `door`. Of an error: `next_step`."""
 
 
 class Transcriber:
@@ -246,6 +246,7 @@ def _spent(response: Mapping[str, Any]) -> dict[str, Any]:
         "output_tokens": int(usage.get("output_tokens") or 0),
         "cost_usd": None if cost is None else Decimal(str(cost)),
         "finish_reason": response.get("finish_reason"),
+        **({"estimated": True} if usage.get("unmeasured_requests") else {}),
     }
 
 

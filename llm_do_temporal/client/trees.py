@@ -260,6 +260,7 @@ def _carried(started: HistoryEvent) -> tuple[Usage, Usage]:
         output_tokens=int(usage.get("output_tokens") or 0),
         cost_usd=spending.get("tree_cost"),
         unpriced=tuple(spending.get("tree_unpriced") or ()),
+        estimated=int(usage.get("unmeasured_requests") or 0),
     )
     return before, Usage.model_validate(continued.get("below") or {})
 
@@ -273,6 +274,7 @@ def _minus(total: Usage, below: Usage) -> Usage:
             "input_tokens": total.input_tokens - below.input_tokens,
             "output_tokens": total.output_tokens - below.output_tokens,
             "cost_usd": cost,
+            "estimated": total.estimated - below.estimated,
         }
     )
 

@@ -183,11 +183,13 @@ class Node:
             output_tokens=int(usage.get("output_tokens") or 0),
             cost_usd=_cost(usage.get("cost")),
             unpriced=() if usage.get("cost") is not None else (model,),
+            estimated=int(usage.get("unmeasured_requests") or 0),
         )
         self.usage = self.usage.plus(spent)
         self.by_model[model] = self.by_model.get(model, Usage()).plus(spent)
         tokens = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
-        told = {"turn": self.usage.requests, "model": model, "text": text, "tools": calls, **tokens}
+        guess = {"estimated": True} if spent.estimated else {}
+        told = {"turn": self.usage.requests, "model": model, "text": text, "tools": calls, **tokens, **guess}
         return [self._say("turn.completed", at, **told)]
 
     def _asked_model(self, event: HistoryEvent) -> str:

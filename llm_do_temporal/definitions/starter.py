@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from llm_do_temporal.errors import UsageError
@@ -54,6 +56,7 @@ def make_workshop(folder: Path) -> list[str]:
     Raises UsageError, with nothing written, where a file of it exists already or cannot be written.
     """
     files = {name: text for name, text in _FILES.items() if name not in _OPTIONAL or not _is_there(folder / name)}
+    _check_no_link(folder, *(folder / name for name in files))
     taken = [name for name in files if _is_there(folder / name)]
     if taken:
         raise UsageError(
@@ -64,14 +67,37 @@ def make_workshop(folder: Path) -> list[str]:
         for name, text in files.items():
             path = folder / name
             _make_folders(path.parent, made)
-            with path.open("x", encoding="utf-8") as file:
-                made.append(path)
-                file.write(text)
+            _write(path, text, made)
     return list(files)
+
+
+def _check_no_link(folder: Path, *files: Path) -> None:
+    """Raise UsageError where a link stands in the place of the folder, or of a folder or a file in it.
+
+    What is written through a link lands with somebody else, or is what somebody else means by it.
+    """
+    places = (folder, *(one for file in files for one in (file, *file.parents) if one.is_relative_to(folder)))
+    link = next((one for one in places if one.is_symlink()), None)
+    if link is not None:
+        raise UsageError(
+            f"'{link}' is a link, and `init` follows none",
+            next_step="Take it away, or name a folder without links: `llm-do-temporal init DIR`.",
+        )
 
 
 def _is_there(path: Path) -> bool:
     return path.exists() or path.is_symlink()
+
+
+def _write(path: Path, text: str, made: list[Path]) -> None:
+    # The folder is held, and no link to one: it may have been exchanged since it was looked at.
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with open(path.name, "x", encoding="utf-8", opener=partial(os.open, mode=0o666, dir_fd=folder)) as file:
+            made.append(path)
+            file.write(text)
+    finally:
+        os.close(folder)
 
 
 def _make_folders(folder: Path, made: list[Path]) -> None:

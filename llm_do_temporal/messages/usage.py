@@ -19,6 +19,8 @@ class Usage(Message):
     """Of the turns whose price is known; None where there was none."""
     unpriced: tuple[str, ...] = ()
     """The models of the other turns."""
+    estimated: int = 0
+    """Turns whose tokens the provider did not say, or not believably: they are estimated, and counted."""
 
     def plus(self, other: Usage) -> Usage:
         """The sum of both."""
@@ -29,7 +31,15 @@ class Usage(Message):
             output_tokens=self.output_tokens + other.output_tokens,
             cost_usd=_sum(self.cost_usd, other.cost_usd),
             unpriced=tuple(sorted({*self.unpriced, *other.unpriced})),
+            estimated=self.estimated + other.estimated,
         )
+
+    @property
+    def tokens_line(self) -> str:
+        """The tokens, for people."""
+        said = f"{self.input_tokens:,} tokens in, {self.output_tokens:,} out"
+        turns = "turn" if self.estimated == 1 else "turns"
+        return f"{said} ({self.estimated} {turns} estimated)" if self.estimated else said
 
 
 def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:

@@ -6,33 +6,19 @@ say. So what is shown is written anew from the pages; the file itself can be dow
 
 from __future__ import annotations
 
-import io
-import logging
-
-from pypdf import PdfReader, PdfWriter
-from pypdf.errors import PyPdfError
+from llm_do_temporal.pdf_reading import PdfFailure, pdf_pages
 
 MAX_SHOWN_BYTES, MAX_SHOWN_PAGES = 32 << 20, 1_000
-_ACTIVE = ("/AA", "/Annots", "/PieceInfo", "/Metadata")
-"""What acts on its own or on a click, and what no page needs to be seen."""
-
-logging.getLogger("pypdf").setLevel(logging.ERROR)  # its warnings on odd files are no business of the operator
 
 
 def pages_alone(data: bytes) -> bytes | None:
-    """A PDF of the same pages without scripts, links and form fields; None where it cannot be made."""
+    """A PDF of the same pages without scripts, links and form fields; None where it cannot be made.
+
+    It blocks for as long as another process may take to read it.
+    """
     if len(data) > MAX_SHOWN_BYTES:
         return None
     try:
-        reader = PdfReader(io.BytesIO(data))
-        if not 0 < len(reader.pages) <= MAX_SHOWN_PAGES:
-            return None
-        writer = PdfWriter()
-        for page in reader.pages:
-            writer.add_page(page, excluded_keys=_ACTIVE)
-        shown = io.BytesIO()
-        writer.write(shown)
-    except (PyPdfError, ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError):
-        # A parser meets damaged and forged files in more ways than it has exceptions for.
+        return pdf_pages(data, MAX_SHOWN_PAGES)
+    except PdfFailure:
         return None
-    return shown.getvalue()

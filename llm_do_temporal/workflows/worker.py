@@ -176,6 +176,7 @@ class LlmDoWorker:
             tool_calls=self._tool_calls,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
+            estimated=spent.unmeasured_requests,
             cost_usd=self.purse.state.tree_cost,
             unpriced=self.purse.state.tree_unpriced,
         )
@@ -256,7 +257,12 @@ class LlmDoWorker:
             self._below = self._below.plus(spent)
             self._tool_calls += spent.tool_calls
             context.usage.incr(
-                RunUsage(requests=spent.requests, input_tokens=spent.input_tokens, output_tokens=spent.output_tokens)
+                RunUsage(
+                    requests=spent.requests,
+                    input_tokens=spent.input_tokens,
+                    output_tokens=spent.output_tokens,
+                    unmeasured_requests=spent.estimated,
+                )
             )
             if outcome.failure is not None:
                 raise ToolFailed(for_model(outcome.failure))

@@ -46,11 +46,18 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Reported:
+    """Whatever stands where the token counts belong, as it is; None: nothing does."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True)
 class Text:
     """The model says something."""
 
     text: str
-    usage: Usage | None = None
+    usage: Usage | Reported | None = None
     pause: Gate | None = None
     """In a stream, stop here after half of the pieces. Without a stream it has no effect."""
 
@@ -69,7 +76,7 @@ class ToolCalls:
 
     calls: tuple[Call, ...]
     text: str | None = None
-    usage: Usage | None = None
+    usage: Usage | Reported | None = None
 
 
 @dataclass(frozen=True)

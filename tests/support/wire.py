@@ -13,7 +13,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.support.answers import Answer, Call, Delayed, Drop, Failure, Garbage, Gate, Gated, Text, ToolCalls, Usage
+from tests.support.answers import (
+    Answer,
+    Call,
+    Delayed,
+    Drop,
+    Failure,
+    Garbage,
+    Gate,
+    Gated,
+    Reported,
+    Text,
+    ToolCalls,
+    Usage,
+)
 
 Json = dict[str, Any]
 
@@ -133,10 +146,12 @@ def _finish_reason(answer: Text | ToolCalls) -> str:
     return "stop" if isinstance(answer, Text) else "tool_calls"
 
 
-def _usage(answer: Text | ToolCalls, exchange: Exchange) -> Json:
+def _usage(answer: Text | ToolCalls, exchange: Exchange) -> Any:
     calls = answer.calls if isinstance(answer, ToolCalls) else ()
     said = len(answer.text or "") + sum(len(call.name) + len(json.dumps(call.args)) for call in calls)
     asked = len(json.dumps(exchange.body))
+    if isinstance(answer.usage, Reported):
+        return answer.usage.value
     usage = answer.usage or Usage(1 + asked // BYTES_PER_TOKEN, 1 + said // BYTES_PER_TOKEN)
     total = usage.prompt_tokens + usage.completion_tokens
     return {

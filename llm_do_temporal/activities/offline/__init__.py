@@ -8,7 +8,6 @@ nothing between requests, so a run goes on with them after any crash. Model serv
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from pydantic_ai.messages import ModelResponsePart
@@ -25,6 +24,7 @@ from llm_do_temporal.activities.offline.scripts import SCRIPTS, TEST_PREFIX
 from llm_do_temporal.activities.offline.seen import SeenRequest
 from llm_do_temporal.activities.offline.small_talk import echo, greet
 from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.pdf_reading import in_thread
 
 __all__ = ["OFFLINE_NAMES", "offline_model"]
 
@@ -71,7 +71,7 @@ def _registered(name: str) -> Model:
 def _in_thread(play: Play) -> Script:
     async def script(seen: SeenRequest) -> Sequence[ModelResponsePart]:
         # Reading a large PDF takes seconds of computing; the event loop must go on heartbeating meanwhile.
-        return await asyncio.to_thread(play, seen)
+        return await in_thread(play, seen)
 
     return script
 

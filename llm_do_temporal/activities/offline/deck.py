@@ -1,19 +1,17 @@
 """Reads a PDF deck into pages of statements that can be quoted.
 
-Owns the parsing of hostile bytes for the offline evaluator. A statement is one thought of the deck:
-wrapped lines put together, bullets taken off, otherwise letter by letter what the page says, so that a
+Owns what the offline evaluator knows of a file; another process parses its bytes. A statement is one thought of the
+deck: wrapped lines put together, bullets taken off, otherwise letter by letter what the page says, so that a
 quote can be found again in the page's text.
 """
 
 from __future__ import annotations
 
-import io
-import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pypdf import PageObject, PdfReader
+from llm_do_temporal.pdf_reading import Order, PdfFailure, pdf_text
 
 MAX_PAGES = 200
 """Past this a file is no pitch deck, and reading on would only cost time."""
@@ -24,8 +22,7 @@ _BULLET = re.compile(r"^[\s•·▪–—*»>-]+(?=\S)")  # noqa: RUF001 - these
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CONTINUES = re.compile(r"^[a-z(&]")
 _UNFINISHED = re.compile(r"(?:[,;]|\b(?:and|or|of|the|a|an|in|with|for|to|by|from|at|on|than))$")
-
-logging.getLogger("pypdf").setLevel(logging.ERROR)  # its warnings on odd files are no business of the operator
+_ORDER = Order("text", MAX_PAGES, characters=1_000_000, first_pages=True, pictures=True)
 
 
 @dataclass(frozen=True)
@@ -89,23 +86,21 @@ class UnreadableDeck(Exception):
 def read_deck(data: bytes) -> Deck:
     """The deck in these bytes. Raises UnreadableDeck."""
     try:
-        reader = PdfReader(io.BytesIO(data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise UnreadableDeck("it is locked with a password")
-        pages = tuple(_page(number, page) for number, page in enumerate(reader.pages[:MAX_PAGES], start=1))
-    except UnreadableDeck:
-        raise
-    except Exception as error:  # damaged and hostile files make the parser raise almost anything
-        raise UnreadableDeck(f"it is damaged or no PDF ({type(error).__name__}: {error})") from error
-    if not pages:
+        found = pdf_text(data, _ORDER)
+    except PdfFailure as failure:
+        if failure.kind == "Refused":
+            raise UnreadableDeck("it is locked with a password") from failure
+        raise UnreadableDeck(f"it is damaged or no PDF ({failure.kind}: {failure})") from failure
+    if not found.count:
         raise UnreadableDeck("it has no pages")
-    return Deck(pages=pages)
+    pages = zip(found.texts, found.pictures, strict=True)
+    return Deck(pages=tuple(_page(number, text, has_images) for number, (text, has_images) in enumerate(pages, 1)))
 
 
-def _page(number: int, page: PageObject) -> Page:
-    texts = [text for text in _joined(page.extract_text().splitlines()) if _WORD.search(text)]
+def _page(number: int, said: str, has_images: bool) -> Page:
+    texts = [text for text in _joined(said.splitlines()) if _WORD.search(text)]
     statements = tuple(Statement(page=number, text=text) for text in texts)
-    return Page(number=number, statements=statements, has_images=bool(page.images.keys()))
+    return Page(number=number, statements=statements, has_images=has_images)
 
 
 def _joined(lines: list[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.encryption.codec import ring_of
 from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.pdf_reading import in_thread
 from llm_do_temporal.ui.asked import question_of
 from llm_do_temporal.ui.attached import NO_PDF, headers_of, is_pdf
 from llm_do_temporal.ui.pdfs import pages_alone
@@ -33,7 +34,7 @@ async def send_attachment(request: Request) -> Response:
         raise HTTPException(404) from error
     download = "download" in request.query_params
     if is_pdf(found) and not download:
-        pages = await asyncio.to_thread(pages_alone, data)
+        pages = await in_thread(pages_alone, data)
         if pages is None:
             said = found.model_copy(update={"media_type": "text/plain", "bytes": len(NO_PDF)})
             return Response(NO_PDF, headers=headers_of(said, download=False))

@@ -1,0 +1,171 @@
+"""The program that parses PDFs for another process, which does not trust what is in them.
+
+Owns every call of the parser. It is started once, with a socket as standard input and an empty environment, and forks
+for each file: the child lowers its own limits before it looks at the first byte, and ends with the file. So nothing of
+one file is there for the next, and a child that was killed leaves nothing. Must import nothing but Python and the
+parser: it is run by its path, without this package. See `pdf_reading` for the other side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import io
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import DictionaryObject, NameObject, StreamObject
+
+MAX_ORDER_BYTES = 4096
+_ACTIVE = ("/AA", "/Annots", "/PieceInfo", "/Metadata")
+"""What acts on its own or on a click, and what no page needs to be seen."""
+_PR_SET_PDEATHSIG = 1
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+_DONE, _FAILED = b"d", b"f"
+
+
+class Refused(Exception):
+    """The file is read, and is not one of those that are asked for; the message says which."""
+
+
+def warm_up() -> None:
+    """Let the parser load and compile once, in a file of ours, what every child would otherwise do for itself."""
+    writer = PdfWriter()
+    page = writer.add_blank_page(72, 72)
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+            NameObject("/Encoding"): NameObject("/WinAnsiEncoding"),
+        }
+    )
+    fonts = DictionaryObject({NameObject("/F1"): font})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    text = StreamObject()
+    text.set_data(b"BT /F1 12 Tf 1 0 0 1 9 9 Tm (A word) Tj T* ET")
+    page[NameObject("/Contents")] = text.flate_encode()
+    written = io.BytesIO()
+    writer.write(written)
+    order = {"pages": 1, "characters": 100, "first_pages": False, "pictures": True}
+    for work in _WORK.values():
+        work(written.getvalue(), order)
+
+
+def serve(orders: socket.socket) -> None:
+    """Fork for each order until the other side is gone. An order is JSON, with three descriptors.
+
+    They are the file, where the result goes, and a socket on which the child tells its process and how it ended.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.freeze()  # a child that looks for garbage would copy what it shares with this process
+    while True:
+        order, descriptors, _, _ = socket.recv_fds(orders, MAX_ORDER_BYTES, 3)
+        if not order:
+            return
+        if os.fork() == 0:
+            orders.close()
+            _child(json.loads(order), *descriptors)
+        for one in descriptors:
+            os.close(one)
+
+
+def _child(order: dict[str, Any], given: int, result: int, told: int) -> NoReturn:
+    """Do one order, and end, whatever happens."""
+    try:
+        if _PRCTL is not None:
+            _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.write(told, b"%d\n" % os.getpid())
+        _limit(order)
+        os.write(told, _work(order, given, result))
+    finally:
+        os._exit(0)
+
+
+def _limit(order: dict[str, Any]) -> None:
+    limits = (
+        (resource.RLIMIT_CPU, order["cpu_seconds"]),
+        (resource.RLIMIT_AS, order["memory_bytes"]),
+        (resource.RLIMIT_FSIZE, order["result_bytes"]),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 16),
+    )
+    for name, most in limits:
+        with contextlib.suppress(ValueError, OSError):  # not every system knows each of them
+            resource.setrlimit(name, (most, most))
+
+
+def _work(order: dict[str, Any], given: int, result: int) -> bytes:
+    """Parse the file and write the result; says how it went. What fails is told as the name of its error."""
+    state = _DONE
+    try:
+        data = os.pread(given, os.fstat(given).st_size, 0)
+        made = _WORK[order["work"]](data, order)
+    except Refused as refused:
+        state, made = _FAILED, json.dumps(["Refused", str(refused)]).encode()
+    except Exception as error:
+        # A parser meets damaged and forged files in more ways than it has exceptions for.
+        state, made = _FAILED, json.dumps([type(error).__name__, str(error)[:200]]).encode()
+    try:
+        written = 0
+        while written < len(made):
+            written += os.write(result, made[written:])
+    except OSError:
+        os.ftruncate(result, 0)
+        state = _FAILED
+        os.write(result, b'["TooLarge", ""]')
+    return state
+
+
+def _text(data: bytes, order: dict[str, Any]) -> bytes:
+    """The text of each page until there is enough, and which of them have pictures where that is asked for."""
+    reader = _opened(data)
+    count, left = len(reader.pages), order["characters"]
+    if count > order["pages"] and not order["first_pages"]:
+        raise Refused(f"pages {count}")
+    texts: list[str] = []
+    pictures: list[bool] = []
+    for page in reader.pages[: order["pages"]]:
+        if left <= 0:
+            break
+        texts.append(page.extract_text()[:left])
+        left -= len(texts[-1])
+        pictures.append(bool(order["pictures"] and page.images.keys()))
+    return json.dumps({"count": count, "texts": texts, "pictures": pictures}).encode()
+
+
+def _pages(data: bytes, order: dict[str, Any]) -> bytes:
+    """A PDF of the same pages without scripts, links and form fields."""
+    reader = PdfReader(io.BytesIO(data))
+    if not 0 < len(reader.pages) <= order["pages"]:
+        raise Refused("pages")
+    writer = PdfWriter()
+    for page in reader.pages:
+        writer.add_page(page, excluded_keys=_ACTIVE)
+    shown = io.BytesIO()
+    writer.write(shown)
+    return shown.getvalue()
+
+
+def _opened(data: bytes) -> PdfReader:
+    reader = PdfReader(io.BytesIO(data))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise Refused("password")
+    return reader
+
+
+_WORK: dict[str, Callable[[bytes, dict[str, Any]], bytes]] = {"text": _text, "pages": _pages}
+
+if __name__ == "__main__":
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # odd files are no business of the operator
+    warm_up()
+    serve(socket.socket(fileno=0))
