@@ -84,7 +84,12 @@ async def put_back(message: Message, converter: DataConverter) -> None:
     if isinstance(message, HistoryEvent):
         attributes = getattr(message, message.WhichOneof("attributes") or "", None)
         failure = getattr(attributes, "failure", None)
-        failures = [failure] if isinstance(failure, Failure) else []
+        # Reading a field that is not set does not set it; cleaning what was read would.
+        failures = (
+            [failure]
+            if attributes is not None and isinstance(failure, Failure) and attributes.HasField("failure")
+            else []
+        )
     else:
         failures = _all(message, Failure)
     for failure in failures:

@@ -15,7 +15,8 @@ from tests.unit.workflows.questions import LATER, asked, decided, withdrawn, wri
 
 
 def question(**more: Any) -> Any:
-    return write(**{"identity_version": IDENTITY_VERSION, "diff": "+hi", **more})
+    keys: dict[str, Any] = {"identity_version": IDENTITY_VERSION, "diff": "+hi", **more}
+    return write(**keys)
 
 
 QUESTION = question()
