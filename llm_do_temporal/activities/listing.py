@@ -81,7 +81,9 @@ def parse_pattern(pattern: str) -> Pattern:
     """Read a glob pattern. Raises EffectFailed for one that cannot be relative to a folder."""
     if len(pattern) > MAX_PATTERN_CHARS:
         raise EffectFailed(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN_CHARS} are accepted")
-    names = [name for name in pattern.split("/") if name not in {"", "."}]
+    named = [name for name in pattern.split("/") if name not in {"", "."}]
+    # Several `**` beside each other mean what one means, and would be walked each for itself.
+    names = [name for number, name in enumerate(named) if name != "**" or named[number - 1 : number] != ["**"]]
     if pattern.startswith("/") or ".." in names or not names:
         raise EffectFailed(
             f"pattern '{pattern}' is not relative to a folder; it must not be empty, start with '/' or contain '..'",

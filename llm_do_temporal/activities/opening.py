@@ -35,6 +35,9 @@ from llm_do_temporal.policy.sandbox import Place, check_not_state, has_suffix, j
 MAX_LINKS = 40
 """The kernel gives up after as many, too."""
 
+MAX_LINK_STEPS = 200
+"""Folders that the links of one path may lead through: a link's text has room for two thousand."""
+
 OpenBelow = Callable[[int, str, int], int]
 """Open a path below a folder (a descriptor) with `os.open` flags, following no symbolic link."""
 
@@ -296,7 +299,7 @@ def _follow_links(root: int, relative: str, open_below: OpenBelow) -> str:
     """
     waiting = list(reversed(PurePosixPath(relative).parts))
     real: list[str] = []
-    links = 0
+    links = steps = 0
     while waiting:
         part = waiting.pop()
         if part == "/" or (part == ".." and not real):
@@ -308,7 +311,10 @@ def _follow_links(root: int, relative: str, open_below: OpenBelow) -> str:
         elif (links := links + 1) > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         else:
-            waiting.extend(reversed(PurePosixPath(led_to).parts))
+            parts = PurePosixPath(led_to).parts
+            if (steps := steps + len(parts)) > MAX_LINK_STEPS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            waiting.extend(reversed(parts))
     return "/".join(real) or "."
 
 

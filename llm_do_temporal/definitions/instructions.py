@@ -73,21 +73,29 @@ def instruction_text(parsed: ParsedWorker) -> InstructionText:
 
 
 def included_files(source: InstructionText) -> frozenset[str]:
-    """Every path, relative to the root, at which a file that the instructions include is looked for, links followed.
+    """Every path, relative to the root, at which a file that the instructions include is looked for.
 
     Known without rendering: names of included files are written out. Instructions that cannot be used include none.
     """
-    if "{" not in source.text:
-        return frozenset()
-    return frozenset(path for name in _included_names(source.text) for path in _looked_for(source, name))
+    names = _included_names(source.text) or ()
+    return frozenset(path for name in names for path in _looked_for(source, name))
+
+
+def has_mistakes(parsed: ParsedWorker) -> bool:
+    """Whether the instructions cannot be taken apart, so that nobody knows what they are meant to include."""
+    place = parsed.place
+    return not (place.shipped or place.generated) and _included_names(parsed.text) is None
 
 
 @lru_cache(maxsize=512)
-def _included_names(text: str) -> frozenset[str]:
+def _included_names(text: str) -> frozenset[str] | None:
+    """The names of included files; None for instructions with mistakes."""
+    if "{" not in text:
+        return frozenset()
     try:
         return frozenset(name for inclusion in inclusions(parse(text)) for name in inclusion.names)
     except TemplateMistake:
-        return frozenset()
+        return None
 
 
 def _looked_for(source: InstructionText, name: str) -> Iterator[str]:
@@ -95,14 +103,7 @@ def _looked_for(source: InstructionText, name: str) -> Iterator[str]:
     if not name or "\0" in name or pure.is_absolute() or ".." in pure.parts:
         return
     for folder in dict.fromkeys((source.folder, source.root)):
-        path = folder / pure
-        yield path.relative_to(source.root).as_posix()
-        try:
-            real = path.resolve()
-        except (OSError, RuntimeError):
-            continue
-        if real.is_relative_to(source.root) and real != source.root:
-            yield real.relative_to(source.root).as_posix()
+        yield (folder / pure).relative_to(source.root).as_posix()
 
 
 def _read(source: InstructionText, inclusion: Inclusion) -> str:

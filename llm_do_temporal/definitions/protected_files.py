@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.definitions.places import SHIPPED, WorkerPlace
-from llm_do_temporal.definitions.text_files import Unreadable, check_inside, label_of
+from llm_do_temporal.definitions.text_files import Unreadable, check_inside, label_of, places_on_the_way
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.protection import Protection
 
@@ -18,7 +18,7 @@ def check_protected(path: Path, root: Path, what: str) -> None:
     if root == SHIPPED.resolve():
         return
     check_inside(path, root)
-    if all(is_protected(label_of(one, root), root) for one in {path, path.resolve()}):
+    if all(is_protected(one, root) for one in {label_of(path, root), *places_on_the_way(label_of(path, root), root)}):
         return
     raise Unreadable(
         f"'{label_of(path, root)}' is not used as {what}: it is, or leads to, a file that workers may write; keep what "

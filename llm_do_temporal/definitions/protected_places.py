@@ -7,6 +7,7 @@ changed since are not read again. A definition with mistakes still protects what
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -15,9 +16,10 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.definitions.formats import Toolsets, WorkshopConfig
-from llm_do_temporal.definitions.instructions import included_files, instruction_text
+from llm_do_temporal.definitions.instructions import has_mistakes, included_files, instruction_text
 from llm_do_temporal.definitions.places import SHIPPED, SUFFIXES, known_names, places_of
 from llm_do_temporal.definitions.templates import read_template
+from llm_do_temporal.definitions.text_files import Unreadable, places_on_the_way, read_bytes
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import parse_workshop
 from llm_do_temporal.errors import DefinitionError, EffectFailed, WorkshopNotFound
@@ -28,14 +30,18 @@ MAX_LOOKED_AT = 50_000
 """Files below one folder among which templates are looked for. Past it their own `allow` is not seen, and
 what it names is protected all the same where one that was seen names it."""
 _WILDCARD = frozenset("*?[")
+_WORD = re.compile(r"[^\s'\"`,;(){}<>|]{1,200}")
 
 
 def protection_of(workshop: Path) -> Protection:
     """What is protected in a workshop as its files are now."""
     root = workshop.resolve()
     found = _named(root, tuple(_states(root)))
-    # Templates may lie anywhere: what they name is looked at each time.
-    return replace(found, templates=_closed_under_templates(root, found.templates)) if found.templates else found
+    # Where links lead, and what templates name, which may lie anywhere, is looked at each time.
+    included = {one for path in found.included for one in (path, *places_on_the_way(path, root))}
+    programs = {one for path in found.programs for one in _program(path, root)}
+    templates = _closed_under_templates(root, found.templates) if found.templates else ()
+    return replace(found, templates=templates, included=tuple(sorted(included)), programs=tuple(sorted(programs)))
 
 
 @lru_cache(maxsize=16)
@@ -46,9 +52,14 @@ def _named(root: Path, _states: tuple[tuple[object, ...], ...]) -> Protection:
     toolsets = [worker.definition.toolsets for worker in workers]
     # What a worker that is still to be made may call is a template before there is such a worker.
     toolsets += [] if made is None else [made]
+    # Of a file with mistakes, whatever in it could be a name counts until they are mended.
+    unclear = [worker for worker in workers if not worker.is_valid or has_mistakes(worker)]
+    words = {word for worker in unclear for word in _words(worker)}
+    globs = [glob for one in toolsets for glob in _globs(one)]
     return Protection(
-        templates=tuple(dict.fromkeys(glob for one in toolsets for glob in _globs(one))),
-        included=tuple(sorted({path for worker in workers for path in _included(worker)})),
+        templates=tuple(dict.fromkeys([*globs, *sorted(words)])),
+        included=tuple(sorted({*words, *(path for worker in workers for path in _included(worker))})),
+        programs=tuple(sorted({word for one in toolsets for word in _commands(one)})),
         shared=tuple(_shared(root, workers)),
     )
 
@@ -90,6 +101,42 @@ def _globs(toolsets: Toolsets) -> Iterator[str]:
     if rules is not None:
         named = (*rules.allow, *(() if rules.lock is None else (rules.lock,)))
         yield from (str(PurePosixPath(one)) for one in named if not one.startswith(PACKAGE))
+
+
+def _commands(toolsets: Toolsets) -> Iterator[str]:
+    """The words of commands that start MCP servers."""
+    for server in (toolsets.mcp or {}).values():
+        yield from server.command or ()
+
+
+def _program(word: str, root: Path) -> Iterator[str]:
+    """What of the workshop a word of a command names: a folder, or a program with all that lies beside it."""
+    path = root / word
+    with suppress(OSError, ValueError):
+        if "\0" in word or word.startswith("-") or not os.path.lexists(path):
+            return
+        # An absolute path may lie in the workshop as well.
+        if (relative := os.path.relpath(path, root)).startswith(".."):
+            return
+        for one in places_on_the_way(relative, root):
+            yield one
+            folder = PurePosixPath(one).parent
+            if folder.parts and not (root / one).is_dir():
+                yield folder.as_posix()
+
+
+def _words(worker: ParsedWorker) -> Iterator[str]:
+    """Whatever could be the name of a file, or a glob, in the file of a worker: from its folder and from the root."""
+    place = worker.place
+    try:
+        text = read_bytes(place.path, place.root).decode(errors="replace")
+    except Unreadable:
+        return
+    for word in set(_WORD.findall(text)):
+        pure = PurePosixPath(word)
+        if set(word) & set("./*") and pure.parts and ".." not in pure.parts and not pure.is_absolute():
+            yield pure.as_posix()
+            yield (PurePosixPath(place.relative).parent / pure).as_posix()
 
 
 def _included(worker: ParsedWorker) -> frozenset[str]:

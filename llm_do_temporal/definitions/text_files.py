@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 MAX_FILE_BYTES = 1024 * 1024
 """Definitions are written by hand; a larger file is a mistake, and would not fit a Temporal payload."""
+
+
+_MAX_LINKS = 40
 
 
 class Unreadable(Exception):
@@ -25,6 +28,32 @@ class Missing(Unreadable):
 def label_of(path: Path, root: Path) -> str:
     """How messages call the file: its path relative to `root`."""
     return path.relative_to(root).as_posix()
+
+
+def places_on_the_way(path: str, root: Path) -> Iterator[str]:
+    """The file at `path` (relative to `root`) and every link that leads to it, each by its own real path below `root`.
+
+    Whoever can replace one of these decides what is read. Ends where a link leads out, or in a circle.
+    """
+    waiting, real, followed = list(reversed(PurePosixPath(path).parts)), PurePosixPath(), 0
+    while waiting:
+        part = waiting.pop()
+        here = real.parent if part == ".." else real / part
+        try:
+            led_to = (root / here).readlink() if part != ".." else None
+        except OSError:
+            led_to = None
+        if led_to is None:
+            real = here
+            continue
+        yield here.as_posix()
+        followed += 1
+        if followed > _MAX_LINKS or (led_to.is_absolute() and not led_to.is_relative_to(root)):
+            return
+        if led_to.is_absolute():
+            led_to, real = led_to.relative_to(root), PurePosixPath()
+        waiting.extend(reversed(led_to.parts))
+    yield real.as_posix()
 
 
 def check_inside(path: Path, root: Path) -> None:

@@ -38,7 +38,9 @@ class Protection:
     templates: tuple[str, ...] = ()
     """Paths and globs of the templates that some worker's `allow` or `lock` names."""
     included: tuple[str, ...] = ()
-    """Files that definitions include, and every other place where these are looked for."""
+    """Files that definitions include, every other place where these are looked for, and links on the way."""
+    programs: tuple[str, ...] = ()
+    """Programs in the workshop that definitions name (MCP servers), or the folders they lie in: all below counts."""
     shared: tuple[str, ...] = ()
     """Folders that are for what workers write (a sandbox root below the workshop): Python in them is data."""
 
@@ -54,10 +56,10 @@ class Protection:
             return True
         if name.endswith(_YAML_SUFFIXES) and (len(parts) == 1 or parts[0] in DEFINITION_FOLDERS):
             return True
+        if parts in self._included or any(parts[: len(one)] == one for one in self._programs):
+            return True
         if name.endswith(_PYTHON_SUFFIXES) or _PYTHON_FOLDER in parts:
             return not self._is_data(parts)
-        if parts in self._included:
-            return True
         return name.endswith(_YAML_SUFFIXES) and any(fits(parts, glob) for glob in self._templates)
 
     def may_define(self, folder: str) -> bool:
@@ -87,6 +89,10 @@ class Protection:
     @cached_property
     def _included(self) -> frozenset[tuple[str, ...]]:
         return frozenset(map(folded, self.included))
+
+    @cached_property
+    def _programs(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(filter(None, map(folded, self.programs)))
 
     @cached_property
     def _shared(self) -> tuple[tuple[str, ...], ...]:

@@ -291,3 +291,9 @@ def test_no_descriptor_is_left_open(files: Files, outside: Path) -> None:
         assert_failed(files.read, "a", says="is a folder")
         assert_failed(files.edit, "none/x", "a", "b", says="does not exist")
     assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_a_link_that_leads_through_very_many_folders_is_given_up(files: Files) -> None:
+    files.put("real/b.txt", "inside")
+    (files.workshop / "far.txt").symlink_to("real/../" * 200 + "real/b.txt")
+    assert_refused(files.read, "far.txt", says="symbolic link")
