@@ -307,7 +307,7 @@ LOOKED_FOR = {
 @pytest.mark.parametrize(("body", "paths"), LOOKED_FOR.items())
 def test_every_file_that_may_be_included_is_known_without_rendering(folder: Folder, body: str, paths: set[str]) -> None:
     """What is known is protected: a place that were forgotten could be written by a worker."""
-    folder.write("x")
+    folder.write("files/real.md", "x")
     folder.link("x/link.md", "../files/real.md")
     source = InstructionText(body, "workers/w.worker", 3, folder.root / "workers", folder.root)
     assert included_files(source) == paths
