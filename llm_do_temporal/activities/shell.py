@@ -30,7 +30,6 @@ from llm_do_temporal.activities.seen_files import check_as_shown, see_file
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages import CommandOutput, CommandPreview, ShellInput, ShellResult
-from llm_do_temporal.policy.command_arguments import check_arguments
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.sandbox import Place, Tree, join, locate, locate_all
 from llm_do_temporal.policy.shell import Isolation, lies_in
@@ -145,18 +144,14 @@ class ShellActivities:
         """What the arguments name must lie in the rule's paths, links followed.
 
         Isolated, a command finds nothing else whatever it is told; then this only spares everybody a useless question.
+        Without isolation these are all of its files, and a link must not lead out of them to what is not there yet.
         """
         inside = [os.path.realpath(self._host_path(asked.tree, path)) for path in allowed]
         for word in asked.argv[asked.spelled :]:
             for name in _readings(word):
                 path = self._host_path(asked.tree, name if name.startswith("/") else f"{asked.cwd}/{name}")
-                if os.path.lexists(path) and not _is_inside(path, inside):
+                if (not isolated or os.path.lexists(path)) and not _is_inside(path, inside):
                     raise _outside(word, allowed)
-        if isolated:
-            return
-        for named in check_arguments(asked.argv, asked.cwd, allowed, spelled=asked.spelled):
-            if not _is_inside(self._host_path(asked.tree, named), inside):
-                raise _outside(named, allowed)
 
     def _named_files(self, asked: ShellInput) -> tuple[SeenFile, ...]:
         """The regular files of the tree that the words of the command name, as they are now."""
@@ -201,7 +196,7 @@ class ShellActivities:
 
 
 def _check_unisolated(asked: ShellInput) -> None:
-    """Without isolation nothing holds a command to read-only files, or to several folders at once."""
+    """Without isolation nothing holds a command to a part of the files, to read-only ones, or to several folders."""
     why = "isolation of commands (bubblewrap) does not work on this machine, and "
     if asked.settings.isolation is Isolation.REQUIRED:
         raise SandboxRefusal(
@@ -218,6 +213,12 @@ def _check_unisolated(asked: ShellInput) -> None:
             f"commands cannot run here: {why}only isolation can show them several folders as one tree",
             next_step="Go on without commands.",
         )
+    if asked.sandbox_paths is not None and not all(lies_in(one.at, asked.sandbox_paths) for one in asked.tree.mounts):
+        raise SandboxRefusal(
+            f"this command cannot run here: {why}only isolation keeps it to the paths that its rule allows "
+            f"(sandbox_paths: {', '.join(asked.sandbox_paths) or 'none'}), whatever its arguments or files name",
+            next_step="Go on without it, or with the tools for files.",
+        )
 
 
 def _check_program(asked: ShellInput, bwrap: str | None) -> None:
@@ -232,9 +233,9 @@ def _check_program(asked: ShellInput, bwrap: str | None) -> None:
 def _held_back(paths: Sequence[str]) -> str | None:
     if not paths:
         return None
-    listed = ", ".join(paths[:_MAX_LISTED]) + (
-        f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
-    )
+    # Names are bytes; what is no UTF-8 cannot be part of a result.
+    names = [os.fsencode(path).decode(errors="replace") for path in paths[:_MAX_LISTED]]
+    listed = ", ".join(names) + (f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else "")
     return f"{_HELD_BACK}: {listed}"
 
 

@@ -49,7 +49,11 @@ _PIECES = re.compile(r"([=:,@])")
 """What may stand between a word and a path in one argument: `--out=/x`, `if=/x`, `host:/x`, `@/x`."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _WILDCARD = re.compile(r"[*?\[]")
+_WILDCARD_END = re.compile(r"[*?\]]")
 _LEADS = ("-", "+", "@")
+_GLUED = re.compile(r"-[^/.=:,@]*")
+"""An option and what is glued to it, up to where a path may begin: `-I` of `-I/x` and `-I../x`."""
+_UP = re.compile(r"\.\.(?=[/=:,@]|\Z)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -184,9 +188,10 @@ def split_command(command: str) -> tuple[str, ...]:
 def matches(pattern: str, argv: Sequence[str], *, strict: bool = True, bounded: bool = False) -> bool:
     """Whether the command's first words are those of the pattern, of which each may be a glob.
 
-    A wildcard stands for a name. It fits no word that begins like an option (`-`, `+`) or like a list of arguments
-    (`@`) unless its own word begins so, none with `..`, and none that is absolute unless its own word is, or paths are
-    judged afterwards (`bounded`). Without `strict` it fits all of these, as befits a rule that forbids.
+    A wildcard stands for a name, or for more of one. What it stands for, and each piece of that after one of `= : , @`
+    or after an option's letters, begins with no `-`, `+` or `@`, has no part `..`, and is not absolute unless paths are
+    judged afterwards (`bounded`). What the pattern itself spells out may be all of these. Without `strict` a wildcard
+    stands for anything, as befits a rule that forbids.
     """
     tokens = shlex.split(pattern)
     return len(argv) >= len(tokens) and all(
@@ -248,13 +253,20 @@ def _ruling(
 
 def _strays(word: str, token: str, *, bounded: bool) -> bool:
     """Whether a word that the glob `token` fits is more than a name."""
-    if word == token or not _WILDCARD.search(token):
+    first = _WILDCARD.search(token)
+    if word == token or first is None:
         return False
-    parts = word.split("/")
+    # What the wildcards stand for, with all that lies between the first and the last.
+    start, end = first.start(), len(word) - len(_WILDCARD_END.split(token)[-1])
+    begins = {0, *(mark.end() for mark in _PIECES.finditer(word))}
+    leads = begins | ({1} if word.startswith(_LEADS) else set())
+    if glued := _GLUED.match(word):
+        begins.add(glued.end())
+    ups = begins | {slash.end() for slash in re.finditer("/", word)}
     return (
-        (word[:1] in _LEADS and word[0] != token[0])
-        or (".." in parts and ".." not in token.split("/"))
-        or (word.startswith("/") and not token.startswith("/") and not bounded)
+        any(start <= at <= end and word.startswith(_LEADS, at) for at in leads)
+        or any(start < at + 2 and at < end and _UP.match(word, at) for at in ups)
+        or (not bounded and any(start <= at <= end and word.startswith("/", at) for at in begins))
     )
 
 

@@ -1,20 +1,24 @@
 """Arguments and patterns that would lead a command out of the paths that its rule allows.
 
-Every one is tried isolated, where only these paths are mounted, and without isolation, where the arguments are all
-that there is to judge.
+Every one is tried isolated, where only these paths are mounted, and without isolation, where a command whose rule
+bounds it to some of the files is refused: nothing could hold it to them.
 """
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.isolation import working_bwrap
-from llm_do_temporal.errors import ApprovalRefusal, Refusal, SandboxRefusal
-from llm_do_temporal.policy.command_arguments import check_arguments
+from llm_do_temporal.errors import ApprovalRefusal
+from llm_do_temporal.messages import ShellInput
+from llm_do_temporal.policy.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellPolicy, ShellRule, judge_command
-from tests.support.hostile_commands import SECRET, WHOLE, Ground
+from tests.support.hostile_commands import FILES, SECRET, WHOLE, Ground
 
 WAYS = [working_bwrap(), None]
 
@@ -26,6 +30,19 @@ def ground(tmp_path: Path, request: pytest.FixtureRequest) -> Ground:
 
 def rule(pattern: str, *paths: str) -> ShellRule:
     return ShellRule(pattern=pattern, approval_required=False, sandbox_paths=paths or ("/src",))
+
+
+def with_lists(ground: Ground) -> None:
+    """Files in the paths of the rule that name others outside."""
+    source = ground.folder / "src"
+    with tarfile.open(source / "e.tar", "w") as archive:
+        for name in ("stolen.worker", "workers/evil.worker"):
+            archive.addfile(tarfile.TarInfo(name))
+    (source / "list").write_bytes(b".env\0lead.worker\0.llm-do/host.json\0")
+    (source / "lines").write_text(".env\n.llm-do/host.json\n")
+    (source / "p.patch").write_text("--- /dev/null\n+++ evil.worker\n@@ -0,0 +1 @@\n+evil\n")
+    (source / "m.mk").write_text("all:\n\ttouch evil.worker\n")
+    ground.before = dict(ground.contents())
 
 
 ESCAPES = [
@@ -126,15 +143,31 @@ ESCAPES = [
     ("python3", 'python3 -c \'open("evil.worker","w")\''),
     ("git", "git -C. init"),
     ("git", "git init"),
+    # what is named by files, or by what is not said
+    ("grep", "grep -r -v src/zzz"),
+    ("grep", "grep -r -h -v -e src/zzz"),
+    ("sort", "sort --files0-from=src/list"),
+    ("wc", "wc --files0-from=src/list"),
+    ("tar", "tar -c -T src/lines -f src/o.tar"),
+    ("tar", "tar -x -f src/e.tar"),
+    ("patch", "patch -i src/p.patch"),
+    ("git apply", "git apply src/p.patch"),
+    ("split", "split src/evil.txt"),
+    ("ln", "ln src/evil.txt"),
+    ("make", "make -f src/m.mk"),
 ]
 
 
 @pytest.mark.parametrize(("pattern", "command"), ESCAPES, ids=[command for _, command in ESCAPES])
 async def test_no_argument_leads_out_of_the_paths_of_a_rule(ground: Ground, pattern: str, command: str) -> None:
+    with_lists(ground)
     result = await ground.tried(command, rule(pattern))
     assert {name for name in ground.changed() if not name.startswith("src/")} == set()
+    assert not any(SECRET.encode() in path.read_bytes() for path in (ground.folder / "src").glob("*.tar"))
     if result is not None:
         assert SECRET not in result.stdout.text + result.stderr.text
+        assert "lead.worker" not in result.stdout.text
+        assert ground.bwrap is not None, "nothing bounds it"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +211,48 @@ STRAYS = [
     ("* status", "../git status"),
     ("* status", "/tmp/git status"),
     ("*", "./../git"),
+    # what the wildcard itself stands for
+    ("dd if=*", "dd if=/etc/shadow"),
+    ("dd if=*", "dd if=../x"),
+    ("dd if=*", "dd if=src/../../x"),
+    ("dd if=*", "dd if=-x"),
+    ("dd *", "dd if=/etc/shadow"),
+    ("dd *", "dd of=../x"),
+    ("dd ??=*", "dd if=/etc/shadow"),
+    ("dd [io]f=*", "dd of=/etc/x"),
+    ("tool --file=*", "tool --file=/etc/passwd"),
+    ("tool --file=*", "tool --file=.."),
+    ("tool --file=*", "tool --file=@x"),
+    ("tool --file=*.txt", "tool --file=../y.txt"),
+    ("tool --file*", "tool --file=/etc/passwd"),
+    ("tool --*", "tool --file=../x"),
+    ("tool -*", "tool --eval=x"),
+    ("tool -I*", "tool -I/etc"),
+    ("tool -I*", "tool -I../x"),
+    ("tool -I.*", "tool -I../x"),
+    ("tool -*", "tool -C.."),
+    ("tool -*", "tool -xC../.."),
+    ("tool -*", "tool -xf/etc/x"),
+    ("tar -x*", "tar -xf/etc/x"),
+    ("curl *", "curl file:///etc/passwd"),
+    ("curl *", "curl -K/etc/x"),
+    ("scp *", "scp host:/etc/x"),
+    ("scp *", "scp host:../x"),
+    ("tool x@*", "tool x@/etc/x"),
+    ("javac @*", "javac @/etc/x"),
+    ("tool *", "tool a,/etc/x"),
+    ("tool a,*", "tool a,../x"),
+    ("cat ./*", "cat .//../x"),
+    ("cat ../*", "cat ../../../etc/passwd"),
+    ("cat */../x", "cat ../../../x"),
+    ("cat .*", "cat .."),
+    ("cat .*/x", "cat ../x"),
+    ("cat *./x", "cat ../x"),
+    ("cat .?/x", "cat ../x"),
+    ("cat .[.]/x", "cat ../x"),
+    ("cat .*.", "cat .."),
+    ("cat */passwd", "cat /etc/passwd"),
+    ("cat /usr/*", "cat /usr/../etc/passwd"),
 ]
 
 
@@ -218,6 +293,15 @@ def test_what_a_wildcard_blocks_is_blocked_with_options_too(command: str) -> Non
         ("date +*", "date +%F"),
         ("git [dl]*", "git diff"),
         ("git *", "git log -n 3"),
+        ("ls --*", "ls --color=auto"),
+        ("date +*", "date +%Y-%m-%d"),
+        ("dd if=*", "dd if=src/a.txt"),
+        ("cat ../*", "cat ../notes.md"),
+        ("cat /usr/*", "cat /usr/share/x"),
+        ("curl https://*", "curl https://example.com/a"),
+        ("python test*.py", "python test-one.py"),
+        ("cc -Isrc/*", "cc -Isrc/include"),
+        ("cat .*", "cat ..."),
     ],
 )
 def test_a_wildcard_fits_names(pattern: str, command: str) -> None:
@@ -242,34 +326,44 @@ def test_a_wildcard_fits_names(pattern: str, command: str) -> None:
 async def test_what_lies_in_the_paths_is_used(ground: Ground, command: str) -> None:
     (ground.folder / "src/sub").mkdir()
     result = await ground.tried(command, rule(command.split()[0]))
+    if ground.bwrap is None:
+        assert result is None
+    else:
+        assert result is not None
+        assert result.exit_code == 0, result.stderr
+
+
+@pytest.mark.control
+@pytest.mark.parametrize("paths", [("/",), ("/src", "/"), ("/files",)])
+@pytest.mark.parametrize("command", ["cat data.txt", "cp data.txt new.txt", "sort -r data.txt -o sorted"])
+async def test_a_rule_that_allows_all_files_bounds_nothing(
+    ground: Ground, paths: tuple[str, ...], command: str
+) -> None:
+    at = "/files" if paths == ("/files",) else "/"
+    ground.tree = Tree(mounts=(Mount(at=at, root="files", base="files"),))
+    result = await ground.tried(command, rule(command.split()[0], *paths))
     assert result is not None
     assert result.exit_code == 0, result.stderr
 
 
-@pytest.mark.control
-def test_where_all_files_are_allowed_words_are_words() -> None:
-    check_arguments(("grep", "-rn", "-e", "TODO", "-A3", "notes.md", "x=1,2"), "/", ("/",))
-
-
 @pytest.mark.parametrize(
-    "word",
-    ["/etc/passwd", "-f/etc/passwd", "--file=/etc/passwd", "x=/etc/passwd", "a,/etc/passwd", "@/etc/passwd",
-     "file:///etc/passwd", "../x", "-C..", "-xC../..", "--dir=..", "a:../x", "~root/x", "-f~root/x", "--x=~/y",
-     "s'/etc/passwd'", "{a,/etc/passwd}", "w /etc/passwd", "-" + "x" * 600],
-)  # fmt: skip
-def test_no_word_names_what_is_outside_although_all_files_are_allowed(word: str) -> None:
-    with pytest.raises(SandboxRefusal):
-        check_arguments(("tool", word), "/", ("/",))
+    "command", ["cat /etc/passwd", "cat ../.env", "mkdir -p up/new", "cp data.txt up/new", "cat up/.env"]
+)
+async def test_no_word_names_what_is_outside_although_all_files_are_allowed(ground: Ground, command: str) -> None:
+    ground.tree = FILES
+    (ground.folder / "files/up").symlink_to("..")
+    ground.before = dict(ground.contents())
+    result = await ground.tried(command, rule(command.split()[0], "/"))
+    assert ground.changed() == set()
+    assert not (ground.folder / "new").exists()
+    assert result is None or result.exit_code != 0
 
 
-@pytest.mark.parametrize("paths", [(), ("/src/none",)])
-@pytest.mark.parametrize("word", ["a", "src/a.txt", "-oa", "--o=a", "x=a", "10", "."])
-def test_what_could_be_a_path_is_none_where_there_are_none(word: str, paths: tuple[str, ...]) -> None:
-    with pytest.raises(SandboxRefusal):
-        check_arguments(("tool", word), "/", paths)
-
-
-def test_a_refusal_names_what_to_do() -> None:
-    with pytest.raises(Refusal) as refused:
-        check_arguments(("cp", "-ft.", "src/a.txt"), "/", ("/src",))
-    assert "no plain option" in str(refused.value.next_step)
+@pytest.mark.parametrize("paths", [(), ("/none",), ("/src", "/docs"), ("/src/a.txt",), ("/srcs",)])
+async def test_a_rule_that_bounds_is_refused_where_nothing_does(tmp_path: Path, paths: tuple[str, ...]) -> None:
+    ground = Ground(tmp_path / "workshop", None)
+    asked = ShellInput(argv=("true",), tree=WHOLE, cwd="/", timeout_seconds=5, sandbox_paths=paths)
+    with pytest.raises(ApplicationError, match="only isolation keeps it to the paths that its rule allows"):
+        ActivityEnvironment().run(ground.activities.preview_command, asked)
+    with pytest.raises(ApplicationError, match="only isolation keeps it to the paths that its rule allows"):
+        await ActivityEnvironment().run(ground.activities.run_command, asked)

@@ -315,12 +315,14 @@ async def test_what_really_lies_outside_the_paths_of_a_rule_is_refused(
     (commands.folder / "secret.txt").write_text("secret")
     (commands.folder / "src/link.txt").symlink_to("../secret.txt")
     (commands.folder / "src/out").symlink_to("/etc")
+    says = says if commands.bwrap is not None else "only isolation keeps it to the paths"
     assert says in await commands.refused(*argv, sandbox_paths=("/src",))
 
 
 async def test_what_lies_inside_the_paths_of_a_rule_is_used(commands: Commands) -> None:
     (commands.folder / "src/link.txt").symlink_to("a.txt")
-    result = await commands.run("cat", "src/link.txt", "./src/a.txt", "src/missing", sandbox_paths=("/src", "/gone"))
+    allowed = ("/src", "/gone") if commands.bwrap is not None else ("/",)
+    result = await commands.run("cat", "src/link.txt", "./src/a.txt", "src/missing", sandbox_paths=allowed)
     assert result.stdout.text == "text of atext of a"
     assert "src/missing" in result.stderr.text
 
