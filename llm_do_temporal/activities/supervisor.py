@@ -3,7 +3,8 @@
 Run as a script by a bare interpreter, so it imports the standard library alone. Linux only. It is the reaper of all
 that the command starts: a process that leaves its group and its session, or whose parent ends, becomes a child of this
 one. Whatever is there when the command ends, when it is told to end it (SIGTERM, politely) and when the worker service
-is gone (SIGUSR1, which the kernel sends it then) is killed. A command that kills this process first gets past it.
+is gone (SIGCONT, which the kernel sends it then) is killed. A command that kills this process first gets past it, and
+so does one that stops it again and again.
 
 Arguments: the service's process id, a descriptor to which the number of an error is written where the command cannot
 be started, the seconds between asking and killing, and the command.
@@ -17,13 +18,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 END = signal.SIGTERM
 """Ask all of it to end, and kill what has not after a while."""
-ORPHANED = signal.SIGUSR1
-"""The worker service is gone: kill all of it."""
+ORPHANED = signal.SIGCONT
+"""The worker service may be gone: if so, kill all of it. It wakes this process where a command has stopped it."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _HANDLED = (signal.SIGCHLD, END, ORPHANED, signal.SIGINT, signal.SIGHUP)
@@ -36,16 +37,17 @@ _PARENT_FIELD = 1
 def main(arguments: Sequence[str]) -> int:
     """Run the command to its end, and end all that is left of it; its exit code, as shells count."""
     service, report, grace, *argv = arguments
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+    # All of them: whatever number a command sends here, other than SIGKILL and SIGSTOP, ends nothing.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_PDEATHSIG, ORPHANED)
     if os.getppid() != int(service):
         return 1
-    child = _started(argv, int(report))
+    child = _started(argv, int(report), before)
     os.close(int(report))
     try:
-        return _waited_for(child, float(grace))
+        return _waited_for(child, float(grace), int(service))
     finally:
         _end_all()
 
@@ -78,7 +80,7 @@ def _stopped_descendants(ancestor: int) -> set[int]:
     return stopped
 
 
-def _started(argv: Sequence[str], report: int) -> int:
+def _started(argv: Sequence[str], report: int, mask: Iterable[int]) -> int:
     os.set_inheritable(report, False)
     child = os.fork()
     if child:
@@ -87,7 +89,7 @@ def _started(argv: Sequence[str], report: int) -> int:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         for one in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(one, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.execvpe(argv[0], list(argv), os.environ)  # noqa: S606 - that there is no shell is the point
     except OSError as error:
         os.write(report, str(error.errno or 0).encode())
@@ -95,7 +97,7 @@ def _started(argv: Sequence[str], report: int) -> int:
         os._exit(127)
 
 
-def _waited_for(child: int, grace: float) -> int:
+def _waited_for(child: int, grace: float, service: int) -> int:
     kill_at: float | None = None
     while True:
         if kill_at is None:
@@ -103,7 +105,7 @@ def _waited_for(child: int, grace: float) -> int:
         else:
             info = signal.sigtimedwait(_HANDLED, max(kill_at - time.monotonic(), 0))
             number = None if info is None else info.si_signo
-        if number is None or number == ORPHANED:
+        if number is None or (number == ORPHANED and os.getppid() != service):
             return 128 + signal.SIGKILL
         if number == signal.SIGCHLD:
             status = (_reap() or {}).get(child)

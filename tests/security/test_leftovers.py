@@ -71,6 +71,9 @@ LEFTOVERS = {
     "nested shells": 'sh -c \'sh -c "sh -c \\"setsid -f {sleep}\\""\'',
     "a shell that waits": "setsid -f sh -c '{sleep} & wait'",
     "tells its reaper to end": "setsid -f {sleep}; kill -TERM $PPID",
+    "tells its reaper to end otherwise": "setsid -f {sleep}; kill -QUIT $PPID; kill -USR1 $PPID; kill -ALRM $PPID",
+    "tells its reaper that it is an orphan": "setsid -f {sleep}; kill -CONT $PPID",
+    "tells its reaper to abort": "setsid -f {sleep}; kill -ABRT $PPID; kill -RTMIN $PPID",
     "stops its own group": "setsid -f {sleep}; kill -HUP 0",
 }
 
@@ -139,6 +142,32 @@ async def test_nothing_outlives_a_service_that_is_killed(ground: Ground, kind: s
         await until(runs)
     finally:
         service.send_signal(number)
+        await service.wait()
+    await until(lambda: not runs())
+
+
+STOPPING = {
+    "itself": "kill -STOP $PPID; exec {sleep}",
+    "and what left": "setsid -f {sleep}; kill -STOP $PPID; {sleep}",
+    "by its terminal's signal": "setsid -f {sleep}; kill -TSTP $PPID; kill -TTIN $PPID; {sleep}",
+    "and wakes it": "setsid -f {sleep}; kill -STOP $PPID; kill -CONT $PPID; kill -STOP $PPID; {sleep}",
+    "and is stopped": "setsid -f {sleep}; kill -STOP $PPID; kill -STOP $$",
+    "and a daemon": "setsid -f setsid -f sh -c '{sleep}; {sleep}'; kill -STOP $PPID; {sleep}",
+}
+
+
+@pytest.mark.parametrize("kind", STOPPING)
+async def test_a_reaper_that_was_stopped_wakes_when_the_service_is_killed(tmp_path: Path, kind: str) -> None:
+    sleep, runs = sleeper()
+    folder = tmp_path / "workshop"
+    script = STOPPING[kind].replace("{sleep}", sleep)
+    service = await asyncio.create_subprocess_exec(sys.executable, "-c", _SERVICE, str(folder), "bare", script)
+    try:
+        await until(runs)
+        if "terminal" not in kind:
+            await until(lambda: any(one.status() == "stopped" for one in psutil.Process(service.pid).children()))
+    finally:
+        service.kill()
         await service.wait()
     await until(lambda: not runs())
 
