@@ -26,13 +26,16 @@ _GIT_SETTINGS = {
     "diff.external": "",
     "log.showSignature": "false",
     "protocol.ext.allow": "never",
+    "protocol.file.allow": "never",
     "safe.bareRepository": "explicit",
 }
 """Over whatever a repository says of itself: looking at one runs nothing that it names."""
 _GIT_HABITS = {
     "GIT_ASKPASS": "false",
     "GIT_EDITOR": "false",
+    "GIT_NO_LAZY_FETCH": "1",
     "GIT_PAGER": "cat",
+    "GIT_PROXY_COMMAND": "",
     "GIT_SEQUENCE_EDITOR": "false",
     "GIT_SSH_COMMAND": "ssh",
     "GIT_TERMINAL_PROMPT": "0",
