@@ -259,7 +259,7 @@ def _strays(word: str, token: str, *, bounded: bool) -> bool:
     # What the wildcards stand for, with all that lies between the first and the last.
     start, end = first.start(), len(word) - len(_WILDCARD_END.split(token)[-1])
     begins = {0, *(mark.end() for mark in _PIECES.finditer(word))}
-    leads = begins | ({1} if word.startswith(_LEADS) else set())
+    leads = {*begins, 1} if word.startswith(_LEADS) else set(begins)
     if glued := _GLUED.match(word):
         begins.add(glued.end())
     ups = begins | {slash.end() for slash in re.finditer("/", word)}
