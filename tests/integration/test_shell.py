@@ -148,7 +148,7 @@ async def test_on_refusal_abort_ends_the_run_for_a_blocked_command(place: Place)
 
 
 async def test_a_remembered_command_is_not_asked_again_in_the_same_folder_only(place: Place) -> None:
-    place.write("a.txt", "")
+    place.write("files/a.txt", "")
     place.write("files/src/x", "")
     place.workshop(sandbox={"root": "files"}, approvals={"rules": {"worker.call": "pre_approved"}})
     same, other = scripted(shell("touch a.txt"), "Same."), scripted(shell("touch a.txt"), "Other.")
