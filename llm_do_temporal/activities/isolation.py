@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import subprocess
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -65,6 +65,11 @@ class IsolatedFolder:
     """Its path below the workshop, links followed."""
 
     @property
+    def workshop(self) -> Path:
+        """The real folder of the workshop."""
+        return Path(*self.path.parts[: len(self.path.parts) - len(Path(self.in_workshop).parts)])
+
+    @property
     def inside(self) -> str:
         """Where it is inside."""
         return TOP if self.place.path == "/" else TOP + self.place.path
@@ -114,7 +119,7 @@ class Isolated:
     descriptors: tuple[int, ...]
     """What it inherits."""
     held_back: tuple[str, ...]
-    """What is read-only only because planning is bounded, as virtual paths."""
+    """What is read-only or hidden only because planning is bounded, as virtual paths."""
 
 
 @contextmanager
@@ -123,7 +128,8 @@ def isolated(
 ) -> Generator[Isolated]:
     """How a command runs isolated in the virtual folder `cwd` of these folders, seeing no others."""
     start = TOP if cwd == "/" else TOP + cwd
-    options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network), "--dir", start]
+    options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network)]
+    options += [*_covered({folder.workshop for folder in folders}, network=network), "--dir", start]
     descriptors: list[int] = []
     held_back: list[str] = []
     with ExitStack() as opened:
@@ -138,7 +144,7 @@ def isolated(
             )
             options += _mounted(folder, plan)
             descriptors += [bind.descriptor for bind in plan.binds]
-            held_back += [path.removeprefix(TOP) or "/" for path in plan.held_back]
+            held_back += [_told(path.removeprefix(TOP) or "/") for path in plan.held_back]
         yield Isolated(
             options=[*options, "--remount-ro", "/", "--chdir", start],
             descriptors=tuple(descriptors),
@@ -163,11 +169,30 @@ def _system(*, network: bool) -> Iterator[str]:
             yield from ("--symlink", str(path.readlink()), name)
         elif path.is_dir():
             yield from ("--ro-bind", name, name)
-    for name in (*_ETC, *(_ETC_NETWORK if network else ())):
-        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+    for path in _etc(network=network):
+        yield from ("--ro-bind-try", path, path)
     # The owner of a file below /proc/sys can write it without any capability, and root owns them all.
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
     yield from ("--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108 - a /tmp of its own
+
+
+def _etc(*, network: bool) -> list[str]:
+    return [f"/etc/{name}" for name in (*_ETC, *(_ETC_NETWORK if network else ()))]
+
+
+def _covered(workshops: Iterable[Path], *, network: bool) -> Iterator[str]:
+    """Nothing in the place of a workshop that lies below a folder of the system: of it, only mounts are seen."""
+    for workshop in sorted({one.resolve() for one in workshops}):
+        for shown in ("/usr", *_SYSTEM_FOLDERS, *_etc(network=network)):
+            real = Path(shown).resolve()
+            if workshop.is_relative_to(real) and not (shown in _SYSTEM_FOLDERS and Path(shown).is_symlink()):
+                at = str(Path(shown) / workshop.relative_to(real))
+                yield from ("--tmpfs", at, "--remount-ro", at)
+
+
+def _told(path: str) -> str:
+    """The path in characters that can be sent."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def _mounted(folder: IsolatedFolder, plan: MountPlan) -> Iterator[str]:

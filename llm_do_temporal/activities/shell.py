@@ -39,7 +39,7 @@ SHOWN_BYTES = 64 * 1024
 MAX_NAMED = 200
 """How many words of one command are looked at as names of files; a command has some ten."""
 _NOTE = "ran without isolation, which does not work on this machine"
-_HELD_BACK = "too many files beside those that define workers; read-only here, though it need not be"
+_HELD_BACK = "too many files to look at or to mount; read-only here or hidden, though it need not be"
 _MAX_LISTED = 5
 _LOOKED_AT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 

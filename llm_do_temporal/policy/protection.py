@@ -22,6 +22,7 @@ RESERVED_FOLDERS = frozenset({".git", ".hg", ".svn", ".jj", ".githooks", ".husky
 """Protected wherever they lie: tools run what is configured there, and the product keeps its own state there."""
 DEFINITION_FOLDERS = ("workers", "templates")
 """Folders at the top of a workshop in which definitions are looked for."""
+_DEFINITION_PLACES = frozenset((name,) for name in DEFINITION_FOLDERS)
 _WORKER_SUFFIX = ".worker"
 _YAML_SUFFIXES = (".yaml", ".yml")
 _PYTHON_SUFFIXES = (".py", ".pyc", ".pyo", ".pyi", ".pyw", ".pyd", ".so", ".pth", ".egg-link")
@@ -65,22 +66,40 @@ class Protection:
     def may_define(self, folder: str) -> bool:
         """Whether an entry made in `folder`, or in folders made below it, could define.
 
-        Python counts only where it is loaded from without being named: at the top, beside definitions, and (which
-        only the real folder shows) beside other Python.
+        Outside of the folders that are for what workers write it could: authors load Python from where they like.
         """
         parts = folded(folder)
-        if not parts or parts[0] in DEFINITION_FOLDERS or any(part in RESERVED_FOLDERS for part in parts):
+        if not self._is_shared(parts) or any(part in RESERVED_FOLDERS for part in parts):
             return True
         return any(len(one) > len(parts) and one[: len(parts)] == parts for one in self._included) or any(
             _may_lead_to(parts, glob) for glob in self._templates
         )
 
+    def is_looked_for(self, path: str, *, link: bool = False) -> bool:
+        """Whether what is protected at `path`, a link or not, is used from there, not merely named like such things.
+
+        Worker files and workshops' files are no definitions among the files that workers write, and a link there with
+        the name of a tool's folder (`.git`) is as easily made as any other file.
+        """
+        parts = folded(path)
+        if not self._is_shared(parts):
+            return True
+        if any(part in RESERVED_FOLDERS for part in parts[:-1]) or parts in self._included:
+            return True
+        name = parts[-1]
+        if name in RESERVED_FOLDERS:
+            return not link
+        if not (name in _WORKSHOP_NAMES or name.endswith(_WORKER_SUFFIX)):
+            return True
+        return name.endswith(_YAML_SUFFIXES) and any(fits(parts, glob) for glob in self._templates)
+
+    def _is_shared(self, parts: tuple[str, ...]) -> bool:
+        """Whether the place is for what workers write, and holds no definitions because of where it lies."""
+        return parts[:1] not in _DEFINITION_PLACES and any(parts[: len(one)] == one for one in self._shared)
+
     def _is_data(self, parts: tuple[str, ...]) -> bool:
         """Whether Python there is what workers work on: in a shared folder, and not beside definitions."""
-        if parts[0] in DEFINITION_FOLDERS:
-            return False
-        shared = any(parts[: len(one)] == one for one in self._shared)
-        return shared and not any(_begins_with_fixed(parts, glob) for glob in self._templates)
+        return self._is_shared(parts) and not any(_begins_with_fixed(parts, glob) for glob in self._templates)
 
     @cached_property
     def _templates(self) -> tuple[tuple[str, ...], ...]:

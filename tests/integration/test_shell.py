@@ -42,18 +42,19 @@ async def test_a_listed_command_runs_and_nobody_is_asked(place: Place) -> None:
 
 
 async def test_a_question_shows_the_exact_command_and_where_it_would_run(place: Place) -> None:
-    place.write("out/a.txt", "")
+    place.workshop(sandbox={"root": "files"})
+    place.write("files/out/a.txt", "")
     main = with_shell(place, shell("touch 'out/two words.txt' out/b.txt"), "Done.")
     run = await place.start("main")
     (one,) = await place.pending(run)
     (use,) = one.request.capabilities
     assert (use.name, use.payload) == ("proc.exec", {"argv": ["touch", "out/two words.txt", "out/b.txt"], "cwd": "/"})
     assert one.request.summary == "shell touch 'out/two words.txt' out/b.txt"
-    assert not (place.folder / "out/b.txt").exists()
+    assert not (place.folder / "files/out/b.txt").exists()
     await place.decide(run)
     await place.client.result(run)
     assert main.requests[-1].results("shell")[0].data["exit_code"] == 0
-    assert (place.folder / "out/two words.txt").exists()
+    assert (place.folder / "files/out/two words.txt").exists()
 
 
 async def test_a_rejected_command_does_not_run(place: Place) -> None:
@@ -76,7 +77,8 @@ async def test_a_rejected_command_does_not_run(place: Place) -> None:
     ],
 )
 async def test_a_changed_command_is_judged_again(place: Place, changed: str, says: str | None) -> None:
-    place.write("out/c.txt", "")
+    place.workshop(sandbox={"root": "files"})
+    place.write("files/out/c.txt", "")
     main = with_shell(place, shell("touch a.txt"), "Done.")
     run = await place.start("main")
     await place.pending(run)
@@ -84,7 +86,7 @@ async def test_a_changed_command_is_judged_again(place: Place, changed: str, say
     await place.client.result(run)
     (answer,) = told(main, "shell")
     assert (says or "It ran with") in answer
-    assert (place.folder / "out/b.txt").exists() is (says is None)
+    assert (place.folder / "files/out/b.txt").exists() is (says is None)
     assert not (place.folder / "a.txt").exists()
 
 
@@ -146,9 +148,9 @@ async def test_on_refusal_abort_ends_the_run_for_a_blocked_command(place: Place)
 
 
 async def test_a_remembered_command_is_not_asked_again_in_the_same_folder_only(place: Place) -> None:
-    place.write("a.txt", "")
-    place.write("src/x", "")
-    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.write("files/a.txt", "")
+    place.write("files/src/x", "")
+    place.workshop(sandbox={"root": "files"}, approvals={"rules": {"worker.call": "pre_approved"}})
     same, other = scripted(shell("touch a.txt"), "Same."), scripted(shell("touch a.txt"), "Other.")
     place.worker("same", same, toolsets={"shell": LISTED})
     place.worker("other", other, toolsets={"shell": LISTED}, sandbox={"restrict": "/src"})
@@ -161,7 +163,7 @@ async def test_a_remembered_command_is_not_asked_again_in_the_same_folder_only(p
     assert (again.id, again.request.worker, again.request.capabilities[0].payload["cwd"]) == ("a3", "other", "/src")
     await place.decide(run)
     await place.client.result(run)
-    assert (place.folder / "src/a.txt").exists()
+    assert (place.folder / "files/src/a.txt").exists()
 
 
 async def test_its_time_over_a_command_is_a_result_that_says_so(place: Place) -> None:

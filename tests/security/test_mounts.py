@@ -383,10 +383,10 @@ async def test_files_of_a_folder_of_their_own_are_written_freely(ground: Ground)
 
 
 @pytest.mark.control
-async def test_below_the_top_of_a_workshop_folders_without_definitions_are_writable(ground: Ground) -> None:
-    result = await ground.script("echo x > src/new; mkdir -p docs/d; echo y > notes.md; cat tools.py .git/config")
+async def test_outside_of_the_workers_own_folder_files_that_are_there_are_written(ground: Ground) -> None:
+    result = await ground.script("echo x > src/a.txt; echo z > files/new; echo y > notes.md; cat tools.py .git/config")
     assert (result.exit_code, result.stderr.text) == (0, "")
-    assert ground.changed() == {"src/new", "notes.md"}
+    assert ground.changed() == {"src/a.txt", "files/new", "notes.md"}
 
 
 @pytest.mark.control

@@ -42,7 +42,7 @@ class Ground:
 
     def __post_init__(self) -> None:
         for name, text in {
-            "workshop.yaml": "name: test\nsandbox: {root: .}\n",
+            "workshop.yaml": "name: test\nsandbox: {root: files}\n",
             "tools.py": "x = 1\n",
             "lead.worker": _LEAD,
             "workers/helper.worker": "name: helper\n---\nHelp.\n",

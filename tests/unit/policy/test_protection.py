@@ -103,9 +103,11 @@ def test_what_definitions_name_is_protected(path: str, protects: bool) -> None:
         ("files/prompts/deep", False),
         ("prompts/deep/er", True),
         ("texts", True),
-        ("texts/deep", False),
+        ("texts/deep", True),
         ("files/notes", False),
-        ("other", False),
+        ("files/notes/deep", False),
+        ("files2", True),
+        ("other", True),
     ],
 )
 def test_a_folder_is_closed_where_something_new_in_it_could_define(folder: str, may_define: bool) -> None:
