@@ -303,8 +303,8 @@ class _Searched:
         done = length = 0
         for found in pattern.finditer(text):
             meant = _meant(found)
-            width = found.end() - found.start() if len(meant) == 1 else 1
-            for part, stood, width in ((text[done : found.start()], done, 1), (meant, found.start(), width)):
+            wide = found.end() - found.start() if len(meant) == 1 else 1
+            for part, stood, width in ((text[done : found.start()], done, 1), (meant, found.start(), wide)):
                 if part:
                     self._begins.append(length)
                     self._stood.append(stood)

@@ -16,7 +16,7 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction import know_variable, remove_keys
 
 KEY = "aB3+xY9/Qw+7kLm2+NpR4sT6+uV8wX0yZ+1c=="
-SECRET = "s3cr3t-key-toml-123456"  # noqa: S105 - made up
+SECRET = "s3cr3t-key-toml-123456"
 COMMAND = Path(sys.executable).with_name("llm-do-temporal")
 ENTITIES = {"+": "&plus;", "/": "&sol;", "=": "&equals;"}
 ESCAPES: dict[str, Callable[[str], str]] = {
