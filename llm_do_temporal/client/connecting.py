@@ -124,7 +124,8 @@ def _reason(error: Exception) -> str:
 
 def _know_keys(config: Mapping[str, Any]) -> None:
     """Have what is sent to the server for a key taken out of errors."""
-    for name, value in {**(config.get("rpc_metadata") or {}), "api_key": config.get("api_key")}.items():
+    sent: dict[str, Any] = {**(config.get("rpc_metadata") or {}), "api_key": config.get("api_key")}
+    for name, value in sent.items():
         for secret in secrets_of(name, value) if isinstance(value, str) else ():
             know_value(name, secret)
 
