@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from llm_do_temporal.visible import is_hidden, written_out
+from llm_do_temporal.visible import made_visible
 
 _AT = "@\uff20\ufe6b"
 """The sign in front of a name, as it is and in other widths."""
@@ -23,9 +23,11 @@ _BARE_SCHEME = re.compile(
     r"([:\uff1a])(?=\S)",
     re.IGNORECASE,
 )
-_DOTS = ".\u3002\uff0e\uff61"
-"""What a browser takes for the dot in a name."""
-_DOT = re.compile(rf"(?<=[\w-])[{_DOTS}](?=((?:xn--)?[^\W\d_][\w-]+))")
+_DOTS = ".\u3002\uff0e\uff61\u2024\ufe52"
+"""What a browser takes for the dot in a name, and what programs turn into one."""
+_PLAIN = r"\x00-\x2c\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\s\u2018-\u201f\u2026"
+"""ASCII signs, quotation marks and gaps: no name has them. Any other mark or symbol may be part of one."""
+_DOT = re.compile(rf"(?<=[^{_PLAIN}.])[{_DOTS}](?=([^{_PLAIN}\d{_DOTS}][^{_PLAIN}{_DOTS}]+))")
 """A dot within a name, before what may be its last part."""
 _WWW = re.compile(rf"(?<![^\W_])(www\d*)([{_DOTS}])(?=\w)", re.IGNORECASE)
 _NUMBERS = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
@@ -42,7 +44,7 @@ _FILES = frozenset(_ENDINGS.split())
 
 def inert(text: str) -> str:
     """The text with what would ping somebody or become a link written so that it does not."""
-    shown = "".join(written_out(char) if is_hidden(char) and char not in "\n\t" else char for char in text)
+    shown = made_visible(text, "\n\t")
     shown = _TAG.sub("[<]", shown)
     shown = _WWW.sub(r"\1[\2]", _DOT.sub(_dead_dot, shown))
     shown = _NUMBERS.sub(lambda found: found[0].replace(".", "[.]"), shown)

@@ -45,12 +45,28 @@ _ORDINARY = frozenset(
 )
 _WORDS = frozenset({"disabled", "optional", "required", "undefined", "anonymous"})
 _HOOK_HOSTS = re.compile(r"(?:^|\.)(?:hooks\.slack\.com|discord(?:app)?\.com|webhook\.office\.com|logic\.azure\.com)$")
+_DIGIT = re.compile(r"\d")
 _PIECES = re.compile(r"[\s,;]+")
 _INTRODUCED = re.compile(r"^[A-Za-z0-9._-]{1,40}[:=]")
 """What stands before a key in a list of several: its id, or the name of a header."""
 _PEM_LINE = re.compile(r"-----[A-Z0-9 ]+-----")
 _GAP = re.compile(r"(?:\r\n|[\r\n]|\\r\\n|\\n)[ \t>|]*|[\u00ad\u200b-\u200f\u2060\ufeff]")
 """What may stand between the characters of a key that was broken over lines, also as it is written in JSON."""
+_ESCAPE = re.compile(
+    r"""
+    \\{1,8}(?:[ux]\{0{0,6}|u(?:0000)?00|x)(?P<code>[2-7][0-9a-f])\}?  # JSON, JavaScript, Python
+    | \\{1,8}(?P<octal>(?:0?[4-7]|1[0-7])[0-7])
+    | &(?:amp;){0,3}\#(?:x0{0,6}(?P<hex>[2-7][0-9a-f])|0{0,6}(?P<number>\d{2,3}));?  # XML, HTML
+    | &(?:amp;){0,3}(?P<entity>plus|sol|equals|bsol|lowbar|period|num|excl|dollar|percnt|amp|lt|gt|quot|apos|colon|comma
+        |semi|ast|commat|quest|lpar|rpar|lsqb|lbrack|rsqb|rbrack|lcub|lbrace|rcub|rbrace|verbar|vert|grave|Hat|midast);
+    | %(?:25){0,3}(?P<percent>[2-7][0-9a-f])
+    | \\(?P<sign>[^\w\s])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""One character of ASCII, written otherwise: which ones are, and how, each program chooses for itself."""
+_GAP_OR_ESCAPE = re.compile(f"{_GAP.pattern}|(?ix:{_ESCAPE.pattern})", re.IGNORECASE)
+_BASES = (("code", 16), ("hex", 16), ("percent", 16), ("number", 10), ("octal", 8))
 
 
 @dataclass(frozen=True)
@@ -76,17 +92,22 @@ class Keys:
         """The text, with `[key NAME]` wherever the value of a key stands in it, or a long beginning or end of one."""
         if not self._keys or len(text) < SHORTEST_CHARS:
             return text
-        searched = _Gapless(text)
-        lowered = _lowered(searched.text)
-        spans = _merged(span for spelling, name in self._keys for span in _spans(lowered, spelling, name))
-        if not spans:
-            return text
+        # In one go: what the first search finds of a key that is escaped in part would hide the rest from the second.
+        found = list(self._found(_Searched(text, _GAP)))
+        if _ESCAPE.search(text):
+            found += self._found(_Searched(text, _GAP_OR_ESCAPE))
         shown: list[str] = []
         done = 0
-        for span in spans:
-            shown += (text[done : searched.place(span.start)], f"[key {span.name}]")
-            done = searched.place(span.end - 1) + 1
+        for span in _merged(found):
+            shown += (text[done : span.start], f"[key {span.name}]")
+            done = span.end
         return "".join((*shown, text[done:]))
+
+    def _found(self, searched: _Searched) -> Iterator[_Span]:
+        lowered = _lowered(searched.text)
+        for spelling, name in self._keys:
+            for span in _spans(lowered, spelling, name):
+                yield _Span(searched.begin(span.start), searched.end(span.end - 1), name)
 
 
 _named: set[str] = set()
@@ -101,7 +122,7 @@ def know_variable(name: str) -> None:
 
 def know_value(name: str, value: str) -> None:
     """Take this value for a key from now on; it is shown as `[key NAME]`."""
-    _told[name] = value
+    _told[value] = name
 
 
 def remove_keys(text: str) -> str:
@@ -173,7 +194,7 @@ def _keys_of(
     key_file: str,
     _changed: int,
 ) -> Keys:
-    found: list[tuple[str, str]] = [(name, value) for name, value in told if len(value) >= SHORTEST_CHARS]
+    found: list[tuple[str, str]] = [(name, value) for value, name in told if len(value) >= SHORTEST_CHARS]
     for name, value in environment:
         found += ((name, secret) for secret in secrets_of(name, value, named=name in named))
     if key_file:
@@ -200,7 +221,7 @@ def _is_ordinary(name: str, value: str) -> bool:
         return True
     if not value.startswith(("/", "~", "./", "../")):
         return False
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RuntimeError):  # the last where nobody has the name after "~"
         return _PLACE.search(name) is not None or Path(value).expanduser().exists()
     return False
 
@@ -243,11 +264,11 @@ def _secrets_in_address(value: str, *, whole_path: bool) -> set[str]:
         if password:
             found |= {password, unquote(password), f"{address.username}:{password}@"}
         for name, said in parse_qsl(address.query):
-            if _NAME.search(name) or name.lower() in ("sig", "code", "sv") or looks_like_key(said):
+            if whole_path or _NAME.search(name) or name.lower() in ("sig", "code", "sv") or looks_like_key(said):
                 found.add(said)
-        if (whole_path or _HOOK_HOSTS.search(host)) and len(address.path) >= _CUT_FROM_CHARS:
-            found |= {f"{address.path}?{address.query}" if address.query else address.path}
-            found |= {segment for segment in address.path.split("/") if len(segment) >= _CUT_FROM_CHARS}
+        if (whole_path or _HOOK_HOSTS.search(host)) and len(address.path) >= SHORTEST_CHARS:
+            found |= {address.path, f"{address.path}?{address.query}" if address.query else address.path}
+            found |= {part for part in address.path.split("/") if len(part) >= _CUT_FROM_CHARS or _DIGIT.search(part)}
     return found
 
 
@@ -274,22 +295,50 @@ def _base64(data: bytes) -> Iterator[str]:
         yield encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
 
 
-class _Gapless:
-    """A text without its gaps, which knows where each of its characters stood."""
+class _Searched:
+    """A text without its gaps, with escapes read where the pattern has them; it knows where each character stood."""
 
-    def __init__(self, text: str) -> None:
-        self._begins, self._stood, parts = [0], [0], list[str]()
-        done = 0
-        for gap in _GAP.finditer(text):
-            parts.append(text[done : gap.start()])
-            self._begins.append(self._begins[-1] + len(parts[-1]))
-            self._stood.append(done := gap.end())
-        self.text = "".join((*parts, text[done:])) if parts else text
+    def __init__(self, text: str, pattern: re.Pattern[str]) -> None:
+        self._begins, self._stood, self._widths, parts = list[int](), list[int](), list[int](), list[str]()
+        done = length = 0
+        for found in pattern.finditer(text):
+            meant = _meant(found)
+            wide = found.end() - found.start() if len(meant) == 1 else 1
+            for part, stood, width in ((text[done : found.start()], done, 1), (meant, found.start(), wide)):
+                if part:
+                    self._begins.append(length)
+                    self._stood.append(stood)
+                    self._widths.append(width)
+                    parts.append(part)
+                    length += len(part)
+            done = found.end()
+        self._begins.append(length)
+        self._stood.append(done)
+        self._widths.append(1)
+        self.text = "".join((*parts, text[done:])) if done else text
 
-    def place(self, at: int) -> int:
-        """Where the character at this place stood."""
+    def begin(self, at: int) -> int:
+        """Where the character at this place began."""
         part = bisect_right(self._begins, at) - 1
         return self._stood[part] + at - self._begins[part]
+
+    def end(self, at: int) -> int:
+        """Where it ended."""
+        return self.begin(at) + self._widths[bisect_right(self._begins, at) - 1]
+
+
+def _meant(found: re.Match[str]) -> str:
+    """The character that an escape stands for; nothing for a gap."""
+    said = found.groupdict()
+    if entity := said.get("entity"):
+        return html.unescape(f"&{entity if entity == 'Hat' else entity.lower()};")
+    if sign := said.get("sign"):
+        return sign
+    for name, base in _BASES:
+        if code := said.get(name):
+            value = int(code, base)
+            return chr(value) if 0x20 < value < 0x7F else found[0]
+    return ""
 
 
 def _lowered(text: str) -> str:

@@ -7,6 +7,7 @@ them to look like something else. Owns the list of them; called by the doors, th
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that move the cursor, reorder what is read, or show nothing at all."""
@@ -14,9 +15,42 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800
 """Letters, marks and symbols that are drawn as nothing."""
 
 
-def is_hidden(char: str) -> bool:
-    """Whether a person would not see this character written out. A line end counts; emoji variants do not."""
-    return unicodedata.category(char) in _HIDDEN or char in _BLANK or "\U000e0100" <= char <= "\U000e01ef"
+_STYLES = "\ufe0e\ufe0f"
+"""What says whether an emoji is drawn in black or in colours."""
+_BASES = frozenset(
+    "\u203c\u2049\u2139\u3030\u303d\u2934\u2935\u25fb\u25fc\u25fd\u25fe\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+)
+"""Emoji that are no symbols of Unicode's category `So`; all arrows are, besides."""
+
+
+def is_hidden(char: str, before: str = "") -> bool:
+    """Whether a person would not see this character written out, after the one `before`; "" stands for none.
+
+    A line end counts. The style of an emoji does not, directly after what may be one.
+    """
+    if unicodedata.category(char) in _HIDDEN or char in _BLANK or "\U000e0100" <= char <= "\U000e01ef":
+        return True
+    return "\ufe00" <= char <= "\ufe0f" and not (char in _STYLES and _is_emoji(before))
+
+
+def told_apart(text: str) -> Iterator[tuple[str, bool]]:
+    """Each character, and whether it is hidden where it stands."""
+    before = ""
+    for at, char in enumerate(text):
+        is_keycap = char == "\ufe0f" and before in tuple("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
+        yield char, is_hidden(char, before) and not is_keycap
+        before = char
+
+
+def made_visible(text: str, keep: str = "\n") -> str:
+    """The text with every hidden character written out, but those to keep."""
+    return "".join(written_out(char) if hidden and char not in keep else char for char, hidden in told_apart(text))
+
+
+def _is_emoji(char: str) -> bool:
+    if not char or char in _BLANK:
+        return False
+    return unicodedata.category(char) == "So" or char in _BASES or "\u2190" <= char <= "\u21ff"
 
 
 def written_out(char: str) -> str:

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import AsyncGenerator
 from typing import TextIO
 
-from llm_do_temporal.visible import is_hidden, written_out
+from llm_do_temporal.visible import made_visible
 
 MAX_ERROR_CHARS = 16_000
 """Of an error: it goes to a model, and into a history."""
@@ -34,8 +34,7 @@ def bounded(text: str, most: int = MAX_ERROR_CHARS) -> str:
 
 def logged(text: str) -> str:
     """Text of others as a log may hold it: cut, and with what hides in it written out; lines stay lines."""
-    said = bounded(text, MAX_LOGGED_CHARS)
-    return "".join(written_out(char) if is_hidden(char) and char != "\n" else char for char in said)
+    return made_visible(bounded(text, MAX_LOGGED_CHARS))
 
 
 def logged_error(error: BaseException) -> str:

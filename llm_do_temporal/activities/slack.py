@@ -12,7 +12,7 @@ from typing import Any
 from llm_do_temporal.inert_text import inert
 from llm_do_temporal.messages import DecisionKind, Notification
 from llm_do_temporal.policy.notifying import NotifyEvent
-from llm_do_temporal.visible import is_hidden, written_out
+from llm_do_temporal.visible import told_apart, written_out
 
 MAX_CHARS = 2_000
 """Of one text, as it is sent; Slack refuses a message with a longer one than 3,000."""
@@ -43,8 +43,8 @@ def slack_text(text: str) -> str:
     """Text that Slack shows as it is: `<!channel>` is how people are pinged, and `<…|…>` how links are disguised."""
     room = MAX_CHARS
     shown: list[str] = []
-    for char in inert(text):
-        piece = _ESCAPED.get(char) or (written_out(char) if is_hidden(char) and char != "\n" else char)
+    for char, hidden in told_apart(inert(text)):
+        piece = _ESCAPED.get(char) or (written_out(char) if hidden and char != "\n" else char)
         room -= len(piece)
         if room <= 0:
             return "".join((*shown, "…"))

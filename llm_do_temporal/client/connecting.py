@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.redaction import know_value, secrets_of
 from llm_do_temporal.telemetry import tracing_interceptors
 
 DEFAULT_NAMESPACE = "default"
@@ -25,6 +27,11 @@ CONNECT_SECONDS = 10
 OUT_OF_REACH = "TMPRL1105"
 """The SDK's name for meeting a value that is kept outside, with no place to look for it."""
 _OS_MESSAGE = re.compile(r'Os \{[^{}]*message: "([^"]+)"')
+
+_EXCERPT = re.compile(r"\s*\d*\s*\|")
+"""A line of the parser's that quotes the file."""
+_VALUE = re.compile(r"(invalid (?:type|value): [a-z -]+?) ?(?:\".*\"|`.*?`)(?=, expected|;|$)")
+"""A value as the parser quotes it."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,15 @@ def connect_config(connection: Connection) -> dict[str, Any]:
     try:
         config: dict[str, Any] = dict(ClientConfig.load_client_connect_config(profile=connection.profile))
     except (RuntimeError, ValueError, OSError) as error:
-        raise UsageError(f"the Temporal configuration cannot be used: {error}") from error
+        # Without the cause: it quotes the lines around the mistake, and a key may be one of them.
+        raise UsageError(f"the Temporal configuration cannot be used: {_mistake(error)}") from None
     if connection.address:
         config["target_host"] = connection.address
     if connection.namespace:
         config["namespace"] = connection.namespace
     if connection.api_key:
         config["api_key"] = connection.api_key
+    _know_keys(config)
     tls = _tls(connection, config.get("tls"))
     if tls is not None:
         config["tls"] = tls
@@ -111,6 +120,24 @@ def _reason(error: Exception) -> str:
     if innermost is not None:
         return innermost[1]
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def _know_keys(config: Mapping[str, Any]) -> None:
+    """Have what is sent to the server for a key taken out of errors."""
+    sent: dict[str, Any] = {**(config.get("rpc_metadata") or {}), "api_key": config.get("api_key")}
+    for name, value in sent.items():
+        for secret in secrets_of(name, value) if isinstance(value, str) else ():
+            know_value(name, secret)
+
+
+def _mistake(error: Exception) -> str:
+    """What is wrong with a configuration, and where, without the parser's excerpt and without values."""
+    if isinstance(error, OSError):
+        return f"'{error.filename}': {os.strerror(error.errno or 0)}" if error.filename else str(error)
+    said = "; ".join(line for line in str(error).splitlines() if line.strip() and not _EXCERPT.match(line))
+    said = _VALUE.sub(r"\1", said.replace("Configuration loading error: ", ""))
+    file = os.environ.get("TEMPORAL_CONFIG_FILE")
+    return f"{said} (in '{file}')" if file and "TOML" in said else said
 
 
 def _tls(connection: Connection, configured: TLSConfig | bool | None) -> TLSConfig | bool | None:

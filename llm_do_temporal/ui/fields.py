@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from pydantic_core import from_json
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.visible import is_hidden
+from llm_do_temporal.visible import told_apart
 
 Kind = Literal["text", "number", "boolean", "choice", "json"]
 PREFIX = "arg."
@@ -89,7 +89,7 @@ def read_object(text: str) -> dict[str, Any]:
 def editable_json(value: object) -> str:
     """JSON to be edited by a person: what they could not see is written as an escape."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return "".join(_escaped(char) if is_hidden(char) and char != "\n" else char for char in text)
+    return "".join(_escaped(char) if hidden and char != "\n" else char for char, hidden in told_apart(text))
 
 
 def _field(name: str, schema: Mapping[str, Any], args: Mapping[str, Any], *, optional: bool) -> Field:
@@ -125,7 +125,9 @@ def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[Kind, 
 def _fits(kind: Kind, value: Any) -> bool:
     """Whether a plain field can hold the value as it is."""
     if kind == "text":
-        return isinstance(value, str) and not any(is_hidden(char) and char not in "\n\t" for char in _plain_ends(value))
+        if not isinstance(value, str):
+            return False
+        return not any(hidden and char not in "\n\t" for char, hidden in told_apart(_plain_ends(value)))
     return isinstance(value, bool) if kind == "boolean" else _is_number(value)
 
 

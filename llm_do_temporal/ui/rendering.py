@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import groupby
 from typing import Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
@@ -14,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from llm_do_temporal.ui.addresses import approval_address, grants_address, invocation_address, run_address
-from llm_do_temporal.visible import is_hidden, written_out
+from llm_do_temporal.visible import told_apart, written_out
 
 _LINE_ENDS = {"\n": "\\n", "\t": "\\t"}
 
@@ -82,13 +84,17 @@ def _aware(moment: datetime) -> datetime:
 
 
 def _marked(text: str, keep: str) -> Markup:
-    hidden = {char for char in set(text) if is_hidden(char) and char not in keep}
-    if not hidden:
-        return escape(text)
-    marks = {
-        ord(char): f'<span class="hidden-char">{_LINE_ENDS.get(char) or written_out(char)}</span>' for char in hidden
-    }
-    return Markup(str(escape(text)).translate(marks))  # noqa: S704 - escaped; what is put in is made here
+    runs = [(hidden, "".join(char for char, _ in run)) for hidden, run in groupby(told_apart(text), _by_hidden(keep))]
+    shown = [_hidden_chars(run) if hidden else str(escape(run)) for hidden, run in runs]
+    return Markup("".join(shown))  # noqa: S704 - escaped; what is put in is made here
+
+
+def _by_hidden(keep: str) -> Callable[[tuple[str, bool]], bool]:
+    return lambda one: one[1] and one[0] not in keep
+
+
+def _hidden_chars(run: str) -> str:
+    return "".join(f'<span class="hidden-char">{_LINE_ENDS.get(char) or written_out(char)}</span>' for char in run)
 
 
 @pass_context

@@ -6,7 +6,6 @@ real files if policy lets it through with everything pre-approved that can be.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,96 +13,21 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.definitions.protected_places import protection_of
-from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.messages import WriteFileInput
-from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, decide
-from llm_do_temporal.policy.protection import defines
-from llm_do_temporal.policy.sandbox import Mount, Tree, WorkshopSandbox, check_writable, locate, root_tree
+from llm_do_temporal.policy.sandbox import Mount, Tree, locate
+from tests.support.defining import (
+    EVIL,
+    TEMPLATE_USER,
+    WHOLE_WORKSHOP,
+    lay_out,
+    own_folder,
+    snapshot,
+    whole,
+    writes,
+)
 from tests.support.file_tree import Files
 
-EVIL = "evil: true\n"
-ALL_WRITES = ApprovalRules.model_validate({"rules": {"sandbox": "pre_approved", "sandbox.write": "pre_approved"}})
-TEMPLATE_USER = """\
-toolsets:
-  delegation:
-    templates: {{allow: {allow}, lock: {lock}}}
----
-Call a template.
-"""
-WHOLE_WORKSHOP = {
-    "workshop.yaml": "sandbox: {root: .}\n",
-    "workers/main.worker": "description: Does it.\n---\nDo it.\n",
-    "workers/clerk/worker.worker": "description: Reads.\n---\n{{ file('RULES.md') }}\n{% include 'texts/more.md' %}\n",
-    "texts/more.md": "More.\n",
-    "RULES.md": "Rules.\n",
-    "assistant.yaml": "instructions: Help.\n",
-    "tools.py": "def add(a: int, b: int) -> int:\n    'Add.'\n    return a + b\n",
-    "lib/deep/helper.py": "x = 1\n",
-    "workers/prompter.worker": TEMPLATE_USER.format(
-        allow="['./prompts/**/*.yaml', 'one/*/x?.yml', './files/t/*.yaml']", lock="./locked/only.yaml"
-    ),
-    "prompts/a.yaml": "prompt: hello\n",
-    "prompts/deep/er/b.yaml": "prompt: hello\n",
-    "locked/only.yaml": "prompt: hello\n",
-    "files/t/chain.yaml": "prompt: x\ntoolsets: {delegation: {templates: {allow: [chained/*.yaml]}}}\n",
-    "chained/c.yaml": "prompt: hello\n",
-    ".git/config": "[core]\n",
-    ".git/hooks/pre-commit": "#!/bin/sh\n",
-    "sub/.git/config": "[core]\n",
-    ".githooks/pre-push": "#!/bin/sh\n",
-    ".llm-do/host.json": "{}\n",
-    "notes.md": "notes\n",
-    "data/list.yaml": "a: 1\n",
-}
-OWN_FOLDER = WHOLE_WORKSHOP | {"workshop.yaml": "sandbox: {root: files}\n", "files/notes.md": "notes\n"}
-
-
-def lay_out(folder: Path, files: dict[str, str]) -> Path:
-    """The files in the folder."""
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    """Every file below the folder, but for links and the product's own locks."""
-    return {
-        os.fspath(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink() and path.parent.name != "locks"
-    }
-
-
-def writes(files: Files, path: str, *, edit: bool = False) -> bool:
-    """Whether a model gets text to `path`, in a workshop that approves every write it may."""
-    try:
-        place = locate(files.tree, path)
-        check_writable(place)
-    except SandboxRefusal:
-        return False
-    name = "sandbox.write.definitions" if defines(place) else "sandbox.write"
-    if decide(ALL_WRITES, Mode.APPROVE_ALL, "write_file", [CapabilityUse(name=name, asks=False)]).kind != "allow":
-        return False
-    try:
-        files.edit(path, "\n", f"\n{EVIL}") if edit else files.write(path, EVIL)
-    except ApplicationError:
-        return False
-    return True
-
-
-@pytest.fixture
-def whole(tmp_path: Path) -> Files:
-    """A workshop whose workers' files are the whole of it."""
-    return Files(lay_out(tmp_path, WHOLE_WORKSHOP), root_tree(WorkshopSandbox(root=".")))
-
-
-@pytest.fixture
-def own_folder(tmp_path: Path) -> Files:
-    """A workshop whose workers have a folder of their own."""
-    return Files(lay_out(tmp_path, OWN_FOLDER), root_tree(WorkshopSandbox(root="files")))
-
+__all__ = ["own_folder", "whole"]
 
 SPELLINGS: tuple[str, ...] = (
     # the workshop, worker files in every place, in any capitals
@@ -380,75 +304,3 @@ def test_named_folders_of_an_older_worker_are_folders_of_its_own(tmp_path: Path)
     (tmp_path / "out").mkdir()
     assert protection_of(tmp_path).shared == ("out",)
     assert writes(Files(tmp_path, Tree(mounts=(Mount(at="/out", root="out", base="out"),))), "/out/app.py")
-
-
-def _author_turns_the_link(workshop: Path) -> None:
-    (workshop / "texts/more.md").unlink()
-    (workshop / "texts/more.md").symlink_to("../notes.md")
-
-
-def _author_links_a_folder(workshop: Path) -> None:
-    (workshop / "texts/more.md").unlink()
-    (workshop / "texts").rmdir()
-    (workshop / "middle").symlink_to("data")
-    (workshop / "texts").symlink_to("middle")
-    (workshop / "data/more.md").write_text("More.\n")
-
-
-def _author_names_a_server(workshop: Path) -> None:
-    (workshop / "bin").mkdir()
-    (workshop / "bin/notes-server").write_text("#!/bin/sh\n")
-    server = "toolsets: {mcp: {notes: {command: [bin/notes-server, --fast]}}}\n---\nUse it.\n"
-    (workshop / "workers/served.worker").write_text(server)
-
-
-def _author_names_a_script_by_its_whole_path(workshop: Path) -> None:
-    (workshop / "srv").mkdir()
-    (workshop / "srv/index.js").write_text("//\n")
-    server = f"toolsets: {{mcp: {{notes: {{command: [node, {workshop}/srv/index.js]}}}}}}\n---\nUse it.\n"
-    (workshop / "workers/served.worker").write_text(server)
-
-
-def _author_leaves_a_file_half_written(text: str) -> Callable[[Path], None]:
-    def write(workshop: Path) -> None:
-        (workshop / "workers/half.worker").write_text(text)
-
-    return write
-
-
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        (_author_turns_the_link, "notes.md"),
-        (_author_links_a_folder, "data/more.md"),
-        (_author_links_a_folder, "middle"),
-        (_author_names_a_server, "bin/notes-server"),
-        (_author_names_a_server, "BIN/other-tool"),
-        (_author_names_a_server, "bin/lib/helper.sh"),
-        (_author_names_a_script_by_its_whole_path, "srv/index.js"),
-        (_author_names_a_script_by_its_whole_path, "srv/lib/helper.js"),
-        (_author_leaves_a_file_half_written("x: 1\n---\n{{ file('notes.md') }}\n{% if"), "notes.md"),
-        (_author_leaves_a_file_half_written("no_such_key: 1\n---\n{{ file('notes.md') }}\n{% if x"), "notes.md"),
-        (
-            _author_leaves_a_file_half_written(
-                "toolsets: {delegation: {templates: {allow: ['data/*.yaml'], max_bytes: many}}}\n---\nGo.\n"
-            ),
-            "data/new.yaml",
-        ),
-        (
-            _author_leaves_a_file_half_written(
-                "toolsets:\n  delegation: {templates: {lock: data/list.yaml}\n---\nGo.\n"
-            ),
-            "data/list.yaml",
-        ),
-    ],
-)
-def test_what_an_author_changes_counts_at_once_and_half_written_too(
-    whole: Files, change: Callable[[Path], None], path: str
-) -> None:
-    """Also after what was protected before has been worked out once."""
-    protection_of(whole.workshop)
-    change(whole.workshop)
-    before = snapshot(whole.workshop)
-    assert not writes(whole, path)
-    assert snapshot(whole.workshop) == before

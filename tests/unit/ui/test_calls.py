@@ -97,5 +97,6 @@ def test_text_is_escaped_and_what_hides_in_it_written_out() -> None:
     assert visible("<b>&\u202e\n\tx\r\n") == ('&lt;b&gt;&amp;<span class="hidden-char">\\u202e</span>\n\tx\n')
     assert visible_line("a\nb\tc") == ('a<span class="hidden-char">\\n</span>b<span class="hidden-char">\\t</span>c')
     assert visible("\u3164\u2800\ufe0f🙂") == (
-        '<span class="hidden-char">\\u3164</span><span class="hidden-char">\\u2800</span>\ufe0f🙂'
+        '<span class="hidden-char">\\u3164</span><span class="hidden-char">\\u2800</span>'
+        '<span class="hidden-char">\\ufe0f</span>🙂'
     )

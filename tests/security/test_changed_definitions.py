@@ -1,0 +1,86 @@
+"""What an author changes is protected from then on, also while a file is half written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.definitions.protected_places import protection_of
+from tests.support.defining import snapshot, whole, writes
+from tests.support.file_tree import Files
+
+__all__ = ["whole"]
+
+
+def _author_turns_the_link(workshop: Path) -> None:
+    (workshop / "texts/more.md").unlink()
+    (workshop / "texts/more.md").symlink_to("../notes.md")
+
+
+def _author_links_a_folder(workshop: Path) -> None:
+    (workshop / "texts/more.md").unlink()
+    (workshop / "texts").rmdir()
+    (workshop / "middle").symlink_to("data")
+    (workshop / "texts").symlink_to("middle")
+    (workshop / "data/more.md").write_text("More.\n")
+
+
+def _author_names_a_server(workshop: Path) -> None:
+    (workshop / "bin").mkdir()
+    (workshop / "bin/notes-server").write_text("#!/bin/sh\n")
+    server = "toolsets: {mcp: {notes: {command: [bin/notes-server, --fast]}}}\n---\nUse it.\n"
+    (workshop / "workers/served.worker").write_text(server)
+
+
+def _author_names_a_script_by_its_whole_path(workshop: Path) -> None:
+    (workshop / "srv").mkdir()
+    (workshop / "srv/index.js").write_text("//\n")
+    server = f"toolsets: {{mcp: {{notes: {{command: [node, {workshop}/srv/index.js]}}}}}}\n---\nUse it.\n"
+    (workshop / "workers/served.worker").write_text(server)
+
+
+def _author_leaves_a_file_half_written(text: str) -> Callable[[Path], None]:
+    def write(workshop: Path) -> None:
+        (workshop / "workers/half.worker").write_text(text)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        (_author_turns_the_link, "notes.md"),
+        (_author_links_a_folder, "data/more.md"),
+        (_author_links_a_folder, "middle"),
+        (_author_names_a_server, "bin/notes-server"),
+        (_author_names_a_server, "BIN/other-tool"),
+        (_author_names_a_server, "bin/lib/helper.sh"),
+        (_author_names_a_script_by_its_whole_path, "srv/index.js"),
+        (_author_names_a_script_by_its_whole_path, "srv/lib/helper.js"),
+        (_author_leaves_a_file_half_written("x: 1\n---\n{{ file('notes.md') }}\n{% if"), "notes.md"),
+        (_author_leaves_a_file_half_written("no_such_key: 1\n---\n{{ file('notes.md') }}\n{% if x"), "notes.md"),
+        (
+            _author_leaves_a_file_half_written(
+                "toolsets: {delegation: {templates: {allow: ['data/*.yaml'], max_bytes: many}}}\n---\nGo.\n"
+            ),
+            "data/new.yaml",
+        ),
+        (
+            _author_leaves_a_file_half_written(
+                "toolsets:\n  delegation: {templates: {lock: data/list.yaml}\n---\nGo.\n"
+            ),
+            "data/list.yaml",
+        ),
+    ],
+)
+def test_what_an_author_changes_counts_at_once_and_half_written_too(
+    whole: Files, change: Callable[[Path], None], path: str
+) -> None:
+    """Also after what was protected before has been worked out once."""
+    protection_of(whole.workshop)
+    change(whole.workshop)
+    before = snapshot(whole.workshop)
+    assert not writes(whole, path)
+    assert snapshot(whole.workshop) == before
