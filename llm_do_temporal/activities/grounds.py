@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,16 +63,20 @@ class Ground:
         return (str(first.path), first.place.path)
 
 
-async def run_on(ground: Ground, asked: ShellInput, home: str) -> tuple[Ended, tuple[str, ...]]:
+async def run_on(
+    ground: Ground, asked: ShellInput, home: str, check: Callable[[], None]
+) -> tuple[Ended, tuple[str, ...]]:
     """Run the command to its end, with `home` for what it keeps for itself; how it ended, and the virtual paths that
     were read-only for it only because planning its mounts is bounded.
 
-    Raises EffectFailed where it cannot be started.
+    `check` is called last, with all mounts open, and raises where it must not run after all. Raises EffectFailed where
+    it cannot be started.
     """
     preparing = _prepared(ground, asked, home)
     # Looking through a large tree takes a moment, in which other activities go on.
     program, held_back = await asyncio.to_thread(preparing.__enter__)
     try:
+        await asyncio.to_thread(check)
         return await run_program(program, timeout_seconds=asked.timeout_seconds), held_back
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno is not None else type(error).__name__

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import posixpath
 import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from temporalio import activity
@@ -24,20 +23,17 @@ from temporalio import activity
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.activities.grounds import Ground, run_on, search_path
 from llm_do_temporal.activities.isolation import IsolatedFolder, working_bwrap
+from llm_do_temporal.activities.named_files import NamedFiles, readings
 from llm_do_temporal.activities.opening import WorkshopFolder
 from llm_do_temporal.activities.processes import KEPT_BYTES, Ended, Stream
-from llm_do_temporal.activities.seen_files import check_as_shown, see_file
 from llm_do_temporal.blobs import BlobStore
-from llm_do_temporal.errors import EffectFailed, SandboxRefusal
+from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
 from llm_do_temporal.messages import CommandOutput, CommandPreview, ShellInput, ShellResult
-from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.sandbox import Place, Tree, join, locate, locate_all
 from llm_do_temporal.policy.shell import Isolation, lies_in
 
 SHOWN_BYTES = 64 * 1024
 """How much of one stream a model is shown; both together stay far below what a history carries."""
-MAX_NAMED = 200
-"""How many words of one command are looked at as names of files; a command has some ten."""
 _NOTE = "ran without isolation, which does not work on this machine"
 _HELD_BACK = "too many files to look at or to mount; read-only here or hidden, though it need not be"
 _MAX_LISTED = 5
@@ -54,12 +50,13 @@ class ShellActivities:
         self._folder = WorkshopFolder(workshop)
         self._blobs = blobs
         self._bwrap = bwrap
+        self._named = NamedFiles(self._workshop)
 
     @activity.defn(name="preview_command")
     def preview_command(self, asked: ShellInput) -> CommandPreview:
         """Everything `run_command` checks, without running it. Fails like it."""
         with user_errors(), self._ground(asked, self._bwrap()) as ground:
-            return CommandPreview(isolated=ground.bwrap is not None, files=self._named_files(asked))
+            return CommandPreview(isolated=ground.bwrap is not None, files=self._named.found(asked))
 
     @activity.defn(name="run_command")
     async def run_command(self, asked: ShellInput) -> ShellResult:
@@ -74,11 +71,9 @@ class ShellActivities:
             self._ground(asked, bwrap) as ground,
             tempfile.TemporaryDirectory(prefix="command-", ignore_cleanup_errors=True) as home,
         ):
-            if asked.expected is not None:
-                await asyncio.to_thread(self._check_as_shown, asked, asked.expected)
             if ground.bwrap is None:
                 _log.warning("'%s' %s", asked.argv[0][:80], _NOTE)
-            ended, held_back = await run_on(ground, asked, home)
+            ended, held_back = await run_on(ground, asked, home, lambda: self._check_as_shown(asked, ground))
             try:
                 return await asyncio.to_thread(self._result, ended, ground, held_back)
             finally:
@@ -148,25 +143,17 @@ class ShellActivities:
         """
         inside = [os.path.realpath(self._host_path(asked.tree, path)) for path in allowed]
         for word in asked.argv[asked.spelled :]:
-            for name in _readings(word):
+            for name in readings(word):
                 path = self._host_path(asked.tree, name if name.startswith("/") else f"{asked.cwd}/{name}")
                 if (not isolated or os.path.lexists(path)) and not _is_inside(path, inside):
                     raise _outside(word, allowed)
 
-    def _named_files(self, asked: ShellInput) -> tuple[SeenFile, ...]:
-        """The regular files of the tree that the words of the command name, as they are now."""
-        found: dict[str, SeenFile] = {}
-        for name in sorted({one for word in asked.argv for one in _readings(word)})[:MAX_NAMED]:
-            with suppress(SandboxRefusal):
-                place = locate(asked.tree, posixpath.normpath(name if name.startswith("/") else f"{asked.cwd}/{name}"))
-                found[place.path] = see_file(self._folder, place)
-        return tuple(one for one in found.values() if one.sha256 is not None)
-
-    def _check_as_shown(self, asked: ShellInput, expected: tuple[SeenFile, ...]) -> None:
-        before = {one.path: one for one in expected}
-        now = {one.path: one for one in self._named_files(asked)}
-        for path in (*before, *now):
-            check_as_shown(before.get(path) or SeenFile(path=path), now.get(path) or SeenFile(path=path))
+    def _check_as_shown(self, asked: ShellInput, ground: Ground) -> None:
+        """Raise ShownDiffers where it would not run as it was shown."""
+        if asked.expected_isolated is not None and asked.expected_isolated != (ground.bwrap is not None):
+            raise ShownDiffers("isolation of commands is not as it was when this was shown", next_step="Try it again.")
+        if asked.expected is not None:
+            self._named.check(asked, asked.expected)
 
     def _host_path(self, tree: Tree, path: str) -> Path:
         try:
@@ -262,14 +249,6 @@ def _outside(word: str, allowed: Sequence[str]) -> SandboxRefusal:
     return SandboxRefusal(
         f"'{word}' names a file outside the paths that this command may use: {', '.join(allowed) or 'none'}"
     )
-
-
-def _readings(argument: str) -> set[str]:
-    """What a program may read as a path in one argument."""
-    pieces = {argument, *re.split(r"[=:,@]", argument)}
-    if argument.startswith("-") and not argument.startswith("--"):
-        pieces.add(argument[2:])
-    return {piece for piece in pieces if piece and "\0" not in piece}
 
 
 def _virtual(text: str, real: str, virtual: str) -> str:

@@ -89,7 +89,7 @@ class Asker:
     async def _show(self, question: Question, prompter: Prompter, *, again: bool = False) -> None:
         """The whole question: at once where it fits on the screen, else page by page."""
         text = question_text(question, self._console.width)
-        note_shown(question.run, [ShownQuestion(question.id, question.request.digest)])
+        note_shown(question.run, [ShownQuestion(question.id, question.request.digest)], on=self._console.file)
         if again or len(text.splitlines()) > self._console.height - _MENU_LINES:
             await prompter.read(text)
         else:

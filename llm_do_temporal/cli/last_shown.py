@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 import secrets
+import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TextIO, cast
 
 _KEPT_SECONDS = 7 * 24 * 3600
 """Nobody remembers longer what a terminal has shown; then the file goes."""
@@ -29,8 +30,21 @@ class ShownQuestion(NamedTuple):
     """Empty for one that has none."""
 
 
-def note_shown(run: str, questions: Iterable[ShownQuestion]) -> None:
-    """Remember that this terminal has just shown these questions of the run, and no others."""
+def is_seen(stream: TextIO) -> bool:
+    """Whether somebody sees what is printed there: it is a terminal, and this is what runs in its foreground."""
+    try:
+        return stream.isatty() and os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False
+
+
+def note_shown(run: str, questions: Iterable[ShownQuestion], *, on: TextIO | None = None) -> None:
+    """Remember that this terminal has just shown these questions of the run, and no others.
+
+    `on` is where they were printed, None for standard output; what nobody saw there leaves what was shown before.
+    """
+    if not is_seen(sys.stdout if on is None else on):
+        return
     text = json.dumps([list(one) for one in questions])
     # Where there is no place for it, a decision has to name its approval.
     with suppress(OSError, RuntimeError):

@@ -246,7 +246,7 @@ class _Attending:
             for one in view.pending:
                 if one.id not in noted:
                     noted.add(one.id)
-                    note_shown(self._run, [ShownQuestion(each.id, each.digest) for each in view.pending])
+                    note_shown(self._run, [ShownQuestion(each.id, each.digest) for each in view.pending], on=sys.stderr)
                     say(f"waits for approval {one.id}: {visible_line(one.summary)}")
 
     async def _note_troubles(self, session: Session, view: RunView) -> None:
@@ -290,7 +290,7 @@ async def _settle(view: RunView, news: asyncio.Event) -> None:
 
 def _say_questions(pending: list[Question], location: Location, session: Session) -> None:
     run = pending[0].run
-    note_shown(run, [ShownQuestion(one.id, one.request.digest) for one in pending])
+    note_shown(run, [ShownQuestion(one.id, one.request.digest) for one in pending], on=sys.stderr)
     say(f"run {run} waits for approval:")
     for one in pending:
         request = one.request

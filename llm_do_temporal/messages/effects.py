@@ -149,6 +149,8 @@ class ShellInput(Message):
     settings: ShellSettings = ShellSettings()
     expected: tuple[SeenFile, ...] | None = None
     """The files among the words as they were shown; where they differ nothing is run. None: any will do."""
+    expected_isolated: bool | None = None
+    """Whether it was shown as isolated; where it would not run like that, it does not. None: either will do."""
 
 
 class CommandOutput(Message):

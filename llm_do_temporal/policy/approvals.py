@@ -8,6 +8,7 @@ into a refusal (strict) or into yes (approve_all); neither unblocks anything.
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar, cast
@@ -59,9 +60,21 @@ DEFAULT_RULES: dict[str, Ruling] = {
 }
 
 
+_INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800") | {
+    chr(code)
+    for first, last in ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+    for code in range(first, last + 1)
+}
+"""What shows nothing either: joiners, fillers and variation selectors."""
+
+
 def person(name: str) -> str:
     """Whom a name means, where one must not count as two: who signs in as `Ada` and as `ada` is no second person."""
-    return name.strip().casefold()
+    composed = unicodedata.normalize("NFKC", name)
+    visible = "".join(one for one in composed if unicodedata.category(one) not in _INVISIBLE and one not in _FILLERS)
+    # Folding the case can take apart what was composed.
+    return unicodedata.normalize("NFKC", " ".join(visible.casefold().split()))
 
 
 Person = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]

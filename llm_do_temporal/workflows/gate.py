@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
+from temporalio import workflow
 from temporalio.exceptions import FailureError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
@@ -41,6 +42,7 @@ from llm_do_temporal.workflows.run_spans import tell_outcome, tool_span
 T = TypeVar("T")
 ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
 """What a call raises that no model and no function is told of."""
+_SHOWS_CHANGES = "changed-calls-are-shown"
 MOST_ATTEMPTS = 5
 """How often a call is asked about again because what was shown has changed: somebody changes it all the time."""
 
@@ -89,6 +91,13 @@ class Shown:
     diff: str | None = None
     files: tuple[SeenFile, ...] | None = ()
     """Files as they were seen; None where nobody can tell."""
+    note: str = ""
+    """How else the call would be carried out than usual: part of the question, and of what is remembered."""
+
+    def put_to(self, question: Question) -> Question:
+        """The question with what was seen."""
+        files = (*question.files, *(self.files or ()))
+        return replace(question, files=files, circumstances=f"{question.circumstances} {self.note}".strip())
 
     def file(self, path: str) -> SeenFile | None:
         """The file with this virtual path, as it was shown."""
@@ -258,8 +267,9 @@ class Gate:
                 return prepared
             shown = await _previewed(prepared)
             judged = self._judge(tool, question)
-            asked = replace(question, files=(*question.files, *(shown.files or ())))
-            asking = self._desk.ask(tool, asked, diff=shown.diff, reason=judged.reason, terms=judged.terms)
+            asked = shown.put_to(question)
+            reason = f"{judged.reason}; {shown.note}" if shown.note else judged.reason
+            asking = self._desk.ask(tool, asked, diff=shown.diff, reason=reason, terms=judged.terms)
             decision = await _explained(asking)
             call.note(question, replace(shown, files=None if shown.files is None else asked.files), prepared)
             if decision.decision is DecisionKind.REJECT:
@@ -270,9 +280,8 @@ class Gate:
                     raise ApprovalRefusal(f"the changed arguments are not valid: {'; '.join(problems[:5])}")
                 call.change, call.args = decision, decision.args
                 prepared = await self._prepare(tool, decision.args)
-                # Whoever changed the call has seen what it will do: its own question is answered, where that person
-                # may answer it and it hands over nothing else than what was shown.
-                own = [one for one in prepared.questions if one.changeable and not _hands_over_other(question, one)]
+                # Whoever changed the call has answered what it asks where all that it names is as shown, or new.
+                own = await _as_seen(prepared, asked, call) if _shows_changes() else _as_handed(prepared, question)
                 mine = {one.identity for one in own if _may_answer(judged.terms, self._judge(tool, one).terms)}
                 call.add(mine, prepared)
 
@@ -301,10 +310,38 @@ def _may_answer(asked: Terms, needed: Terms) -> bool:
     return asked.quorum >= needed.quorum and asked.forbid_own >= needed.forbid_own
 
 
-def _hands_over_other(shown: Question, now: Question) -> bool:
-    """Whether a file that was shown has other bytes now."""
+def _shows_changes() -> bool:
+    """Whether a changed call is looked at before it counts as seen; older runs replay without."""
+    return not workflow.in_workflow() or workflow.patched(_SHOWS_CHANGES)
+
+
+async def _as_seen(prepared: Prepared, asked: Question, call: _Call) -> list[Question]:
+    """The questions of a changed call that name nothing but what was shown with `asked`, or is not there yet."""
+    own = [one for one in prepared.questions if one.changeable]
+    if own and prepared.preview is not None:
+        shown = await _previewed(prepared)
+        if shown.files is None or not asked.circumstances.endswith(shown.note):
+            return []
+        call.shown = replace(shown, files=tuple(file for one in own for file in one.files) + shown.files)
+        return [one for one in own if _was_seen(asked, shown.put_to(one))]
+    return [one for one in own if _was_seen(asked, one)]
+
+
+def _was_seen(shown: Question, now: Question) -> bool:
+    files = {one.path: one for one in shown.files}
+    handed = {one.path: one.sha256 for one in shown.attachments}
+    same = all(one.sha256 is None or (one.path in files and files[one.path].is_like(one)) for one in now.files)
+    return same and all(handed.get(one.path) == one.sha256 for one in now.attachments)
+
+
+def _as_handed(prepared: Prepared, shown: Question) -> list[Question]:
+    """The questions of a changed call, but those with a file that was shown and has other bytes now."""
     before = {one.path: one.sha256 for one in (*shown.attachments, *shown.files)}
-    return any(before.get(one.path, one.sha256) != one.sha256 for one in (*now.attachments, *now.files))
+    return [
+        one
+        for one in prepared.questions
+        if one.changeable and all(before.get(f.path, f.sha256) == f.sha256 for f in (*one.attachments, *one.files))
+    ]
 
 
 async def _previewed(prepared: Prepared) -> Shown:

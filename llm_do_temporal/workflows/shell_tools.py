@@ -25,6 +25,8 @@ DEFAULT_TIMEOUT_SECONDS = 30
 LONGEST_TIMEOUT_SECONDS = 300
 _AROUND = timedelta(seconds=90)
 """What an attempt may take beyond the command's own time: ending its processes, keeping its output."""
+_SHOWN_CHARS = 200
+_BARE = "it would run without isolation, which does not work on this machine"
 _STRICT_WILDCARDS = "wildcards-take-no-options"
 
 
@@ -77,9 +79,11 @@ class Shell:
         )
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
-        question = Question((command.use,), args, summary[:200], circumstances=_circumstances(request))
+        question = Question(
+            (command.use,), args, _shortened(summary, _SHOWN_CHARS), circumstances=_circumstances(request)
+        )
 
-        previewed = False
+        seen: CommandPreview | None = None
 
         async def run(asked: ShellInput) -> Outcome:
             result = await run_once(
@@ -88,19 +92,20 @@ class Shell:
                 ShellResult,
                 summary=summary,
                 timeout=timedelta(seconds=request.timeout_seconds) + _AROUND,
-                ask=ask_again(self.desk, self.invocation.settings, self, question, what=summary[:150]),
+                ask=ask_again(self.desk, self.invocation.settings, self, question, what=_shortened(summary, 150)),
             )
             return Outcome(_told(result))
 
         async def preview() -> Shown:
-            nonlocal previewed
-            found = await run_effect("preview_command", request, CommandPreview, summary=f"preview {summary}")
-            previewed = True
-            return Shown("", found.files)
+            nonlocal seen
+            seen = await run_effect("preview_command", request, CommandPreview, summary=f"preview {summary}")
+            return Shown("", seen.files, "" if seen.isolated else _BARE)
 
         async def bound(shown: Shown) -> Outcome:
-            # Whoever put another command in the place of the one that was shown has seen none of its files.
-            return await run(request.model_copy(update={"expected": shown.files if previewed else None}))
+            if seen is None:  # nobody had to be asked
+                return await run(request)
+            expected = {"expected": seen.files, "expected_isolated": seen.isolated}
+            return await run(request.model_copy(update=expected))
 
         return Prepared((question,), lambda: run(request), preview, bound)
 
@@ -119,7 +124,15 @@ class Shell:
 
 def _circumstances(request: ShellInput) -> str:
     """Of a command: the folders that it sees, and how; how long it may take is among the arguments."""
-    return digest_of(request.model_dump(mode="json", exclude={"timeout_seconds", "expected"}))
+    return digest_of(request.model_dump(mode="json", exclude={"timeout_seconds", "expected", "expected_isolated"}))
+
+
+def _shortened(text: str, limit: int) -> str:
+    """A text of this length at most, which says how much of it is left out."""
+    if len(text) <= limit:
+        return text
+    kept = limit - len(f"… ({len(text)} more characters)")
+    return f"{text[:kept]}… ({len(text) - kept} more characters)"
 
 
 def _told(result: ShellResult) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def check_who(approval: Approval, decision: Decision, *, started_by: str) -> Non
         )
     if decision.decision is DecisionKind.REJECT:
         return
-    if request.forbid_own and (not by or person(by) == person(started_by)):
+    if request.forbid_own and (not person(by) or person(by) == person(started_by)):
         raise DecisionRefused(
             f"approval '{approval.id}' needs somebody other than who started the run; it cannot be approved by {named}"
         )
@@ -36,7 +36,7 @@ def check_who(approval: Approval, decision: Decision, *, started_by: str) -> Non
 
 def _check_vote(approval: Approval, decision: Decision, by: str) -> None:
     quorum = f"approval '{approval.id}' needs {approval.request.quorum} people"
-    if not by:
+    if not person(by):
         raise DecisionRefused(f"{quorum}, so each says who it is in `by`")
     if decision.decision is DecisionKind.APPROVE and not _are_equal(agreed_to(approval), approval.request.args):
         raise DecisionRefused(

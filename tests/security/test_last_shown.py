@@ -22,6 +22,7 @@ from tests.unit.workflows.questions import write
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(last_shown, "is_seen", bool)
     return tmp_path / "state"
 
 
@@ -189,3 +190,37 @@ async def test_without_a_place_for_notes_a_question_has_to_be_named(monkeypatch:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
     shown(*waiting())
     assert last_shown.last_shown("r1") == []
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("where", ["nowhere", "a pipe", "a file", "the background", "a closed stream"])
+async def test_what_nobody_sees_was_not_shown(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    main, terminal = os.openpty()
+    read, write_end = os.pipe()
+    file = {
+        "nowhere": lambda: os.open(os.devnull, os.O_WRONLY),
+        "a pipe": lambda: os.dup(write_end),
+        "a file": lambda: os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT, 0o600),
+    }.get(where, lambda: os.dup(terminal))()
+    monkeypatch.setattr(os, "tcgetpgrp", lambda *_: os.getpgrp() + (where == "the background"))
+    with os.fdopen(file, "w") as stream:
+        if where == "a closed stream":
+            stream.close()
+        note_shown("r1", [ShownQuestion("a1", "")], on=stream)
+    await refuse(waiting())
+    for one in (main, terminal, read, write_end):
+        os.close(one)
+
+
+@pytest.mark.control
+def test_what_a_terminal_in_the_foreground_shows_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    main, terminal = os.openpty()
+    monkeypatch.setattr(os, "tcgetpgrp", lambda *_: os.getpgrp())
+    with os.fdopen(terminal, "w") as stream:
+        note_shown("r1", [ShownQuestion("a1", "")], on=stream)
+    assert last_shown.last_shown("r1") == [ShownQuestion("a1", "")]
+    os.close(main)

@@ -1,0 +1,125 @@
+"""However a command spells a file, it is held to the file that was shown; what cannot be looked at is not run."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from llm_do_temporal.activities.shell import ShellActivities
+from llm_do_temporal.blob_places import workshop_blobs
+from llm_do_temporal.messages import CommandPreview, ShellInput
+from llm_do_temporal.policy.sandbox import Mount, Tree
+
+SHOWN, SWAPPED = "echo shown\n", "echo SWAPPED\n"
+SPELLED: dict[str, tuple[str, ...]] = {
+    "beside a word with many commas": ("sh", "run.sh", ",".join(map(str, range(230)))),
+    "beside a word with many colons": ("sh", "run.sh", ":".join(map(str, range(230)))),
+    "beside many words": ("sh", "run.sh", *map(str, range(200))),
+    "through a linked folder and back": ("sh", "link/../nested.sh"),
+    "through it twice": ("sh", "link/../deeper/../nested.sh"),
+    "through it from the top": ("sh", "./link/..//./nested.sh"),
+    "by its process": ("sh", "/proc/self/cwd/run.sh"),
+    "by its thread": ("sh", "/proc/thread-self/cwd/run.sh"),
+    "by its process, with detours": ("sh", "/proc//self/./cwd//run.sh"),
+    "glued to several letters": ("tar", "-xOfrun.tar"),
+    "glued to two letters": ("tar", "-Oxfrun.tar"),
+}
+TOO_MANY: dict[str, tuple[str, ...]] = {
+    "words": ("sh", "run.sh", *map(str, range(1200))),
+    "commas": ("sh", "run.sh", ",".join(map(str, range(1200)))),
+    "equal signs": ("sh", "run.sh", "=".join(map(str, range(1200)))),
+    "letters of an option": ("sh", "run.sh", "-" + "".join(map(str, range(1200)))),
+    "all of these": ("sh", "run.sh", *(f"{n},x{n}:y{n}@z{n}" for n in range(300))),
+}
+BOTH = pytest.mark.parametrize("isolated", [True, False], ids=["isolated", "bare"])
+
+
+def shell(workshop: Path, *, isolated: bool) -> ShellActivities:
+    blobs = workshop_blobs(workshop)
+    return ShellActivities(workshop, blobs) if isolated else ShellActivities(workshop, blobs, bwrap=lambda: None)
+
+
+def asked(*argv: str, **more: object) -> ShellInput:
+    tree = Tree(mounts=(Mount(at="/", root="."),))
+    return ShellInput.model_validate({"argv": argv, "tree": tree, "cwd": "/", "timeout_seconds": 10, **more})
+
+
+def fill(workshop: Path, text: str) -> None:
+    (workshop / "deep/deeper").mkdir(parents=True, exist_ok=True)
+    for name in ("run.sh", "deep/nested.sh"):
+        (workshop / name).write_text(text)
+    with tarfile.open(workshop / "run.tar", "w") as tar:
+        member = tarfile.TarInfo("m")
+        member.size = len(text)
+        tar.addfile(member, io.BytesIO(text.encode()))
+    if not (workshop / "link").is_symlink():
+        (workshop / "link").symlink_to("deep/deeper")
+
+
+def previewed(activities: ShellActivities, *argv: str) -> CommandPreview:
+    return ActivityEnvironment().run(activities.preview_command, asked(*argv))
+
+
+async def refused(activities: ShellActivities, request: ShellInput) -> str:
+    with pytest.raises(ApplicationError) as raised:
+        await ActivityEnvironment().run(activities.run_command, request)
+    return str(raised.value.type)
+
+
+@pytest.mark.timeout(60)
+@BOTH
+@pytest.mark.parametrize("spelled", SPELLED)
+async def test_a_command_whose_file_has_changed_does_not_run(tmp_path: Path, spelled: str, isolated: bool) -> None:
+    fill(tmp_path, SHOWN)
+    activities = shell(tmp_path, isolated=isolated)
+    before = previewed(activities, *SPELLED[spelled])
+    fill(tmp_path, SWAPPED)
+    assert await refused(activities, asked(*SPELLED[spelled], expected=before.files)) == "ShownDiffers"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["run.sh", "deep/nested.sh", "deep/../run.sh", "link/../nested.sh"])
+async def test_a_bare_command_is_held_by_the_name_of_the_host_too(tmp_path: Path, name: str) -> None:
+    fill(tmp_path, SHOWN)
+    argv = ("sh", f"{tmp_path}/{name}")
+    activities = shell(tmp_path, isolated=False)
+    before = previewed(activities, *argv)
+    fill(tmp_path, SWAPPED)
+    assert await refused(activities, asked(*argv, expected=before.files)) == "ShownDiffers"
+
+
+@pytest.mark.timeout(60)
+@BOTH
+@pytest.mark.parametrize("many", TOO_MANY)
+async def test_what_has_more_names_than_are_looked_at_is_refused(tmp_path: Path, many: str, isolated: bool) -> None:
+    fill(tmp_path, SHOWN)
+    activities = shell(tmp_path, isolated=isolated)
+    with pytest.raises(ApplicationError) as raised:
+        previewed(activities, *TOO_MANY[many])
+    assert raised.value.type == "SandboxRefusal"
+    assert "at most 1000 are looked at" in str(raised.value)
+    assert await refused(activities, asked(*TOO_MANY[many], expected=())) == "SandboxRefusal"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("command", [("cat", "run.sh"), ("pwd",), ("cat", "/etc/hostname")], ids=repr)
+@pytest.mark.parametrize("shown", [True, False], ids=["shown isolated", "shown bare"])
+async def test_isolation_is_part_of_what_was_shown(tmp_path: Path, command: tuple[str, ...], shown: bool) -> None:
+    fill(tmp_path, SHOWN)
+    before = previewed(shell(tmp_path, isolated=shown), *command)
+    request = asked(*command, expected=before.files, expected_isolated=before.isolated)
+    assert await refused(shell(tmp_path, isolated=not shown), request) == "ShownDiffers"
+
+
+@pytest.mark.control
+@BOTH
+async def test_what_nobody_was_asked_about_runs_with_any_number_of_words(tmp_path: Path, isolated: bool) -> None:
+    fill(tmp_path, SHOWN)
+    request = asked(*TOO_MANY["words"])
+    result = await ActivityEnvironment().run(shell(tmp_path, isolated=isolated).run_command, request)
+    assert result.stdout.text == "shown\n"
