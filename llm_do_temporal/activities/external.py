@@ -143,7 +143,7 @@ def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
 
 
 def _listing(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> ExternalTools:
-    """What is offered of a toolset. Raises DefinitionError where there is too much of it, before anything is checked."""
+    """What is offered of a toolset. Raises DefinitionError, before anything is checked, where there is too much."""
     _check_size(tools)
     found: list[ExternalTool] = []
     warnings: list[str] = []
