@@ -48,6 +48,9 @@ LISTING_SECONDS = 60
 """How long a toolset may take to say what it has; it is asked when a worker begins, and the worker waits."""
 MAX_LISTING_BYTES = 256 * 1024
 """Of one toolset: its schemas travel with every turn."""
+MAX_LISTED_TOOLS = 512
+MAX_WARNINGS = 20
+"""Of one listing, said one by one; the others are counted."""
 MAX_RESULT_BYTES = 256 * 1024
 """Of one call; the result comes back with every later turn."""
 MAX_DESCRIPTION_CHARS = 8_000
@@ -91,7 +94,9 @@ class ExternalActivities:
         try:
             async with asyncio.timeout(LISTING_SECONDS), self._opened(toolset, model) as (found, context):
                 tools = await found.get_tools(context)
-                return _listing(toolset, tools, judges_calls=callable(getattr(found, CAPABILITIES_METHOD, None)))
+                judges = callable(getattr(found, CAPABILITIES_METHOD, None))
+                # Schemas are compiled and checked, which takes its time: heartbeats must go on meanwhile.
+                return await asyncio.to_thread(_listing, toolset, tools, judges_calls=judges)
         except LlmDoError as error:
             why = remove_keys(str(error))
         except TimeoutError:
@@ -138,6 +143,8 @@ def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
 
 
 def _listing(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> ExternalTools:
+    """What is offered of a toolset. Raises DefinitionError, before anything is checked, where there is too much."""
+    _check_size(tools)
     found: list[ExternalTool] = []
     warnings: list[str] = []
     for name, tool in tools.items():
@@ -152,12 +159,27 @@ def _listing(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> E
         found.append(ExternalTool(name=name, description=description, parameters=schema, asks=asks))
     size = sum(len(tool.model_dump_json()) for tool in found)
     if size > MAX_LISTING_BYTES:
-        raise DefinitionError(f"its tools take {size} bytes to describe; at most {MAX_LISTING_BYTES} are accepted")
+        raise _too_large(f"its tools take {size} bytes to describe")
+    if len(warnings) > MAX_WARNINGS:
+        left = len(warnings) - MAX_WARNINGS + 1
+        warnings[MAX_WARNINGS - 1 :] = [f"{left} more tools of '{toolset.name}' are not offered"]
     for warning in warnings:
         _log.warning("%s", warning)
-    return ExternalTools(
-        toolset=toolset.name, tools=tuple(found), judges_calls=judges_calls, warnings=tuple(warnings[:20])
-    )
+    return ExternalTools(toolset=toolset.name, tools=tuple(found), judges_calls=judges_calls, warnings=tuple(warnings))
+
+
+def _check_size(tools: Tools) -> None:
+    if len(tools) > MAX_LISTED_TOOLS:
+        raise DefinitionError(f"it has {len(tools)} tools; at most {MAX_LISTED_TOOLS} are accepted")
+    size = 0
+    for name, tool in tools.items():
+        size += len(name) + len(json.dumps(tool.tool_def.parameters_json_schema, default=str))
+        if size > MAX_LISTING_BYTES:
+            raise _too_large(f"its tools take {size} bytes to describe, and there are more")
+
+
+def _too_large(what: str) -> DefinitionError:
+    return DefinitionError(f"{what}; at most {MAX_LISTING_BYTES} are accepted")
 
 
 def _problem_with(definition: ToolDefinition, name: str | None) -> str | None:

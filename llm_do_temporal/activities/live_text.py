@@ -29,6 +29,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from temporalio import activity
 
+from llm_do_temporal.activities.answer_bounds import MAX_ANSWER_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.answers import whole_characters
 from llm_do_temporal.messages import TAIL_CHARS, LiveText
 from llm_do_temporal.redaction import remove_keys
@@ -132,6 +133,8 @@ async def _streamed(
             try:
                 async for event in stream:
                     tail.take(event)
+                    if tail.chars > MAX_ANSWER_CHARS:
+                        raise AnswerTooLarge
             except ValueError as error:
                 raise UnexpectedModelBehavior(f"the stream cannot be read: {error}") from error
             answer = stream.get()

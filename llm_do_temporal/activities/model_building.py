@@ -29,6 +29,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from temporalio import activity, workflow
 
+from llm_do_temporal.activities.answer_bounds import bounded_model
 from llm_do_temporal.activities.failures import as_failure
 from llm_do_temporal.activities.kept_models import KeptModels
 from llm_do_temporal.activities.openai_bodies import send_as_made
@@ -145,8 +146,8 @@ def _real_model(model_id: str) -> Model:
     key = _key_of(alias, name)
     try:
         if alias.base_url is None and key is None:
-            return send_as_made(infer_model(alias.model))
-        return send_as_made(infer_model(alias.model, provider_factory=_providers_at(alias, key, name)))
+            return bounded_model(send_as_made(infer_model(alias.model)))
+        return bounded_model(send_as_made(infer_model(alias.model, provider_factory=_providers_at(alias, key, name))))
     except LlmDoError:
         raise
     except Exception as error:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import Model
 
 _DEEPEST_DISCOUNT = 10
 """Less than this part of the known price is nobody's price: it would only lift a limit."""
@@ -14,17 +16,35 @@ _DEEPEST_DISCOUNT = 10
 _log = logging.getLogger(__name__)
 
 
-def priced(answer: ModelResponse) -> ModelResponse:
+def priced(answer: ModelResponse, asked: Model | None = None) -> ModelResponse:
     """The answer with its cost in US dollars, where genai-prices knows the model; else without any, never with 0.
 
-    A cost that the provider itself has reported is kept, unless it is a small part of the known price.
+    The price is that of the model that was asked, or of the one that says it answered where that is dearer: who
+    answers must not set it. `asked` is None where that is not known. A cost that the provider itself has reported is
+    kept, unless it is a small part of the known price.
     """
     if not answer.usage.total_tokens:
         return answer
-    reported, known = answer.usage.cost, _known(answer)
+    reported, known = answer.usage.cost, _dearest(answer, asked)
     if known is not None and (reported is None or reported * _DEEPEST_DISCOUNT < known):
         return replace(answer, usage=replace(answer.usage, cost=known))
     return answer
+
+
+def _dearest(answer: ModelResponse, asked: Model | None) -> Decimal | None:
+    """The price by the price list; None where it has none, or nothing."""
+    if asked is None:
+        return _known(answer) or None
+    # When it was made and how it was served is what the answer says as well.
+    plain = replace(
+        answer,
+        model_name=asked.model_name,
+        timestamp=datetime.now(UTC),
+        provider_details=None,
+        provider_response_id=None,
+    )
+    prices = [_known(plain), _known(replace(plain, model_name=answer.model_name)), _known(answer)]
+    return max((price for price in prices if price), default=None)
 
 
 def _known(answer: ModelResponse) -> Decimal | None:

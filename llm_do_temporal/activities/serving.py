@@ -23,6 +23,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.activities.answer_bounds import final_when_too_large
 from llm_do_temporal.activities.answers import storable
 from llm_do_temporal.activities.attached_content import has_blobs, resolve_blobs
 from llm_do_temporal.activities.conversations import Conversations
@@ -94,7 +95,7 @@ class ServedModel(WrapperModel):
             live = part is None or part.live
             answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
             answer, estimated = counted(answer, asked[0], parameters)
-            stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}))
+            stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}), self.wrapped)
             if estimated:
                 stored = marked(stored)
                 _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
@@ -168,7 +169,8 @@ async def _one_turn(asked: Model, part: ConversationPart | None) -> AsyncGenerat
     turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model}"
     _log.info("model turn asked: %s", turn)
     try:
-        yield
+        with final_when_too_large(model):
+            yield
     except ModelAPIError as error:
         failure = model_failure(error, model, attempt=info.attempt, tries=tries)
         _log.warning("model turn failed: %s: %s", turn, failure)

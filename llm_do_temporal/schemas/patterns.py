@@ -20,6 +20,8 @@ MAX_PATTERN_CHARS = 4_000
 MAX_LOOKAHEADS = 10
 MAX_COMPILED = 8 * 1024 * 1024
 """Bytes, of all patterns of one schema together."""
+MAX_COMPILING = 3 * MAX_COMPILED
+"""What compiling the patterns of one schema may take, measured in bytes: what is refused was work as well."""
 _SIZES = tuple(1024 * 2**power for power in range(14))
 """What a compiled pattern may take; the first one that is enough says how much work each character can be."""
 _CACHE_BYTES = 512 * 1024
@@ -28,7 +30,16 @@ _SIZE_A_STEP = 16 * 1024
 _RUN = re.compile(r"\^(?:\.|\\[dDwWsS]|\[(?:[^\[\]\\]|\\.)+\])(?:[*+?]|\{\d+(?:,\d*)?\})?\$", re.ASCII)
 """One kind of character, so many times: however large that is compiled, each character of a text is looked at once."""
 _RUN_SIZE = 1024
+_ATTEMPT_COST = 2 * 1024
+"""What compiling costs besides its size: once an attempt, and for each class of characters, each of which has to be
+looked up, and folded where upper and lower case are the same."""
+_CLASS_COST, _FOLDED_COST = 512, 16 * 1024
+_CLASS = re.compile(r"\\.|\[|-")
+_SHORTHAND = re.compile(r"\\[dDwWsS]")
+"""Each is written out in what the pattern has become by then: their work is the third power of their number."""
+_FOLDED = re.compile(r"\(\?[a-zA-Z]*i")
 _TOO_LARGE = "its patterns are too large together; use fewer of them, or smaller repetitions"
+_AFTER_A_REFUSAL = "another of its patterns cannot be used"
 _ELSEWHERE = "a pattern stands where no schema can"
 
 
@@ -46,18 +57,24 @@ class Patterns:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._compiled: dict[str, tuple[_Part, ...] | str] = {}
-        size = 0
+        refused = False
+        work = _Work()
         for pattern in dict.fromkeys(patterns):
+            if refused:
+                # The schema is of no use any more, however many follow.
+                self._compiled[pattern] = _AFTER_A_REFUSAL
+                continue
             try:
-                parts = tuple(_compile(part, wanted, pattern) for part, wanted in _split(pattern))
-                size += sum(part.size for part in parts)
-                self._compiled[pattern] = parts if size <= MAX_COMPILED else _TOO_LARGE
+                self._compiled[pattern] = tuple(work.compile(part, wanted, pattern) for part, wanted in _split(pattern))
             except UnusableSchema as error:
                 self._compiled[pattern] = str(error)
+                refused = True
 
     def problem(self, pattern: str) -> str | None:
-        """Why the pattern cannot be used; None where it can."""
+        """Why the pattern cannot be used; None where it can, or was not looked at because of one before it."""
         found = self._compiled.get(pattern, _ELSEWHERE)
+        if found == _AFTER_A_REFUSAL:
+            return None
         return found if isinstance(found, str) else None
 
     def found(self, pattern: str, text: str, steps: Steps) -> bool:
@@ -72,18 +89,39 @@ class Patterns:
         return all(part.validator.is_valid(plain) is part.wanted for part in parts)
 
 
-def _compile(pattern: str, wanted: bool, whole: str) -> _Part:
-    for size in _SIZES if len(pattern) <= MAX_PATTERN_CHARS else ():
-        options = RegexOptions(size_limit=size, dfa_size_limit=_CACHE_BYTES)
-        try:
-            validator = jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
-        except ValueError:
-            continue
-        return _Part(validator, size, _RUN_SIZE if _RUN.fullmatch(pattern) else size, wanted)
-    raise UnusableSchema(
-        f"the pattern '{ascii(whole)[1:-1][:120]}' cannot be used: it is no regular expression, too large, or has what "
-        "no engine can match in linear time (back-references, look-behind, look-ahead but at the beginning)"
-    )
+class _Work:
+    """What compiling has taken so far, for all patterns of one schema."""
+
+    def __init__(self) -> None:
+        self._left = MAX_COMPILING
+        self._size_left = MAX_COMPILED
+
+    def compile(self, pattern: str, wanted: bool, whole: str) -> _Part:
+        """The pattern, compiled. Raises UnusableSchema."""
+        cost = _attempt_cost(pattern)
+        for size in _SIZES if len(pattern) <= MAX_PATTERN_CHARS else ():
+            if size > self._size_left:
+                break
+            self._left -= size + cost
+            if self._left < 0:
+                raise UnusableSchema(_TOO_LARGE)
+            options = RegexOptions(size_limit=size, dfa_size_limit=_CACHE_BYTES)
+            try:
+                validator = jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
+            except ValueError:
+                continue
+            self._size_left -= size
+            return _Part(validator, size, _RUN_SIZE if _RUN.fullmatch(pattern) else size, wanted)
+        raise UnusableSchema(
+            f"the pattern '{ascii(whole)[1:-1][:120]}' cannot be used: it is no regular expression, too large, or has "
+            "what no engine can match in linear time (back-references, look-behind, look-ahead but at the beginning)"
+        )
+
+
+def _attempt_cost(pattern: str) -> int:
+    pattern = pattern[:MAX_PATTERN_CHARS]
+    classes, shorthands = len(_CLASS.findall(pattern)), len(_SHORTHAND.findall(pattern))
+    return _ATTEMPT_COST + shorthands**3 + classes * (_FOLDED_COST if _FOLDED.search(pattern) else _CLASS_COST)
 
 
 def _split(pattern: str) -> list[tuple[str, bool]]:
