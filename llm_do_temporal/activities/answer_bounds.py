@@ -5,7 +5,7 @@ Owns the hook in the HTTP clients of models that counts what they read, and the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -90,7 +90,7 @@ class _Counted(httpx2.AsyncByteStream):
         self._left = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = cast("AsyncGenerator[bytes]", self._packed.aiter_bytes())
+        pieces = self._packed.aiter_bytes()
         async for piece in pieces:
             self._left -= len(piece)
             if self._left < 0:

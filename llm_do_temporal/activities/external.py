@@ -96,7 +96,7 @@ class ExternalActivities:
                 tools = await found.get_tools(context)
                 judges = callable(getattr(found, CAPABILITIES_METHOD, None))
                 # Schemas are compiled and checked, which takes its time: heartbeats must go on meanwhile.
-                return await asyncio.to_thread(_listing, toolset, tools, judges_calls=judges)
+                return await asyncio.to_thread(listing_of, toolset, tools, judges_calls=judges)
         except LlmDoError as error:
             why = remove_keys(str(error))
         except TimeoutError:
@@ -142,7 +142,7 @@ def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
     )
 
 
-def _listing(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> ExternalTools:
+def listing_of(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> ExternalTools:
     """What is offered of a toolset. Raises DefinitionError, before anything is checked, where there is too much."""
     _check_size(tools)
     found: list[ExternalTool] = []

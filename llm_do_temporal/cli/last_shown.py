@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, cast
+from typing import IO, Any, NamedTuple, cast
 
 _KEPT_SECONDS = 7 * 24 * 3600
 """Nobody remembers longer what a terminal has shown; then the file goes."""
@@ -30,7 +30,7 @@ class ShownQuestion(NamedTuple):
     """Empty for one that has none."""
 
 
-def is_seen(stream: TextIO) -> bool:
+def is_seen(stream: IO[str]) -> bool:
     """Whether somebody sees what is printed there: it is a terminal, and this is what runs in its foreground."""
     try:
         return stream.isatty() and os.tcgetpgrp(stream.fileno()) == os.getpgrp()
@@ -38,7 +38,7 @@ def is_seen(stream: TextIO) -> bool:
         return False
 
 
-def note_shown(run: str, questions: Iterable[ShownQuestion], *, on: TextIO | None = None) -> None:
+def note_shown(run: str, questions: Iterable[ShownQuestion], *, on: IO[str] | None = None) -> None:
     """Remember that this terminal has just shown these questions of the run, and no others.
 
     `on` is where they were printed, None for standard output; what nobody saw there leaves what was shown before.

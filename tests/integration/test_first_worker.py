@@ -16,6 +16,7 @@ def install(place: Place) -> None:
     worker, workshop, *_ = re.findall(r"```yaml\n(.*?)```", README.read_text(), re.DOTALL)
     (place.folder / "notes.worker").write_text(worker)
     (place.folder / "workshop.yaml").write_text(workshop)
+    (place.folder / "files").mkdir()
 
 
 async def test_it_keeps_notes_with_no_key(place: Place) -> None:
@@ -23,15 +24,15 @@ async def test_it_keeps_notes_with_no_key(place: Place) -> None:
     await place.run("notes", "buy milk", mode="approve_all")
     run = await place.start("notes", "buy bread")
     (asked,) = await place.pending(run, 1)
-    assert (place.folder / "notes.md").read_text() == "- buy milk\n"
+    assert (place.folder / "files/notes.md").read_text() == "- buy milk\n"
     await place.client.decide(run, Decision(id=asked.id, decision=DecisionKind.APPROVE))
     assert str((await place.client.result(run)).output).startswith("2 notes in /notes.md.")
-    assert (place.folder / "notes.md").read_text() == "- buy milk\n- buy bread\n"
+    assert (place.folder / "files/notes.md").read_text() == "- buy milk\n- buy bread\n"
 
 
 async def test_every_tool_of_it_can_be_called_by_hand(place: Place) -> None:
     install(place)
-    (place.folder / "notes.md").write_text("- buy milk\n")
+    (place.folder / "files/notes.md").write_text("- buy milk\n")
     calls = 'read_file /notes.md\nwrite_file {"path": "/../x", "content": ""}'
     result = await place.run("notes", calls, model="offline:by-hand")
     assert "- buy milk" in str(result.output)

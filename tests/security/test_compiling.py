@@ -10,7 +10,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from llm_do_temporal.activities.external import MAX_WARNINGS, _listing
+from llm_do_temporal.activities.external import MAX_WARNINGS, listing_of
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages import ExternalToolset, McpServer
 from llm_do_temporal.schemas import check_schema
@@ -57,14 +57,14 @@ def test_many_ordinary_patterns_can_be_used() -> None:
 @pytest.mark.timeout(30)
 def test_a_listing_that_is_too_much_is_refused(count: int, schema: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError, match="accepted"):
-        _listing(SERVER, listed([f"t{number}" for number in range(count)], schema), judges_calls=False)
+        listing_of(SERVER, listed([f"t{number}" for number in range(count)], schema), judges_calls=False)
 
 
 @pytest.mark.parametrize("name", ["b\x1b[31m\n", "ü" * 70, " "], ids=["controls", "letters", "space"])
 def test_tools_that_are_not_offered_are_counted(name: str, caplog: pytest.LogCaptureFixture) -> None:
     names = [f"{name}{number}" for number in range(500)]
     with caplog.at_level(logging.WARNING):
-        found = _listing(SERVER, listed(names, {"type": "object"}), judges_calls=False)
+        found = listing_of(SERVER, listed(names, {"type": "object"}), judges_calls=False)
     assert len(caplog.records) == len(found.warnings) == MAX_WARNINGS
     assert found.warnings[-1] == "481 more tools of 'e' are not offered"
 

@@ -204,7 +204,7 @@ async def test_what_nobody_sees_was_not_shown(where: str, tmp_path: Path, monkey
         "a pipe": lambda: os.dup(write_end),
         "a file": lambda: os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT, 0o600),
     }.get(where, lambda: os.dup(terminal))()
-    monkeypatch.setattr(os, "tcgetpgrp", lambda *_: os.getpgrp() + (where == "the background"))
+    _has_in_front(monkeypatch, os.getpgrp() + (where == "the background"))
     with os.fdopen(file, "w") as stream:
         if where == "a closed stream":
             stream.close()
@@ -219,8 +219,15 @@ def test_what_a_terminal_in_the_foreground_shows_is_noted(tmp_path: Path, monkey
     monkeypatch.undo()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     main, terminal = os.openpty()
-    monkeypatch.setattr(os, "tcgetpgrp", lambda *_: os.getpgrp())
+    _has_in_front(monkeypatch, os.getpgrp())
     with os.fdopen(terminal, "w") as stream:
         note_shown("r1", [ShownQuestion("a1", "")], on=stream)
     assert last_shown.last_shown("r1") == [ShownQuestion("a1", "")]
     os.close(main)
+
+
+def _has_in_front(monkeypatch: pytest.MonkeyPatch, group: int) -> None:
+    def front(_descriptor: int) -> int:
+        return group
+
+    monkeypatch.setattr(os, "tcgetpgrp", front)

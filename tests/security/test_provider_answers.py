@@ -40,7 +40,7 @@ def packed(bits: int) -> bytes:
 class Endless(BaseHTTPRequestHandler):
     """Answers with far too much, as the address says."""
 
-    def log_message(self, *_args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called above
         """Nothing is printed."""
 
     def do_POST(self) -> None:
