@@ -325,6 +325,7 @@ def test_a_wildcard_fits_names(pattern: str, command: str) -> None:
 )
 async def test_what_lies_in_the_paths_is_used(ground: Ground, command: str) -> None:
     (ground.folder / "src/sub").mkdir()
+    (ground.folder / "workshop.yaml").write_text("sandbox: {root: src}\n")
     result = await ground.tried(command, rule(command.split()[0]))
     if ground.bwrap is None:
         assert result is None

@@ -104,6 +104,7 @@ async def test_arguments_arrive_as_they_are(commands: Commands) -> None:
 
 
 async def test_a_narrower_tree_is_where_a_command_is(commands: Commands) -> None:
+    (commands.folder / "workshop.yaml").write_text("sandbox: {root: src}\n")
     tree = Tree(mounts=(Mount(at="/src", root="src"),))
     result = await commands.run("sh", "-c", "pwd; cat a.txt; echo new > b.txt", tree=tree)
     assert result.stdout.text == "/src\ntext of a"
@@ -265,6 +266,8 @@ async def test_where_isolation_is_required_nothing_runs_without(commands: Comman
 
 
 async def test_several_folders_are_one_tree_or_nothing_runs(commands: Commands) -> None:
+    named = "sandbox: {paths: {in: {root: src}, out: {root: docs, mode: rw}}}\n---\nCopy.\n"
+    (commands.folder / "copier.worker").write_text(named)
     tree = Tree(mounts=(Mount(at="/in", root="src", readonly=False), Mount(at="/out", root="docs")))
     if commands.bwrap is None:
         assert "several folders" in await commands.refused("cp", "in/a.txt", "out/b.txt", tree=tree)
