@@ -157,7 +157,7 @@ def test_a_decision_that_cannot_be_taken(desk: Desk) -> None:
     assert desk.pending("job", 2) == [one, other]
     desk.type("approve", "job", one["id"])
     told(desk.type("reject", "job", "a1", "--reason", "late", code=2), "already decided")
-    told(desk.type("approve", "job", code=2), "1 is pending", other["id"], "this terminal has shown several")
+    told(desk.type("approve", "job", code=2), "1 is pending", other["id"], "this terminal has shown none")
     desk.type("approve", "job", "--digest", other["digest"][:16])
     desk.type("watch", "job")
     assert sorted(desk.evaluations()) == [first, second]

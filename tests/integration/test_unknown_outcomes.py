@@ -47,7 +47,7 @@ class Services:
     @property
     def effects(self) -> str:
         """What the command has done so far."""
-        ran = self.place.folder / "ran.txt"
+        ran = self.place.folder / "files/ran.txt"
         return ran.read_text() if ran.exists() else ""
 
     async def lose_command(self, mode: str | None = None) -> str:
@@ -74,8 +74,8 @@ async def until(found: Callable[[], bool]) -> None:
 async def services(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Services]:
     queue = f"test-{uuid4().hex}"
     place = Place(tmp_path / "workshop", LlmDoClient(server.client, task_queue=queue), queue)
-    place.write("job.sh", JOB)
-    place.workshop()
+    place.write("files/job.sh", JOB)
+    place.workshop(sandbox={"root": "files"})
     rules = [{"pattern": "sh job.sh", "approval_required": False}]
     place.worker("runner", "test:job", toolsets={"shell": {"rules": rules}})
     services = Services(place, server.client.service_client.config.target_host)
