@@ -35,6 +35,9 @@ def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(desk: Desk, tmp_pat
     told = json.loads(desk.type("export", "job", "--format", "json").stdout)
     assert len(told["invocations"]) == 1 + len(desk.decks)
     assert all(one["transcript"][-1]["kind"] == "end" for one in told["invocations"])
-    assert "is no place for a file" in desk.type("export", "job", "-o", str(tmp_path), code=2).stderr
+    assert (
+        "is a folder; only an ordinary file is replaced"
+        in desk.type("export", "job", "-o", str(tmp_path), code=2).stderr
+    )
     assert "there is no run 'nobody'" in desk.type("export", "nobody", "-o", str(tmp_path / "x.md"), code=2).stderr
     assert not (tmp_path / "x.md").exists()
