@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -103,6 +104,7 @@ class Outcome:
         return found
 
 
+@pytest.mark.timeout(400)
 async def test_five_kills_change_nothing(address: str, tmp_path: Path) -> None:
     seed = int(os.environ.get("LLM_DO_TEST_SEED") or secrets.randbelow(1_000_000))
     print(f"LLM_DO_TEST_SEED={seed} makes these kills again")
