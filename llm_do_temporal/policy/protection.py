@@ -71,6 +71,8 @@ class Protection:
         parts = folded(folder)
         if not self._is_shared(parts) or any(part in RESERVED_FOLDERS for part in parts):
             return True
+        if any(parts[: len(one)] == one or one[: len(parts)] == parts for one in self._programs):
+            return True
         return any(len(one) > len(parts) and one[: len(parts)] == parts for one in self._included) or any(
             _may_lead_to(parts, glob) for glob in self._templates
         )

@@ -134,3 +134,32 @@ def test_our_own_state_is_refused_before_anybody_is_asked(path: str) -> None:
         check_readable(place)
     with pytest.raises(SandboxRefusal, match="its own state"):
         check_writable(place)
+
+
+SERVED = Protection(
+    included=("files/rules.md",), programs=("files/bin",), shared=("files",), templates=("files/t/*.yaml",)
+)
+
+
+@pytest.mark.parametrize(("folder", "may_define"), [("files/bin/lib", True), ("files", True), ("files/notes", False)])
+def test_a_folder_with_a_program_is_closed(folder: str, may_define: bool) -> None:
+    assert SERVED.protects("files/bin/tool")
+    assert SERVED.may_define(folder) is may_define
+
+
+@pytest.mark.parametrize(
+    ("path", "link", "looked_for"),
+    [
+        ("tools.py", False, True),
+        ("files/.git/config", False, True),
+        ("files/rules.md", False, True),
+        ("files/.git", False, True),
+        ("files/.git", True, False),
+        ("files/bin/tool", False, True),
+        ("files/x.worker", False, False),
+        ("files/workshop.yaml", False, False),
+        ("files/t/workshop.yaml", False, True),
+    ],
+)
+def test_what_is_only_named_like_a_definition_is_not_looked_for(path: str, link: bool, looked_for: bool) -> None:
+    assert SERVED.is_looked_for(path, link=link) is looked_for

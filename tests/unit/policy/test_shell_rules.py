@@ -295,3 +295,13 @@ def test_a_model_is_told_what_it_may_run(policy: ShellPolicy, tree: Tree, says: 
 
 def test_every_refusal_is_one_that_the_model_is_told() -> None:
     assert issubclass(ShellRefusal, Refusal)
+
+
+def test_a_rule_whose_wildcard_would_take_an_option_is_passed_over() -> None:
+    policy = ShellPolicy(
+        rules=(ShellRule(pattern="ls *"), ShellRule(pattern="ls", approval_required=False)), default=ShellDefault()
+    )
+    tree = Tree(mounts=(Mount(at="/", root="."),))
+    assert judge_command(policy, tree, "ls -la").use.asks is True, "what was to be asked about is not free"
+    glued = ShellPolicy(rules=(ShellRule(pattern="cc -I*", approval_required=False),))
+    assert judge_command(glued, tree, "cc -I/etc").use.name == "proc.exec.unlisted"

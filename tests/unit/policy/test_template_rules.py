@@ -129,3 +129,8 @@ def test_limits_for_files_are_a_policy_like_any_other() -> None:
 
 def test_a_name_has_one_spelling() -> None:
     assert normalise_template("././a//b.yml") == "a/b.yml"
+
+
+def test_a_name_of_any_length_is_refused() -> None:
+    with pytest.raises(DelegationRefusal, match="at most"):
+        normalise_template("t" * 100_000 + ".yaml")
