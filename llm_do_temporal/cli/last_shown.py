@@ -47,7 +47,7 @@ def note_shown(run: str, questions: Iterable[ShownQuestion], *, on: IO[str] | No
         return
     text = json.dumps([list(one) for one in questions])
     # Where there is no place for it, a decision has to name its approval.
-    with suppress(OSError, RuntimeError):
+    with suppress(OSError, RuntimeError, LookupError):
         folder = _folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _forget_old(folder)
@@ -66,7 +66,7 @@ def last_shown(run: str) -> list[ShownQuestion]:
             if os.fstat(descriptor).st_uid != os.geteuid():
                 return []
             found: Any = json.loads(file.read(_MAX_FILE_BYTES))
-    except (OSError, ValueError, RuntimeError, RecursionError):
+    except (OSError, ValueError, LookupError, RuntimeError, RecursionError):
         return []
     if not isinstance(found, list):
         return []
@@ -83,12 +83,15 @@ def _folder() -> Path:
 
 
 def _name(run: str) -> str:
+    """The file of this terminal and the run; LookupError where nothing tells this terminal from another."""
     return hashlib.sha256(f"{_terminal()}\n{run}".encode(errors="surrogatepass")).hexdigest()[:40] + ".json"
 
 
 def _terminal() -> str:
     """The session of this process, and when it began: numbers of processes come again."""
     leader = os.getsid(0)
+    if not leader:
+        raise LookupError("the session was begun outside of what this process can see, as all sessions out there")
     began = ""
     with suppress(OSError, IndexError):
         # The name in it may hold spaces and brackets; what follows the last one has a fixed order.

@@ -23,6 +23,7 @@ from tests.unit.workflows.questions import write
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(last_shown, "is_seen", bool)
+    _begun_here(monkeypatch)
     return tmp_path / "state"
 
 
@@ -78,8 +79,15 @@ async def test_what_was_shown_of_another_run_is_not_meant(run: str) -> None:
 
 async def test_what_another_terminal_showed_is_not_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as other:
-        other.setattr(os, "getsid", int)
+        _has_session(other, os.getpid() + 1)
         shown(*waiting())
+    await refuse(waiting())
+
+
+async def test_a_session_from_outside_of_the_namespace_showed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number is 0 for everybody in there."""
+    _has_session(monkeypatch, 0)
+    shown(*waiting())
     await refuse(waiting())
 
 
@@ -218,6 +226,7 @@ async def test_what_nobody_sees_was_not_shown(where: str, tmp_path: Path, monkey
 def test_what_a_terminal_in_the_foreground_shows_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    _begun_here(monkeypatch)
     main, terminal = os.openpty()
     _has_in_front(monkeypatch, os.getpgrp())
     with os.fdopen(terminal, "w") as stream:
@@ -231,3 +240,15 @@ def _has_in_front(monkeypatch: pytest.MonkeyPatch, group: int) -> None:
         return group
 
     monkeypatch.setattr(os, "tcgetpgrp", front)
+
+
+def _begun_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests may run in a session from outside of their namespace: then no terminal can be told from another."""
+    _has_session(monkeypatch, os.getpid())
+
+
+def _has_session(monkeypatch: pytest.MonkeyPatch, leader: int) -> None:
+    def session(_process: int) -> int:
+        return leader
+
+    monkeypatch.setattr(os, "getsid", session)
