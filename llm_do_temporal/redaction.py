@@ -238,32 +238,43 @@ def _pieces(value: str) -> set[str]:
 
 
 def _secrets_in_object(value: str) -> set[str]:
-    """What stands under the names of keys in a JSON object, as in the file of a service account."""
-    if not value.startswith("{"):
+    """What stands under the names of keys in JSON, as in the file of a service account, and the keys in a list."""
+    if not value.startswith(("{", "[")):
         return set()
     try:
-        given = cast("object", json.loads(value))
-    except ValueError:
+        waiting: list[tuple[str, object]] = [("", cast("object", json.loads(value)))]
+    except (ValueError, RecursionError):
         return set()
     found: set[str] = set()
-    for name, inner in cast("dict[str, object]", given).items() if isinstance(given, dict) else ():
-        if isinstance(inner, str) and _NAME.search(name):
-            found |= secrets_of(name, inner, named=True)
+    while waiting:
+        name, given = waiting.pop()
+        if isinstance(given, dict):
+            waiting += cast("dict[str, object]", given).items()
+        elif isinstance(given, list):
+            # In a list that stands under no name, all are what the variable is named for.
+            waiting += ((name or "KEY", inner) for inner in cast("list[object]", given))
+        elif isinstance(given, str) and _NAME.search(name):
+            found |= secrets_of(name, given, named=True)
     return found
 
 
 def _secrets_in_address(value: str, *, whole_path: bool) -> set[str]:
-    """The password in an address, what its query says under the name of a key, and the path of a webhook."""
+    """The password in an address, what its query or fragment says under the name of a key, and the path of a webhook.
+
+    A name before the `@` is a key where there is no password and it looks like one, as in the address of a Sentry.
+    """
     found: set[str] = set()
     for part in value.split() if "://" in value else ():
         try:
             address = urlsplit(part)
-            password, host = address.password, address.hostname or ""
+            password, host, user = address.password, address.hostname or "", address.username or ""
         except ValueError:
             continue
+        if not password and (looks_like_key(unquote(user)) or begins_like_key(unquote(user))):
+            found |= {user, unquote(user)}
         if password:
             found |= {password, unquote(password), f"{address.username}:{password}@"}
-        for name, said in parse_qsl(address.query):
+        for name, said in (*parse_qsl(address.query), *parse_qsl(address.fragment)):
             if whole_path or _NAME.search(name) or name.lower() in ("sig", "code", "sv") or looks_like_key(said):
                 found.add(said)
         if (whole_path or _HOOK_HOSTS.search(host)) and len(address.path) >= SHORTEST_CHARS:

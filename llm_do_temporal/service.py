@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPayloadConverter, PydanticAIPlugin
+from pydantic_ai.messages import ModelMessagesTypeAdapter
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
@@ -128,6 +129,11 @@ async def register_search_attributes(client: Client) -> bool:
     return True
 
 
+def _build_adapters() -> None:
+    """Build what Pydantic AI builds when it is used first: in a workflow's task that would take too long."""
+    ModelMessagesTypeAdapter.dump_python([])
+
+
 def build_worker(
     client: Client, workshop: Path, settings: ServiceSettings | None = None, *, search_attributes: bool = True
 ) -> Workers:
@@ -136,6 +142,7 @@ def build_worker(
     Big values go to the workshop's blob store, unless the client has another place for them. Raises UsageError for
     roles that do not fit the workshop, DefinitionError for queues in `workshop.yaml` that cannot be used.
     """
+    _build_adapters()
     guard_logging()
     close_to_others(workshop)
     chosen = settings or ServiceSettings()
@@ -252,6 +259,7 @@ def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None)
     Histories with big values need the workshop, whose blob store keeps them, and encrypted ones their keys; None:
     those that the environment names.
     """
+    _build_adapters()
     ring = key_ring() if ring is None else ring
     converter = encrypting(_QUICK_CONVERTER, ring)
     if workshop is not None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
 
 from llm_do_temporal.activities.isolation import TOP
 from llm_do_temporal.activities.opening import WorkshopFolder
@@ -23,6 +24,11 @@ from llm_do_temporal.policy.sandbox import Place, Tree, locate, locate_in_worksh
 
 MAX_NAMED = 1000
 """How many names the words of one command may have; a command has some ten."""
+_FILE_ADDRESS = re.compile(r"file:(?://[^/]*(?=/))?", re.IGNORECASE)
+_AFTER_NAME = re.compile(r"[?#\[]")
+"""What follows a name within an address or, as programs for pictures have it, the number of a page."""
+_RUN_SUFFIXES = (".js", ".mjs", ".cjs", ".json", ".tex")
+"""What programs add to a name that is not there; those that add others read what nothing holds to what was shown."""
 _PROCESS = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/(cwd|root)(?=/|$)")
 
 
@@ -46,7 +52,7 @@ class NamedFiles:
                 next_step="Use fewer words: several commands, or a file with the list.",
             )
         seen: dict[str, SeenFile] = {}
-        for name in names:
+        for name in (*names, *_completed(asked.argv)):
             for place in self._places(asked.tree, name if name.startswith("/") else f"{asked.cwd}/{name}", asked.cwd):
                 seen[place.path] = see_file(self._folder, place)
         return tuple(one for one in seen.values() if one.sha256 is not None)
@@ -92,6 +98,9 @@ def readings(argument: str) -> set[str]:
     pieces = {argument, *re.split(r"[=:,@]", argument)}
     if _is_short_option(argument):
         pieces.add(argument[2:])
+    if address := _FILE_ADDRESS.search(argument):
+        pieces |= {argument[address.end() :], unquote(argument[address.end() :])}
+    pieces |= {_AFTER_NAME.split(piece, maxsplit=1)[0] for piece in pieces}
     return {piece for piece in pieces if piece and "\0" not in piece}
 
 
@@ -99,6 +108,13 @@ def _names(argument: str) -> set[str]:
     """The readings of an argument, and all that may be glued to several short options."""
     glued = {argument[start:] for start in range(2, len(argument))} if _is_short_option(argument) else set[str]()
     return readings(argument) | {piece for piece in glued if "\0" not in piece}
+
+
+def _completed(argv: Iterable[str]) -> Iterator[str]:
+    """Names that a program makes of a word when nothing is called like it."""
+    for word in argv:
+        if not word.startswith("-") and "\0" not in word and word and not PurePosixPath(word).suffix:
+            yield from (f"{word}{suffix}" for suffix in _RUN_SUFFIXES)
 
 
 def _is_short_option(argument: str) -> bool:

@@ -40,6 +40,8 @@ _PARTS = tuple(
     if field.name not in (*_COUNTS, "details", "cost", "unmeasured_requests")
 )
 """Counts that are parts of others, and change the price."""
+_CACHED = ("cache_read_tokens", "cache_write_tokens")
+"""Parts of the input that exclude each other."""
 
 
 def counted(
@@ -84,12 +86,16 @@ def _tokens(characters: int) -> int:
 
 def _add_parts(usage: RequestUsage, given: RequestUsage) -> None:
     """Take over what else was counted where it can be true: a part is never less than nothing or more than all."""
-    said = {name: amount for name in _PARTS if (amount := getattr(given, name)) and _is_amount(amount, MAX_TOKENS)}
+    said = {
+        name: amount for name in _PARTS if (amount := getattr(given, name)) and _is_amount(amount, _most(name, usage))
+    }
     extra = {
         name: amount
         for name, amount in vars(given).items()
         if name not in (*_PARTS, *_COUNTS, "details", "cost", "unmeasured_requests") and _is_amount(amount, MAX_TOKENS)
     }
+    if sum(said.get(name, 0) for name in _CACHED) > usage.input_tokens:
+        said = {name: amount for name, amount in said.items() if name not in _CACHED}
     for name, amount in (said | extra).items():
         setattr(usage, name, amount)
     if given.cost is not None and given.cost.is_finite() and 0 < given.cost <= MAX_TOKENS:
@@ -100,6 +106,13 @@ def _add_parts(usage: RequestUsage, given: RequestUsage) -> None:
         for name, amount in details.items()
         if isinstance(amount, int) and _is_amount(amount, MAX_TOKENS)
     }
+
+
+def _most(part: str, usage: RequestUsage) -> int:
+    """How many tokens a part of the sums can have; no price is found for a turn with more."""
+    if part == "audio_seconds":
+        return MAX_TOKENS
+    return usage.output_tokens if part.startswith("output_") else usage.input_tokens
 
 
 def _is_amount(amount: Any, most: int) -> bool:

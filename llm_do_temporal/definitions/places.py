@@ -7,7 +7,7 @@ that ship with the package. At each place `.worker` comes before `.yaml` and `.y
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +21,7 @@ GENERATED = PurePosixPath("workers/generated")
 PACKAGE_PREFIX = "pkg:"
 _NOT_WORKERS = frozenset({"workshop.yaml", "workshop.yml"})
 _INSTRUCTIONS_KEY = re.compile(rb"^['\"]?instructions['\"]?\s*:", re.MULTILINE)
+_INSTRUCTIONS = b"instructions"
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,13 @@ def known_names(*, root: Path, shipped: Path) -> list[str]:
     return sorted(names)
 
 
+def may_be_workers(root: Path, known: Iterable[str]) -> list[Path]:
+    """YAML files in the workshop's own folder that a name may lead to without being listed, whatever their style."""
+    names = set(known)
+    others = [path for path in _files(root) if path.stem not in names and path.name not in _NOT_WORKERS]
+    return sorted(path for path in others if path.suffix != ".worker" and _has(path, root, _INSTRUCTIONS))
+
+
 def described_places(name: str) -> str:
     """The places where `name` is looked for, in words."""
     own = ", ".join(relative for relative in _own_candidates(name) if relative.endswith(".worker"))
@@ -138,5 +146,12 @@ def _is_root_worker(path: Path, root: Path) -> bool:
         return False
     try:
         return _INSTRUCTIONS_KEY.search(read_bytes(path, root)) is not None
+    except Unreadable:
+        return False
+
+
+def _has(path: Path, root: Path, said: bytes) -> bool:
+    try:
+        return said in read_bytes(path, root)
     except Unreadable:
         return False

@@ -17,7 +17,15 @@ from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.definitions.formats import Toolsets, WorkshopConfig
 from llm_do_temporal.definitions.instructions import has_mistakes, included_files, instruction_text
-from llm_do_temporal.definitions.places import SHIPPED, SUFFIXES, known_names, places_of
+from llm_do_temporal.definitions.places import (
+    SHIPPED,
+    SUFFIXES,
+    WORKSHOP_FILE,
+    WorkerPlace,
+    known_names,
+    may_be_workers,
+    places_of,
+)
 from llm_do_temporal.definitions.templates import read_template
 from llm_do_temporal.definitions.text_files import Unreadable, places_on_the_way, read_bytes
 from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
@@ -31,6 +39,10 @@ MAX_LOOKED_AT = 50_000
 what it names is protected all the same where one that was seen names it."""
 _WILDCARD = frozenset("*?[")
 _WORD = re.compile(r"[^\s'\"`,;(){}<>|]{1,200}")
+_BODY = re.compile(r"^---\s*$", re.MULTILINE)
+_LIST = "[]"
+_PROGRAM_SUFFIXES = ("", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".php", ".pl")
+"""What an interpreter adds to the name of a program that it does not find."""
 
 
 def protection_of(workshop: Path) -> Protection:
@@ -48,19 +60,22 @@ def protection_of(workshop: Path) -> Protection:
 def _named(root: Path, _states: tuple[tuple[object, ...], ...]) -> Protection:
     """What the workshop's file and its workers name, for as long as these files are as they were."""
     workers = _workers(root)
-    made = _config(root).creation_defaults.toolsets
+    config, is_whole = _config(root)
+    made = config.creation_defaults.toolsets
     toolsets = [worker.definition.toolsets for worker in workers]
     # What a worker that is still to be made may call is a template before there is such a worker.
     toolsets += [] if made is None else [made]
     # Of a file with mistakes, whatever in it could be a name counts until they are mended.
-    unclear = [worker for worker in workers if not worker.is_valid or has_mistakes(worker)]
-    words = {word for worker in unclear for word in _words(worker)}
+    unclear = [worker.place for worker in workers if not worker.is_valid or has_mistakes(worker)]
+    unclear += [] if is_whole else [WorkerPlace("", root / WORKSHOP_FILE, root)]
+    words = {word for place in unclear for word in _words(_text(place), place)}
+    programs = {word for place in unclear for word in (*_words(_head(place), place), *_absolute(_head(place)))}
     globs = [glob for one in toolsets for glob in _globs(one)]
     return Protection(
         templates=tuple(dict.fromkeys([*globs, *sorted(words)])),
         included=tuple(sorted({*words, *(path for worker in workers for path in _included(worker))})),
-        programs=tuple(sorted({word for one in toolsets for word in _commands(one)})),
-        shared=tuple(_shared(root, workers)),
+        programs=tuple(sorted({*programs, *(word for one in toolsets for word in _commands(one))})),
+        shared=tuple(_shared(root, config, workers)),
     )
 
 
@@ -87,11 +102,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 def _workers(root: Path) -> list[ParsedWorker]:
     """Every worker file that a name leads to, or would lead to if others were not before it."""
     shipped = SHIPPED.resolve()
-    return [
-        read_worker(place)
-        for name in known_names(root=root, shipped=shipped)
-        for place in places_of(name, root=root, shipped=shipped)
-    ]
+    known = known_names(root=root, shipped=shipped)
+    workers = [read_worker(place) for name in known for place in places_of(name, root=root, shipped=shipped)]
+    # Other programs keep YAML files there too; one that reads as a worker is one.
+    others = [read_worker(WorkerPlace(path.stem, path, root)) for path in may_be_workers(root, known)]
+    return [*workers, *(worker for worker in others if worker.is_valid)]
 
 
 def _globs(toolsets: Toolsets) -> Iterator[str]:
@@ -110,33 +125,70 @@ def _commands(toolsets: Toolsets) -> Iterator[str]:
 
 
 def _program(word: str, root: Path) -> Iterator[str]:
-    """What of the workshop a word of a command names: a folder, or a program with all that lies beside it."""
-    path = root / word
-    with suppress(OSError, ValueError):
-        if "\0" in word or word.startswith("-") or not os.path.lexists(path):
-            return
-        # An absolute path may lie in the workshop as well.
-        if (relative := os.path.relpath(path, root)).startswith(".."):
-            return
-        for one in places_on_the_way(relative, root):
-            yield one
-            folder = PurePosixPath(one).parent
-            if folder.parts and not (root / one).is_dir():
-                yield folder.as_posix()
+    """What of the workshop a word of a command may name: a folder, or a program with all that lies beside it.
+
+    One that is not there is protected as well: whoever makes it writes what the command runs.
+    """
+    for name in _names_in(word):
+        with suppress(OSError, ValueError):
+            # An absolute path may lie in the workshop as well.
+            relative = os.path.relpath(root / name, root)
+            if relative == "." or relative.startswith(".."):
+                continue
+            is_there, suffix = os.path.lexists(root / name), PurePosixPath(name).suffix
+            # The value of an option is a program by its name only; else it is data, which others may lie beside.
+            with_folder = is_there if name == word else is_there and suffix in _PROGRAM_SUFFIXES
+            with_folder = with_folder or not (root / name).parent.exists()
+            for more in ("",) if is_there or suffix else _PROGRAM_SUFFIXES:
+                for one in places_on_the_way(f"{relative}{more}", root):
+                    yield one
+                    folder = PurePosixPath(one).parent
+                    if with_folder and folder.parts and not (root / one).is_dir():
+                        yield folder.as_posix()
 
 
-def _words(worker: ParsedWorker) -> Iterator[str]:
-    """Whatever could be the name of a file, or a glob, in the file of a worker: from its folder and from the root."""
-    place = worker.place
-    try:
-        text = read_bytes(place.path, place.root).decode(errors="replace")
-    except Unreadable:
+def _names_in(word: str) -> Iterator[str]:
+    """The word, or what may be the name of a file in an option: `--require=lib/a.js`, `-rlib/a.js`."""
+    if "\0" in word or not word:
         return
-    for word in set(_WORD.findall(text)):
+    if not word.startswith("-"):
+        yield word
+        return
+    name, _, value = word.partition("=")
+    glued = name[2:] if not name.startswith("--") else ""
+    yield from (one for one in (value, glued, f"{glued}={value}" if glued and value else "") if one)
+
+
+def _text(place: WorkerPlace) -> str:
+    try:
+        return read_bytes(place.path, place.root).decode(errors="replace")
+    except Unreadable:
+        return ""
+
+
+def _head(place: WorkerPlace) -> str:
+    """What stands before a worker's instructions; all of a file that is nothing but YAML."""
+    text = _text(place)
+    if place.path.suffix != ".worker":
+        return text
+    begin = _BODY.match(text)
+    rest = text[begin.end() :] if begin else text
+    end = _BODY.search(rest)
+    return rest[: end.start()] if end else rest
+
+
+def _words(text: str, place: WorkerPlace) -> Iterator[str]:
+    """Whatever could be the name of a file, or a glob, in a text: from its file's folder and from the root."""
+    for word in {name for found in _WORD.findall(text) for name in (found, found.strip(_LIST))}:
         pure = PurePosixPath(word)
         if set(word) & set("./*") and pure.parts and ".." not in pure.parts and not pure.is_absolute():
             yield pure.as_posix()
             yield (PurePosixPath(place.relative).parent / pure).as_posix()
+
+
+def _absolute(text: str) -> Iterator[str]:
+    """The absolute paths in a text; some may lead into the workshop."""
+    yield from (word for found in _WORD.findall(text) if (word := found.strip(_LIST)).startswith("/"))
 
 
 def _included(worker: ParsedWorker) -> frozenset[str]:
@@ -185,9 +237,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in names)
 
 
-def _shared(root: Path, workers: Iterable[ParsedWorker]) -> Iterator[str]:
+def _shared(root: Path, config: WorkshopConfig, workers: Iterable[ParsedWorker]) -> Iterator[str]:
     """The folders that are for what workers write, other than the workshop itself."""
-    config = _config(root)
     if config.sandbox is not None:
         roots = [] if config.sandbox.readonly else [config.sandbox.root]
     else:
@@ -200,8 +251,10 @@ def _shared(root: Path, workers: Iterable[ParsedWorker]) -> Iterator[str]:
             yield real.relative_to(root).as_posix()
 
 
-def _config(root: Path) -> WorkshopConfig:
+def _config(root: Path) -> tuple[WorkshopConfig, bool]:
+    """What the workshop's file says, without what is wrong in it, and whether nothing is."""
     try:
-        return parse_workshop(root)[0].config
+        workshop, problems, _ = parse_workshop(root)
     except WorkshopNotFound:
-        return WorkshopConfig()
+        return WorkshopConfig(), True
+    return workshop.config, not problems

@@ -112,7 +112,6 @@ def test_a_key_is_found_in_every_spelling(spelling: Callable[[str], str], secret
         ("ANY", "sk-ant-api03-AbCdEfGh01234567", "sk-ant-api03-AbCdEfGh01234567"),  # by what it looks like
         ("GH", "ghp_0123456789abcdefghij", "ghp_0123456789abcdefghij"),
         ("SLACK", "xoxb-1234567890-abcdefghij", "xoxb-1234567890-abcdefghij"),
-        ("DATABASE_URL", "postgres://app:s3cretpass@db:5432/app", "s3cretpass"),
         ("DATABASE_URL", "postgres://app:p%40ss%2Fword9@db/app", "p@ss/word9"),
         ("REDIS", "redis://:longpassword@cache:6379/0", "longpassword"),
         ("BLOBS", "s3://b?endpoint=x&secret_access_key=wJalrXUtnFEMIK7", "wJalrXUtnFEMIK7"),
@@ -130,7 +129,16 @@ def test_a_key_is_found_in_every_spelling(spelling: Callable[[str], str], secret
             "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\n-----END PRIVATE KEY-----",
             "MIIEvQIBADANBgkqhkiG9w0BAQ",
         ),
-        ("GOOGLE_CREDENTIALS", '{"type": "sa", "private_key_id": "0123456789abcdef0123"}', "0123456789abcdef0123"),
+        (
+            "GOOGLE_CLIENT_SECRET",
+            '{"installed": {"client_secret": "GOCSPX-aaaabbbbcccc1234"}}',
+            "GOCSPX-aaaabbbbcccc1234",
+        ),
+        ("API_KEYS", '["sk-aaaabbbbccccdddd1234", "sk-zzzzbbbbccccdddd9999"]', "sk-zzzzbbbbccccdddd9999"),
+        ("API_KEYS", '{"list": {"keys": ["zzzzbbbb-ccccdddd-9999"]}}', "zzzzbbbb-ccccdddd-9999"),
+        ("SENTRY_DSN", "https://0123456789abcdef0123456789abcdef@s.io/5", "0123456789abcdef0123456789abcdef"),
+        ("GIT_TOKEN_URL", "https://ghp_0123456789abcdefghij@git.example/a", "ghp_0123456789abcdefghij"),
+        ("CALLBACK", "https://app.example/in#access_token=abcdef0123456789xyz", "abcdef0123456789xyz"),
     ],
 )
 def test_every_kind_of_variable_with_a_key_is_known(

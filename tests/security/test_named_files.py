@@ -28,6 +28,15 @@ SPELLED: dict[str, tuple[str, ...]] = {
     "by its process, with detours": ("sh", "/proc//self/./cwd//run.sh"),
     "glued to several letters": ("tar", "-xOfrun.tar"),
     "glued to two letters": ("tar", "-Oxfrun.tar"),
+    "as an address": ("cat", "file:///run.sh"),
+    "as an address with a host": ("cat", "file://localhost/run.sh"),
+    "as an address in capitals": ("cat", "FILE://LOCALHOST/run.sh"),
+    "as an address, escaped": ("cat", "file:///%72un%2esh"),
+    "as an address without slashes": ("cat", "file:run.sh?mode=ro", ".dump"),
+    "with the number of a page": ("cat", "run.sh[0]", "out.png"),
+    "with a fragment": ("cat", "run.sh#part"),
+    "without its suffix": ("cat", "page"),
+    "without its suffix, in a folder": ("cat", "./deep/page"),
 }
 TOO_MANY: dict[str, tuple[str, ...]] = {
     "words": ("sh", "run.sh", *map(str, range(1200))),
@@ -51,7 +60,7 @@ def asked(*argv: str, **more: object) -> ShellInput:
 
 def fill(workshop: Path, text: str) -> None:
     (workshop / "deep/deeper").mkdir(parents=True, exist_ok=True)
-    for name in ("run.sh", "deep/nested.sh"):
+    for name in ("run.sh", "deep/nested.sh", "page.js", "deep/page.js"):
         (workshop / name).write_text(text)
     with tarfile.open(workshop / "run.tar", "w") as tar:
         member = tarfile.TarInfo("m")

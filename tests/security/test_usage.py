@@ -117,6 +117,12 @@ async def test_a_turn_is_never_cheaper_than_its_tokens(point_at: Any, more: dict
 
 BROKEN: dict[str, RequestUsage] = {
     "searches given back": RequestUsage(input_tokens=700, output_tokens=600, web_searches=-1000),
+    "more cached than there was": RequestUsage(input_tokens=700, output_tokens=600, cache_read_tokens=10**6),
+    "more kept than there was": RequestUsage(input_tokens=700, output_tokens=600, cache_write_tokens=701),
+    "both together more than there was": RequestUsage(
+        input_tokens=700, output_tokens=600, cache_read_tokens=400, cache_write_tokens=400
+    ),
+    "more thought than said": RequestUsage(input_tokens=700, output_tokens=600, output_reasoning_tokens=10**6),
     "seconds given back": RequestUsage(input_tokens=700, output_tokens=600, audio_seconds=-1e9),
     "seconds that are none": RequestUsage(input_tokens=700, output_tokens=600, audio_seconds=float("nan")),
     "a cost that is none": RequestUsage(input_tokens=700, output_tokens=600, cost=Decimal("NaN")),
@@ -129,7 +135,8 @@ BROKEN: dict[str, RequestUsage] = {
 def test_no_part_of_a_report_makes_a_turn_cheaper(usage: RequestUsage) -> None:
     answer = ModelResponse([], usage=usage, model_name="gpt-4o", provider_name="openai")
     found = priced(counted(answer, [], ModelRequestParameters())[0]).usage
-    assert found.cost is None or found.cost >= PRICE / 10
+    assert found.cost is not None
+    assert found.cost >= PRICE / 10
     assert all(amount >= 0 for amount in vars(found).values() if isinstance(amount, int | float))
 
 
