@@ -1,9 +1,9 @@
 """Holds tests/reference-coverage.md to the tests: every test that a row names exists, and has run and passed.
 
-Each row names tests, or says why it needs none; what was decided otherwise has a reason; each of the documents has rows.
+Each row names tests, or says why it needs none; what was decided otherwise has a reason; each document has rows.
 Without arguments the page is held against the test files. With JUnit files, as `make test` leaves them, every named
-test must have passed in them, all of its parameters; one that was skipped did not run. Prints one line a fault and exits
-1 when there is any. Needs nothing but the language.
+test must have passed in them, all of its parameters; one that was skipped did not run. Prints one line a fault and
+exits 1 when there is any. Needs nothing but the language.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages import Decision, DecisionKind, RunResult
 
-ApprovalCallback = Callable[[Question], Decision | None | Awaitable[Decision | None]]
+ApprovalCallback = Callable[[Question], Decision | Awaitable[Decision | None] | None]
 """Is given a question and returns the decision, or None to leave it to others. A plain function runs in a thread."""
 
 

@@ -24,7 +24,7 @@ def approves(_: Question) -> Decision:
     return decision("approve")
 
 
-async def answered(place: Place, callback: Callable[[Question], object], **more: str) -> WorkerRunResult:
+async def answered(place: Place, callback: Callable[[Question], object], mode: str | None = None) -> WorkerRunResult:
     """A run of `main` that this function answers."""
     place.started.append(f"own-{place.queue}")
     return await run_worker(
@@ -34,7 +34,7 @@ async def answered(place: Place, callback: Callable[[Question], object], **more:
         connection=place.client,
         id=place.started[-1],
         approval_callback=callback,  # pyright: ignore[reportArgumentType]
-        **more,
+        mode=mode,
     )
 
 
@@ -113,12 +113,20 @@ def raises(_: Question) -> Decision:
     raise LookupError("the list is gone")
 
 
+def says_yes(_: Question) -> bool:
+    return True
+
+
+def leads_out(_: Question) -> Decision:
+    return decision("modify", args={"path": "../x", "content": ""})
+
+
 @pytest.mark.parametrize(
     ("callback", "error", "words"),
     [
         (raises, LookupError, "the list is gone"),
-        (lambda _: True, UsageError, "approval_callback returned bool for 'a1'"),
-        (lambda _: decision("modify", args={"path": "../x", "content": ""}), DecisionRefused, "policy refuses"),
+        (says_yes, UsageError, "approval_callback returned bool for 'a1'"),
+        (leads_out, DecisionRefused, "policy refuses"),
     ],
 )
 async def test_what_goes_wrong_in_the_function_is_raised_and_the_run_goes_on_waiting(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -15,7 +15,7 @@ from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 
 GUIDE = (Path(__file__).parents[2] / "docs/migrating.md").read_text(encoding="utf-8")
-READER = {
+READER: dict[str, Any] = {
     "sandbox": {
         "paths": {
             "input": {
@@ -29,7 +29,7 @@ READER = {
     },
     "toolsets": {"filesystem": {}, "delegation": {"judge": {}}},
 }
-WRITER = {
+WRITER: dict[str, Any] = {
     "sandbox": {"paths": {"output": {"root": "./evaluations", "mode": "rw"}}},
     "toolsets": {"filesystem": {}},
 }
@@ -143,9 +143,11 @@ async def test_workers_that_were_migrated_by_the_guide_behave_as_before(place: P
 def renamed(value: Any) -> Any:
     """The same with the names that the folders have afterwards."""
     if isinstance(value, dict):
-        return {key: renamed(one) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list | tuple):
-        return type(value)(renamed(one) for one in value)  # pyright: ignore[reportUnknownVariableType]
+        return {key: renamed(one) for key, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [renamed(one) for one in cast("list[Any]", value)]
+    if isinstance(value, tuple):
+        return tuple(renamed(one) for one in cast("tuple[Any, ...]", value))
     for earlier, later in RENAMED.items():
         value = value.replace(earlier, later) if isinstance(value, str) else value
     return value

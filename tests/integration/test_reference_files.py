@@ -204,7 +204,9 @@ toolsets:
     assert not any(schema["additionalProperties"] for schema in schemas.values())
     words, optional_words = {"type": "string"}, {"type": ["string", "null"]}
     paths = {"type": ["array", "null"], "items": {"type": "string"}}
-    assert {name: {key: typed(one) for key, one in schema["properties"].items()} for name, schema in schemas.items()} == {
+    assert {
+        name: {key: typed(one) for key, one in schema["properties"].items()} for name, schema in schemas.items()
+    } == {
         "evaluator": {"input": words, "attachments": paths},
         "summarizer": {"input": words},
         "worker_create": {

@@ -50,7 +50,9 @@ def evaluate(messages: list[ModelMessage]) -> list[Call]:
 def write(messages: list[ModelMessage]) -> list[Call]:
     """A file of Markdown for each evaluation."""
     return [
-        call("write_file", path=f"/evaluations/{one['deck_id']}.md", content=f"# {one['company']}\n\n{one['summary']}\n")
+        call(
+            "write_file", path=f"/evaluations/{one['deck_id']}.md", content=f"# {one['company']}\n\n{one['summary']}\n"
+        )
         for one in results(messages)
     ]
 
@@ -61,7 +63,10 @@ async def test_each_chosen_deck_is_evaluated_by_a_call_of_its_own_and_written_as
         company = {"deck_id": deck, "company": deck.title(), "summary": f"It sells {deck}."}
         return {**company, "scores": SCORES, "strengths": [], "concerns": []}
 
-    judge, main = scripted(scores), scripted(call("list_files", path="/pipeline", pattern="*.pdf"), evaluate, write, "Done.")
+    judge, main = (
+        scripted(scores),
+        scripted(call("list_files", path="/pipeline", pattern="*.pdf"), evaluate, write, "Done."),
+    )
     single = SINGLE.read_text(encoding="utf-8")
     place.write("templates/pitchdeck-single.yaml", f"{single}model: {place.script('judge', judge)}\n")
     place.write("PROCEDURE.md", "Score from 1 to 5.")
@@ -85,8 +90,9 @@ async def test_each_chosen_deck_is_evaluated_by_a_call_of_its_own_and_written_as
 
 
 async def test_a_template_calls_another_one_and_that_call_asks_like_any(place: Place) -> None:
-    inner, outer = scripted("Judged."), scripted(
-        call("llm_worker_call", worker_name="templates/inner.yaml", input="Judge it."), last_result
+    inner, outer = (
+        scripted("Judged."),
+        scripted(call("llm_worker_call", worker_name="templates/inner.yaml", input="Judge it."), last_result),
     )
     rules = "toolsets: {delegation: {templates: {allow: [templates/inner.yaml]}}}"
     place.write("templates/outer.yaml", f"system: Have it judged.\n{rules}\nmodel: {place.script('outer', outer)}\n")

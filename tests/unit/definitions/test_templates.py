@@ -219,7 +219,10 @@ def test_the_templates_that_ship_are_good(workshop: WorkshopFolder, name: str, p
 
 def test_the_single_deck_takes_one_file_and_returns_json_and_looks_for_nothing(workshop: WorkshopFolder) -> None:
     worker = loaded(workshop, "pkg:pitchdeck-single", deck_id="kelp").worker
-    assert (worker.attachment_policy.max_attachments, worker.attachment_policy.allowed_suffixes) == (1, (".pdf", ".txt"))
+    assert (worker.attachment_policy.max_attachments, worker.attachment_policy.allowed_suffixes) == (
+        1,
+        (".pdf", ".txt"),
+    )
     assert worker.output_schema is not None
     assert set(worker.output_schema["required"]) >= {"deck_id", "scores", "summary"}
     assert not worker.filesystem
