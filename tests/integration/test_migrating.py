@@ -129,6 +129,10 @@ async def test_workers_that_were_migrated_by_the_guide_behave_as_before(place: P
     before = await behaviour(place, {"read": "/input", "write": "/output"})
     assert before["told"]["reader"][-1] == "Judged."
     assert "We sell kelp." in before["told"]["judge"][0]
+    read = [(path, tool) for path, tool, uses in before["asked"] if uses[0][0] == "sandbox.read"]
+    assert {("main/reader-1", "read_file"), ("main/reader-1", "judge"), ("main/reader-1/judge-1", "read_file")} == set(
+        read
+    )
     assert before["evaluations"] == {"deck.md": "# Deck\n"}
     (place.folder / "evaluations/deck.md").unlink()
 
