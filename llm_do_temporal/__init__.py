@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from llm_do_temporal.client.callers import CallerContext
     from llm_do_temporal.client.connecting import Connection
+    from llm_do_temporal.client.questions import Question
     from llm_do_temporal.client.running import WorkerRunResult, call_worker, run_worker
     from llm_do_temporal.client.runs import LlmDoClient
+    from llm_do_temporal.messages import Decision
     from llm_do_temporal.tools import ToolContext, tool_context
 
 __version__ = "0.1.0"
 __all__ = [
     "CallerContext",
     "Connection",
+    "Decision",
     "LlmDoClient",
+    "Question",
     "ToolContext",
     "WorkerRunResult",
     "call_worker",
@@ -30,7 +34,9 @@ __all__ = [
 _HOMES = {
     "CallerContext": "llm_do_temporal.client.callers",
     "Connection": "llm_do_temporal.client.connecting",
+    "Decision": "llm_do_temporal.messages",
     "LlmDoClient": "llm_do_temporal.client.runs",
+    "Question": "llm_do_temporal.client.questions",
     "ToolContext": "llm_do_temporal.tools",
     "WorkerRunResult": "llm_do_temporal.client.running",
     "call_worker": "llm_do_temporal.client.running",

@@ -1,8 +1,9 @@
-"""Holds docs/reference-coverage.md to the tests: every test that a row names exists, and has run and passed.
+"""Holds tests/reference-coverage.md to the tests: every test that a row names exists, and has run and passed.
 
+Each row names tests, or says why it needs none; what was decided otherwise has a reason; each document has rows.
 Without arguments the page is held against the test files. With JUnit files, as `make test` leaves them, every named
-test must have passed in them, all of its parameters, none skipped. Prints one line a fault and exits 1 when there is
-any. Needs nothing but the language.
+test must have passed in them, all of its parameters; one that was skipped did not run. Prints one line a fault and
+exits 1 when there is any. Needs nothing but the language.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-PAGE = Path("docs/reference-coverage.md")
+PAGE = Path("tests/reference-coverage.md")
+DOCUMENTS = 5
 CODE_FOLDERS = (".", "llm_do_temporal")
 CELLS = 3
 """What is said, the code, the tests."""
-NO_TEST = "—"
+NO_TEST = re.compile(r"— \w.*")
+OTHERWISE = re.compile(r"decided otherwise(?!: \S)", re.IGNORECASE)
+DOCUMENT = re.compile(r"## .*\(document (\d)\)")
 RULE = re.compile(r"\|[\s:|-]+\|")
 NODE = re.compile(r"`([^`\s]+::[^`\s]+)`")
-MODULE = re.compile(r"`([\w./-]+\.\w+)`")
-NOT_PASSED = ("failure", "error", "skipped")
+MODULE = re.compile(r"`([\w./-]+)`")
+NOT_RUN, NOT_PASSED = "skipped", ("failure", "error")
 
 
 def rows(root: Path) -> Iterator[tuple[int, list[str]]]:
@@ -54,14 +58,17 @@ def check_page(root: Path) -> Iterator[str]:
     if not (root / PAGE).is_file():
         yield f"{PAGE}: there is no such page"
         return
+    yield from _missing_documents(root)
     known: dict[str, set[str]] = {}
     for number, cells in rows(root):
         if len(cells) != CELLS:
             yield f"{PAGE}:{number}: the row has {len(cells)} cells, not {CELLS}"
             continue
         nodes = NODE.findall(cells[-1])
-        if not nodes and not cells[-1].startswith(NO_TEST):
-            yield f"{PAGE}:{number}: the row names no test; one that needs none says {NO_TEST} and why"
+        if not nodes and not NO_TEST.fullmatch(cells[-1]):
+            yield f"{PAGE}:{number}: the row names no test; one that needs none says — and why"
+        if OTHERWISE.search(cells[0]):
+            yield f"{PAGE}:{number}: the row does not say what was decided otherwise, and why, after a colon"
         for module in MODULE.findall(cells[1]):
             if not any((root / folder / module).exists() for folder in CODE_FOLDERS):
                 yield f"{PAGE}:{number}: there is no file {module}"
@@ -74,25 +81,44 @@ def check_page(root: Path) -> Iterator[str]:
                 yield f"{PAGE}:{number}: there is no test {node}"
 
 
-def results_of(files: Sequence[Path]) -> dict[str, bool]:
-    """Whether a test passed, by its dotted name; one with parameters if it passed with all of them."""
+def _missing_documents(root: Path) -> Iterator[str]:
+    """The documents that have no section, or no row in it."""
+    lines = (root / PAGE).read_text(encoding="utf-8").splitlines()
+    begins = [(number, match[1]) for number, line in enumerate(lines, 1) if (match := DOCUMENT.fullmatch(line))]
+    filled = {document for row, _ in rows(root) for document in [one for at, one in begins if at < row][-1:]}
+    for document in map(str, range(1, DOCUMENTS + 1)):
+        if document not in filled:
+            yield f"{PAGE}: document {document} has no rows"
+
+
+def results_of(files: Sequence[Path]) -> tuple[dict[str, bool], set[str]]:
+    """Whether a test passed, by its dotted name, if it ran; one with parameters if it passed with all of them.
+
+    And the tests that were skipped, with any of their parameters.
+    """
     passed: dict[str, bool] = {}
+    skipped: set[str] = set()
     for file in files:
         for case in ElementTree.parse(file).getroot().iter("testcase"):
             name = f"{case.get('classname')}.{str(case.get('name')).partition('[')[0]}"
+            if case.find(NOT_RUN) is not None:
+                skipped.add(name)
+                continue
             ok = all(case.find(outcome) is None for outcome in NOT_PASSED)
             passed[name] = passed.get(name, True) and ok
-    return passed
+    return passed, skipped
 
 
 def check_results(root: Path, files: Sequence[Path]) -> Iterator[str]:
     """The named tests that did not run and pass."""
     missing = [file for file in files if not file.is_file()]
     yield from (f"{file}: there are no results" for file in missing)
-    passed = results_of([file for file in files if file not in missing])
+    passed, skipped = results_of([file for file in files if file not in missing])
     for node in named_tests(root):
         dotted = node.replace(".py::", ".").replace("::", ".").replace("/", ".")
-        if dotted not in passed:
+        if dotted in skipped:
+            yield f"{PAGE}: {node} was skipped"
+        elif dotted not in passed:
             yield f"{PAGE}: {node} did not run"
         elif not passed[dotted]:
             yield f"{PAGE}: {node} did not pass"
@@ -111,7 +137,8 @@ def main(arguments: Sequence[str], root: Path | None = None) -> int:
     for fault in faults:
         print(fault)
     if not faults:
-        print(f"{PAGE}: {len(named_tests(root))} tests named{', all passed' if arguments else ''}")
+        count = f"{len(list(rows(root)))} rows, {len(named_tests(root))} tests named"
+        print(f"{PAGE}: {count}{', all passed' if arguments else ''}")
     return 1 if faults else 0
 
 

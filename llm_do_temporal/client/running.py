@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from llm_do_temporal.client.callback import ApprovalCallback, result_with
 from llm_do_temporal.client.callers import CallerContext, asked_to_stop, current_caller
 from llm_do_temporal.client.connecting import Connection, names_server
 from llm_do_temporal.client.preparing import Prepared, attach_files, check_size, prepare
@@ -26,7 +27,7 @@ from llm_do_temporal.client.single_file import check_single_file, is_worker_file
 from llm_do_temporal.definitions.workshop import find_workshop
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages import RunResult, StartRunInput, Usage
+from llm_do_temporal.messages import StartRunInput, Usage
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.limits import Limits
 
@@ -71,12 +72,15 @@ async def run_worker(
     limits: Limits | Mapping[str, Any] | None = None,
     id: str | None = None,  # noqa: A002 - the name it has everywhere else
     connection: LlmDoClient | Connection | None = None,
+    approval_callback: ApprovalCallback | None = None,
 ) -> WorkerRunResult:
     """Start a run of `worker` and wait for its result, also while it waits for a person.
 
     `worker` is a name, or a worker file, which then runs by itself without any files. `input` is any JSON value,
     `attachments` are files of this machine, `mode` is `interactive`, `approve_all` or `strict`, `limits` are those
-    of the run by the keys of `limits:`, used instead of the workshop's, `id` is the id of the run. The workshop is
+    of the run by the keys of `limits:`, used instead of the workshop's, `id` is the id of the run. `approval_callback`
+    (plain or `async`) is given each Question of the run, and returns a Decision, or None to leave it to others; what
+    it raises is raised here. The workshop is
     `workshop`, else the variable LLM_DO_WORKSHOP, else searched upwards from here. The server is `connection`, else the
     one that TEMPORAL_* or a profile names, else the workshop's own, joined or started.
 
@@ -88,12 +92,12 @@ async def run_worker(
     if isinstance(connection, LlmDoClient):
         request, _ = await asyncio.to_thread(_prepare, asked, elsewhere=True)
         check_size(request, kept_outside=connection.takes_big_values)
-        return await _started(connection, request, id)
+        return await _started(connection, request, id, callback=approval_callback)
     there = connection or Connection()
     elsewhere = names_server(there)
     request, place = await asyncio.to_thread(_prepare, asked, elsewhere=elsewhere)
     async with open_session(there, place) as session:
-        return await _started(session.client, request, id)
+        return await _started(session.client, request, id, callback=approval_callback)
 
 
 async def call_worker(
@@ -148,7 +152,12 @@ async def _nested(caller: CallerContext, request: StartRunInput) -> WorkerRunRes
 
 
 async def _started(
-    client: LlmDoClient, request: StartRunInput, run: str | None, *, join: bool = False
+    client: LlmDoClient,
+    request: StartRunInput,
+    run: str | None,
+    *,
+    join: bool = False,
+    callback: ApprovalCallback | None = None,
 ) -> WorkerRunResult:
     """Start, or with `join` find, the run and wait for its end."""
     try:
@@ -156,7 +165,7 @@ async def _started(
     except UsageError as error:
         if run is None or not (join and isinstance(error.__cause__, WorkflowAlreadyStartedError)):
             raise
-    result: RunResult = await client.result(run)
+    result = await result_with(client, run, callback)
     return WorkerRunResult(output=result.output, usage=result.usage, run=run)
 
 

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from llm_do_temporal.definitions.formats import Toolsets, WorkshopConfig
+from llm_do_temporal.definitions.formats import Toolsets
+from llm_do_temporal.definitions.places import SHIPPED, known_names
 from llm_do_temporal.definitions.problems import Problem
 from llm_do_temporal.definitions.python_files import authors_code, import_python
 from llm_do_temporal.definitions.worker_file import ParsedWorker
@@ -41,7 +42,7 @@ def external_toolsets(
     for name, options in parsed.definition.toolsets.classes.items():
         reference = config.toolset_aliases.get(name, name)
         if not _CLASS_PATH.fullmatch(reference):
-            problems.append(_unknown(parsed, name, config))
+            problems.append(_unknown(parsed, name, workshop))
         elif options.enabled:
             problem = _class_problem(parsed, name, reference, workshop.root) if load else None
             problems += [problem] if problem else []
@@ -110,15 +111,19 @@ def _unusable(parsed: ParsedWorker, path: KeyPath, why: str, step: str | None) -
     return Problem(parsed.place.label, parsed.document.line_of(path), message, "warning", step)
 
 
-def _unknown(parsed: ParsedWorker, name: str, config: WorkshopConfig) -> Problem:
+def _unknown(parsed: ParsedWorker, name: str, workshop: Workshop) -> Problem:
+    config = workshop.config
     if name in config.toolset_aliases:
         message = f"toolset '{name}' stands for '{config.toolset_aliases[name]}', which is not package.module.Class"
         return parsed.problem_at(("toolsets", name), message)
     known = [*sorted(Toolsets.model_fields), *config.toolset_aliases]
     close = get_close_matches(name, known, n=1)
+    step = f"Did you mean '{close[0]}'?" if close else None
+    if name in known_names(root=workshop.root, shipped=SHIPPED):
+        step = f"'{name}' is a worker: to call it, write `delegation: {{{name}: {{}}}}` below `toolsets:`."
     return parsed.problem_at(
         ("toolsets", name),
         f"unknown toolset '{name}' in 'toolsets'; allowed: {', '.join(known)}, "
         "the path of a class like package.module.Class",
-        next_step=f"Did you mean '{close[0]}'?" if close else None,
+        next_step=step,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ def test_events_are_lines_on_stderr_and_the_result_is_alone_on_stdout(desk: Desk
 def test_a_trace_has_every_turn_and_call_and_no_bytes_and_no_host_path(desk: Desk, tmp_path: Path) -> None:
     done = desk.type(*EVERY_DECK, "--approve-all", "--id", "job", "--trace-dir", str(tmp_path / "traces"))
     spans = trace(tmp_path / "traces")
-    assert "job-" in next((tmp_path / "traces").iterdir()).name
+    (file,) = (tmp_path / "traces").iterdir()
+    assert re.fullmatch(r"job-\d{8}T\d{6}Z\.jsonl", file.name)
     assert f"trace {tmp_path}" in done.stderr
     turns = of_kind(spans, "chat")
     usage = json.loads(desk.type("result", "job", "-o", "json").stdout)["usage"]

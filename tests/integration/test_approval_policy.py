@@ -99,7 +99,8 @@ async def test_sharing_asks_per_attachment_and_then_the_call_asks(place: Place) 
 async def test_sharing_can_be_refused_and_then_nobody_is_asked_about_the_call(place: Place) -> None:
     place.workshop(sandbox={"root": ".", "read_approval": True})
     place.write("one.txt", "1")
-    main = scripted(call("sage", input="go", attachments=["one.txt"]), "Alone.")
+    place.write("two.txt", "22")
+    main = scripted(call("sage", input="go", attachments=["one.txt", "two.txt"]), "Alone.")
     place.worker("sage", scripted())
     place.worker("main", main, toolsets=calls("sage"))
     run = await place.start("main")
@@ -108,6 +109,20 @@ async def test_sharing_can_be_refused_and_then_nobody_is_asked_about_the_call(pl
     await place.client.result(run)
     assert told(main, "sage") == ["Rejected by ada: private"]
     assert len((await place.client.desk(run)).approvals) == 1
+
+
+async def test_files_are_shared_without_a_question_where_nothing_or_false_says_so(place: Place) -> None:
+    place.workshop(sandbox=None, approvals={"rules": CALLS_RUN})
+    folders = {"silent": {"root": "a"}, "free": {"root": "b", "read_approval": False}}
+    place.write("a/one.txt", "1")
+    place.write("b/two.txt", "22")
+    main = scripted(call("sage", input="go", attachments=["silent/one.txt", "free/two.txt"]), "Done.")
+    place.worker("sage", scripted("Wise."))
+    place.worker("main", main, toolsets=calls("sage"), sandbox={"paths": folders})
+    run = await place.start("main")
+    assert (await place.client.result(run)).output == "Done."
+    assert told(main, "sage") == ["Wise."]
+    assert (await place.client.desk(run)).approvals == ()
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,16 @@ def told(model: ScriptedModel, tool: str) -> list[str]:
 async def test_worker_call_hands_text_down_and_brings_the_answer_back(place: Place) -> None:
     child = scripted("Forty-two.")
     main = scripted(call("worker_call", worker_name="sage", input_data="The question?"), "It is 42.")
-    place.worker("sage", child)
-    place.worker("main", main, toolsets=calls_any("sage"))
+    place.worker("sage", child, "You are wise.", toolsets={"filesystem": {}})
+    place.worker("main", main, "You ask.", toolsets=calls_any("sage"))
     result = await place.run("main", mode=ALL)
     assert result.output == "It is 42."
     assert child.requests[0].prompt == "The question?"
     assert told(main, "worker_call") == ["Forty-two."]
+    # Each has the instructions and the tools of its own file.
+    assert (main.requests[0].instructions, child.requests[0].instructions) == ("You ask.", "You are wise.")
+    assert set(main.requests[0].tools) == {"worker_call"}
+    assert set(child.requests[0].tools) == {"read_file", "write_file", "edit_file", "list_files"}
 
 
 async def test_a_worker_of_its_own_name_is_a_tool_that_takes_input(place: Place) -> None:

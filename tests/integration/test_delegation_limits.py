@@ -106,10 +106,11 @@ async def test_a_callee_that_does_not_work_with_the_callers_model_is_a_tool_resu
     main = scripted(call("picky", input="go"), "Alone.")
     place.worker("picky", compatible_models=["anthropic:*"])
     place.worker("main", main, toolsets=calls("picky"))
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main")
     await place.client.result(run)
     assert "worker 'picky' does not work with model 'test:" in told(main, "picky")[0]
     assert len((await place.client.view(run)).nodes) == 1
+    assert (await place.client.desk(run)).approvals == ()
 
 
 async def test_the_usage_of_a_run_is_the_sum_of_all_its_turns_failed_children_included(place: Place) -> None:

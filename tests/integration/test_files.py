@@ -164,12 +164,21 @@ async def test_a_child_has_no_more_than_its_caller(place: Place) -> None:
     place.write("other.txt", "other")
     child = scripted([call("read_file", path="/other.txt"), writes("/src/new.txt")], "Tried.")
     greedy = scripted("Never.")
+    modest = scripted([call("read_file", path="/src/deep/a.txt"), call("read_file", path="/src/app.txt")], "Tried.")
+    place.write("src/deep/a.txt", "deep")
     place.worker("child", child, toolsets=FILES)
     place.worker("greedy", greedy, toolsets=FILES, sandbox={"readonly": False})
-    main = scripted([call("child", input="go"), call("greedy", input="go")], "Done.")
-    place.worker("main", main, toolsets=calls("child", "greedy"), sandbox={"restrict": "/src", "readonly": True})
+    place.worker("modest", modest, toolsets=FILES, sandbox={"restrict": "/src/deep"})
+    main = scripted([call(name, input="go") for name in ("child", "greedy", "modest")], "Done.")
+    toolsets = calls("child", "greedy", "modest")
+    place.worker("main", main, toolsets=toolsets, sandbox={"restrict": "/src", "readonly": True})
     await place.run("main", mode=ALL)
     assert "is outside this worker's files" in told(child, "read_file")[0]
     assert "is read-only" in told(child, "write_file")[0]
     assert "a worker cannot make it writable" in told(main, "greedy")[0]
     assert greedy.requests == []
+    # One that narrows has less than its caller: the caller's `/src/app.txt` is not among its files.
+    reached, outside = told(modest, "read_file")
+    assert '"deep"' in reached
+    assert "is outside this worker's files" in outside
+    assert set(modest.requests[0].tools) == {"read_file", "list_files"}

@@ -90,11 +90,13 @@ async def test_a_run_keeps_the_address_it_started_with(place: Place, provider: F
 async def test_a_child_inherits_the_alias_of_its_caller(place: Place, provider: FakeProvider) -> None:
     place.workshop(models=local(provider))
     place.worker("main", toolsets=calls("child"))
-    place.worker("child")
-    with FakeProvider(fixed(_calling("child"), Text("Child."), Text("Main."))) as both:
+    place.worker("child", toolsets=calls("leaf"))
+    place.worker("leaf")
+    turns = (_calling("child"), _calling("leaf"), Text("Leaf."), Text("Child."), Text("Main."))
+    with FakeProvider(fixed(*turns)) as both:
         place.workshop(models=local(both))
         assert (await place.run("main", mode=ALL, model="local")).output == "Main."
-        assert [request.body["model"] for request in both.requests] == ["llama3"] * 3
+        assert [request.body["model"] for request in both.requests] == ["llama3"] * 5
 
 
 def _calling(name: str) -> Any:

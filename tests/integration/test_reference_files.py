@@ -166,6 +166,16 @@ async def test_odd_calls_of_the_orchestrator_get_what_the_rules_say(place: Place
         assert str(place.folder) not in answer.text
 
 
+def typed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The types in the schema of a parameter, and nothing else of it."""
+    kept: dict[str, Any] = {"type": schema["type"]} if "type" in schema else {}
+    if "items" in schema:
+        kept["items"] = typed(schema["items"])
+    if "anyOf" in schema:
+        kept["anyOf"] = [typed(one) for one in schema["anyOf"]]
+    return kept
+
+
 async def test_the_tools_of_delegation_have_the_documented_parameters(place: Place) -> None:
     text = """\
 toolsets:
@@ -191,6 +201,27 @@ toolsets:
         ),
         "worker_call": (["worker_name", "input_data", "attachments"], ["worker_name", "input_data"]),
     }
+    assert not any(schema["additionalProperties"] for schema in schemas.values())
+    words, optional_words = {"type": "string"}, {"type": ["string", "null"]}
+    paths = {"type": ["array", "null"], "items": {"type": "string"}}
+    assert {
+        name: {key: typed(one) for key, one in schema["properties"].items()} for name, schema in schemas.items()
+    } == {
+        "evaluator": {"input": words, "attachments": paths},
+        "summarizer": {"input": words},
+        "worker_create": {
+            **dict.fromkeys(("name", "instructions", "description"), words),
+            **dict.fromkeys(("output_schema_ref", "model"), optional_words),
+        },
+        "worker_call": {
+            "worker_name": words,
+            "input_data": {"anyOf": [words, {"type": "object"}]},
+            "attachments": paths,
+        },
+    }
+    described = main.requests[0].tools["worker_call"].description or ""
+    assert described.startswith("Call another worker to delegate a subtask, and get its result.")
+    assert (main.requests[0].tools["evaluator"].description or "").endswith("to delegate a subtask.")
     sent = OpenAIJsonSchemaTransformer(schemas["worker_call"], strict=None).walk()
     _, mapping = sent["properties"]["input_data"]["anyOf"]
     assert mapping["additionalProperties"] is True, "the provider's form of the schema closes objects that do not say"
@@ -212,6 +243,28 @@ async def orchestrate(task: str, ctx: ToolContext) -> str:
     await place.run("main", mode=ALL)
     assert told(main, "orchestrate") == ["Scored."]
     assert evaluator.requests[0].prompt == "Evaluate."
+
+
+async def test_the_folders_of_an_older_worker_are_those_of_the_workers_it_calls(place: Place) -> None:
+    main, _ = orchestrated(place, evaluates(), "Done.")
+    evaluator = scripted(
+        [
+            call("read_file", path="input/notes.txt"),
+            call("write_file", path="input/x.txt", content="x"),
+            call("write_file", path="output/x.md", content="x"),
+            call("read_file", path="pipeline/notes.txt"),
+        ],
+        "Scored.",
+    )
+    place.write("pipeline/notes.txt", "a note")
+    place.worker("evaluator", evaluator, toolsets={"filesystem": {}})
+    await place.run("orchestrator", mode=ALL)
+    results = evaluator.requests[-1].results("read_file", "write_file")
+    words = ["a note", "'/input/x.txt' is read-only", "Wrote /output/x.md", "is outside this worker's files"]
+    for answer, expected in zip(results, words, strict=True):
+        assert expected in answer.text
+    assert (place.folder / "evaluations/x.md").read_text() == "x"
+    assert told(main, "worker_call") == ["Scored."]
 
 
 async def test_remembering_one_shared_file_is_not_remembering_another(place: Place) -> None:

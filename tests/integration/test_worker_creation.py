@@ -30,7 +30,16 @@ async def test_a_worker_is_made_and_called_in_the_same_run(place: Place) -> None
     place.worker("main", main, toolsets=CREATES)
     assert (await place.run("main", mode=ALL)).output == "All done."
     assert told(main, "worker_call") == ["Helped."]
-    assert (place.folder / "workers/generated/helper.worker").is_file()
+    (made,) = main.requests[-1].results("worker_create")
+    assert made.data == {"name": "helper", "file": "workers/generated/helper.worker"}
+    # No sandbox of its own and no tools: nothing but what it was made with.
+    assert yaml.safe_load((place.folder / made.data["file"]).read_text(encoding="utf-8")) == {
+        "name": "helper",
+        "description": "Helps.",
+        "model": helper,
+        "locked": False,
+        "instructions": "Help.",
+    }
 
 
 @pytest.mark.parametrize(

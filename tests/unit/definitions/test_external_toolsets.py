@@ -87,6 +87,20 @@ def test_an_alias_that_stands_for_no_class_is_an_error(workshop: WorkshopFolder)
     assert problems(workshop) == [("error", "toolset 's' stands for 'search', which is not package.module.Class")]
 
 
+def test_a_worker_among_the_toolsets_is_an_error_that_says_where_it_belongs(workshop: WorkshopFolder) -> None:
+    workshop.write("workers/evaluator.worker", "---\n---\nEvaluate.")
+    worker(workshop, "toolsets:\n  evaluator: {}")
+    (problem,) = check_workshop(workshop.root)
+    assert problem.message.startswith("unknown toolset 'evaluator' in 'toolsets'")
+    written = "`delegation: {evaluator: {}}`"
+    assert problem.next_step == f"'evaluator' is a worker: to call it, write {written} below `toolsets:`."
+    worker(workshop, "toolsets:\n  delegation: {evaluator: {}}")
+    assert check_workshop(workshop.root) == []
+    delegation = load(workshop).delegation
+    assert delegation is not None
+    assert [tool.name for tool in delegation.tools] == ["evaluator"]
+
+
 def test_what_is_switched_off_is_not_loaded(workshop: WorkshopFolder) -> None:
     worker(workshop, "toolsets:\n  nowhere.Search: {enabled: false}\n  mcp: {a: {command: [x], enabled: false}}")
     assert load(workshop).external == ()

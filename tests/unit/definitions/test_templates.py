@@ -215,3 +215,15 @@ def test_the_templates_that_ship_are_good(workshop: WorkshopFolder, name: str, p
     assert template.worker.source == name
     assert template.worker.warnings == ()
     assert next(iter(params.values())) in template.worker.instructions + template.prompt
+
+
+def test_the_single_deck_takes_one_file_and_returns_json_and_looks_for_nothing(workshop: WorkshopFolder) -> None:
+    worker = loaded(workshop, "pkg:pitchdeck-single", deck_id="kelp").worker
+    assert (worker.attachment_policy.max_attachments, worker.attachment_policy.allowed_suffixes) == (
+        1,
+        (".pdf", ".txt"),
+    )
+    assert worker.output_schema is not None
+    assert set(worker.output_schema["required"]) >= {"deck_id", "scores", "summary"}
+    assert not worker.filesystem
+    assert (worker.delegation, worker.python, worker.external) == (None, None, ())

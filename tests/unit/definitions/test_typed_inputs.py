@@ -87,6 +87,16 @@ def test_a_class_may_make_the_prompt_and_attach_files(workshop: WorkshopFolder) 
     assert (made.prompt, made.attachments) == ("Judge\n\nit.", ("input/a.pdf", "/rubric.md"))
 
 
+def test_a_file_that_is_not_named_may_have_a_default(workshop: WorkshopFolder) -> None:
+    judge(
+        workshop,
+        "class Given(WorkerArgs):\n    deck: str = 'input/deck.txt'\n    def input_parts(self):\n"
+        "        return ['Judge it.', AttachmentPath(self.deck)]\n",
+    )
+    assert built(workshop, {}).attachments == ("input/deck.txt",)
+    assert built(workshop, {"deck": "input/other.txt"}).attachments == ("input/other.txt",)
+
+
 def test_a_class_may_make_the_prompt_as_one_text(workshop: WorkshopFolder) -> None:
     judge(workshop, "class Given(WorkerArgs):\n    a: int\n    def input_parts(self):\n        return f'a={self.a}'\n")
     assert built(workshop, {"a": 1}).prompt == "a=1"

@@ -23,6 +23,14 @@ def test_it_has_no_problems() -> None:
     assert check_workshop(WORKSHOP) == []
 
 
+def test_its_workers_have_the_workshops_files() -> None:
+    workshop = load_workshop(WORKSHOP)
+    assert workshop.config.sandbox is not None
+    sandboxes = [Registry(workshop).load(path.stem).sandbox for path in WORKSHOP.glob("*.worker")]
+    assert len(sandboxes) > 10
+    assert all(sandbox is None or sandbox.paths is None for sandbox in sandboxes)
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in WORKSHOP.glob("*.worker")))
 def test_its_workers_name_no_model_so_that_any_can_be_chosen(name: str) -> None:
     worker = Registry(load_workshop(WORKSHOP)).load(name)

@@ -23,6 +23,12 @@ PRE, ASK, BLOCKED = Ruling.PRE_APPROVED, Ruling.NEEDS_APPROVAL, Ruling.BLOCKED
     [
         # nothing configured: the defaults, each by its name
         *(({}, name, ruling) for name, ruling in DEFAULT_RULES.items()),
+        # which are, of those that the reference names
+        ({}, "sandbox.read", PRE),
+        ({}, "sandbox.write", ASK),
+        ({}, "worker.call", ASK),
+        ({}, "worker.create", ASK),
+        ({}, "proc.exec.unlisted", BLOCKED),
         # a name below a default takes its ruling
         ({}, "sandbox.read.secret", PRE),
         ({}, "proc.exec.unlisted.again", BLOCKED),

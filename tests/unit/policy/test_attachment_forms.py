@@ -69,6 +69,7 @@ def test_what_sort_of_file_it_is(media_type: str, kind: str | None) -> None:
         ("application/pdf", "native", {"text"}, "native"),
         ("image/png", "auto", {"text", "image"}, "native"),
         ("image/png", "native", {"text"}, "native"),
+        ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "auto", {"text", "pdf"}, "native"),
         # of which nothing is known
         ("application/zip", "auto", {"text", "pdf"}, "native"),
         ("application/zip", "auto", {"text"}, "text"),

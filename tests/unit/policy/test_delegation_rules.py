@@ -57,7 +57,10 @@ def test_the_message_about_a_long_name_is_short() -> None:
     assert len(str(wrong.value)) < 300
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
+OF_THE_REFERENCE = {"worker_call", "worker_create", "shell", "read_file", "write_file", "list_files"}
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES | OF_THE_REFERENCE))
 def test_the_names_of_tools_are_reserved(name: str) -> None:
     with pytest.raises(DefinitionError, match="is reserved for a tool"):
         check_name(name)

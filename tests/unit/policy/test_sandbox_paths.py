@@ -42,6 +42,8 @@ NESTED = Tree(mounts=(Mount(at="/", root="."), Mount(at="/docs", root="manuals",
         # everything else is an ordinary character
         ("input/a\\..\\b", "/input/a\\..\\b"),
         ("input/~", "/input/~"),
+        ("input/*.pdf", "/input/*.pdf"),
+        ("input/$HOME", "/input/$HOME"),
         ("input/...", "/input/..."),
         ("input/a\nb", "/input/a\nb"),
         ("input/%2e%2e/x", "/input/%2e%2e/x"),

@@ -24,12 +24,18 @@ def helper(): ...
 PAGE = """\
 # What the reference asks for
 
-## A document
+## A document (document 1)
 
 | what it says | code | test |
 |---|---|---|
 {rows}
+
+{others}
 """
+OTHERS = "\n".join(
+    f"## Another (document {number})\n\n| what it says | code | test |\n|---|---|---|\n| all | — | — not ours |\n"
+    for number in range(2, 6)
+)
 GOOD = (
     "| one and two | `policy/models.py` | `tests/test_a.py::test_one`, `tests/test_a.py::test_two` |",
     "| `a \\| b` | `policy/models.py`, `worker_service` | `tests/test_a.py::TestAll::test_three` |",
@@ -39,11 +45,12 @@ GOOD = (
 
 def project(root: Path, *rows: str) -> Path:
     """A project with one module, three tests and a page with these rows."""
-    for folder in ("docs", "tests", "llm_do_temporal/policy"):
+    for folder in ("tests", "llm_do_temporal/policy", "worker_service"):
         (root / folder).mkdir(parents=True)
     (root / "llm_do_temporal/policy/models.py").touch()
     (root / "tests/test_a.py").write_text(TESTS)
-    (root / check_reference.PAGE).write_text(PAGE.format(rows="\n".join(rows)), encoding="utf-8")
+    text = PAGE.format(rows="\n".join(rows), others=OTHERS)
+    (root / check_reference.PAGE).write_text(text, encoding="utf-8")
     return root
 
 
@@ -69,12 +76,12 @@ def test_a_good_page_whose_tests_all_passed_has_no_faults(tmp_path: Path, capsys
     root = project(tmp_path, *GOOD)
     assert check_reference.main([], root) == 0
     assert check_reference.main([str(results(tmp_path, *ALL))], root) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "docs/reference-coverage.md: 3 tests named, all passed"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{check_reference.PAGE}: 7 rows, 3 tests named, all passed"
 
 
 def test_a_missing_page_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check_reference.main([], tmp_path) == 1
-    assert capsys.readouterr().out == "docs/reference-coverage.md: there is no such page\n"
+    assert capsys.readouterr().out == "tests/reference-coverage.md: there is no such page\n"
 
 
 @pytest.mark.parametrize(
@@ -85,21 +92,39 @@ def test_a_missing_page_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture
         # a method is named with its class, and a helper is no test
         ("| a | — | `tests/test_a.py::test_three` |", "there is no test tests/test_a.py::test_three"),
         ("| a | — | `tests/test_a.py::helper` |", "there is no test tests/test_a.py::helper"),
-        ("| a | `policy/gone.py` | — |", "there is no file policy/gone.py"),
+        ("| a | `policy/gone.py` | — why not |", "there is no file policy/gone.py"),
+        ("| a | `policy/gone` | — its folder |", "there is no file policy/gone"),
         ("| a | — | some test |", "the row names no test"),
+        # that it needs no test is not enough
+        ("| a | — | — |", "the row names no test; one that needs none says — and why"),
+        (
+            "| a (decided otherwise) | — | `tests/test_a.py::test_one` |",
+            "the row does not say what was decided otherwise",
+        ),
         ("| a | — |", "the row has 2 cells, not 3"),
     ],
 )
 def test_a_planted_fault_is_named_with_its_line(tmp_path: Path, row: str, fault: str) -> None:
     (found,) = check_reference.check(project(tmp_path, *GOOD, row), [])
-    assert found.startswith(f"docs/reference-coverage.md:10: {fault}")
+    assert found.startswith(f"tests/reference-coverage.md:10: {fault}")
+
+
+def test_every_document_has_rows(tmp_path: Path) -> None:
+    root = project(tmp_path, *GOOD)
+    page = root / check_reference.PAGE
+    page.write_text(page.read_text(encoding="utf-8").replace("(document 4)", "").replace("(document 1)", ""))
+    assert check_reference.check(root, []) == [
+        f"{check_reference.PAGE}: document {number} has no rows" for number in (1, 4)
+    ]
 
 
 @pytest.mark.parametrize(
     ("cases", "fault"),
     [
         (ALL[:3], "tests/test_a.py::TestAll::test_three did not run"),
-        ((*ALL[:3], case("test_three", "skipped", "tests.test_a.TestAll")), "::test_three did not pass"),
+        ((*ALL[:3], case("test_three", "skipped", "tests.test_a.TestAll")), "::test_three was skipped"),
+        # with one of its parameters
+        ((*ALL, case("test_one[3]", "skipped")), "tests/test_a.py::test_one was skipped"),
         ((*ALL, case("test_two", "failure")), "tests/test_a.py::test_two did not pass"),
         # with one of its parameters
         ((*ALL, case("test_one[3]", "error")), "tests/test_a.py::test_one did not pass"),
