@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.questions import Question
     from llm_do_temporal.client.running import WorkerRunResult, call_worker, run_worker
     from llm_do_temporal.client.runs import LlmDoClient
-    from llm_do_temporal.messages import Decision
     from llm_do_temporal.client.template_calls import TemplateCall
+    from llm_do_temporal.messages import Decision
     from llm_do_temporal.tools import ToolContext, tool_context
 
 __version__ = "0.1.0"
