@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.questions import Question
     from llm_do_temporal.client.running import WorkerRunResult, call_worker, run_worker
     from llm_do_temporal.client.runs import LlmDoClient
+    from llm_do_temporal.client.template_calls import TemplateCall
     from llm_do_temporal.messages import Decision
     from llm_do_temporal.tools import ToolContext, tool_context
 
@@ -25,6 +26,7 @@ __all__ = [
     "Decision",
     "LlmDoClient",
     "Question",
+    "TemplateCall",
     "ToolContext",
     "WorkerRunResult",
     "call_worker",
@@ -37,6 +39,7 @@ _HOMES = {
     "Decision": "llm_do_temporal.messages",
     "LlmDoClient": "llm_do_temporal.client.runs",
     "Question": "llm_do_temporal.client.questions",
+    "TemplateCall": "llm_do_temporal.client.template_calls",
     "ToolContext": "llm_do_temporal.tools",
     "WorkerRunResult": "llm_do_temporal.client.running",
     "call_worker": "llm_do_temporal.client.running",

@@ -235,6 +235,7 @@ def _file_activities(workshop: Path, blobs: BlobStore) -> list[Callable[..., Any
         delegation.save_worker,
         delegation.load_template,
         delegation.build_input,
+        delegation.check_output,
         PythonToolActivities(workshop).call_python_tool,
         external.list_external_tools,
         external.external_capabilities,

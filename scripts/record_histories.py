@@ -33,7 +33,10 @@ FEATURES = {
     "fallback-models": "test_failing_models.py::test_when_the_last_fails_too_the_first_is_asked_again",
     "files": "test_files.py::test_a_worker_writes_reads_edits_and_lists",
     "limits": "test_limits.py::test_approving_goes_on_by_as_much_again_and_a_change_by_another_amount",
+    "mistyped-context": "test_templates.py"
+    "::test_a_word_that_looks_like_a_path_and_is_none_is_an_error_that_names_what_was_meant",
     "modify": "test_approvals.py::test_modified_arguments_are_the_ones_that_are_used",
+    "output-validators": "test_structured_output.py::test_validators_of_the_class_run_and_what_they_make_is_the_result",
     "notifications": "test_notifications.py::test_a_question_its_decision_and_the_end_are_told_in_order",
     "python-tools": "test_python_tools.py::test_a_call_asks_unless_a_rule_says_otherwise",
     "queues": "test_queues.py::test_a_run_goes_on_where_the_files_are_not",
@@ -45,6 +48,7 @@ FEATURES = {
     "shell": "test_shell.py::test_a_question_shows_the_exact_command_and_where_it_would_run",
     "start-files": "test_attachments.py::test_files_given_at_the_start_reach_the_entry_worker",
     "structured-output": "test_structured_output.py::test_a_worker_may_use_tools_before_it_gives_its_result",
+    "template-facts": "test_templates.py::test_afterwards_one_can_tell_which_template_ran_with_what_and_run_it_again",
     "templates": "test_templates.py::test_the_configuration_of_the_reference_evaluates_a_deck",
     "tool-context": "test_tool_context.py::test_two_workers_run_side_by_side_and_a_write_asks",
     "typed-input": "test_typed_input.py::test_input_parts_make_the_prompt_and_attach_the_callers_files",

@@ -7,7 +7,9 @@ here only a file too large to be worth copying is refused.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -31,6 +33,9 @@ from llm_do_temporal.policy.sandbox import (
     locate_in_workshop,
 )
 from llm_do_temporal.snapshots import copy_into
+
+MAX_BESIDE = 500
+"""Names that are looked at to find the one that was meant."""
 
 
 class AttachmentActivities:
@@ -65,7 +70,23 @@ class AttachmentActivities:
         """How many bytes each of the files has; None for one that is not there, or cannot be read."""
         sizes = tuple(self._size(file) for file in asked.files)
         seen = tuple(self._seen(file) for file in asked.files) if asked.digests else ()
-        return FoundFiles(bytes=sizes, seen=seen)
+        missing = [file for file, size in zip(asked.files, sizes, strict=True) if size is None and asked.near]
+        near = {file.path: meant for file in missing if (meant := self._meant(file)) is not None}
+        return FoundFiles(bytes=sizes, seen=seen, near=near)
+
+    def _meant(self, file: AttachedFile) -> str | None:
+        """The virtual path of the file beside the place where there is none whose name is most like it."""
+        wanted, beside = PurePosixPath(file.path), PurePosixPath(file.relative).parent
+        if file.mount is None:
+            return None
+        place = Place(mount=file.mount, relative=str(beside), path=str(wanted.parent))
+        with suppress(ApplicationError), user_errors(), self._folder.folder(place) as folder:
+            with os.scandir(folder.descriptor) as entries:
+                names = [entry.name for entry in islice(entries, MAX_BESIDE) if entry.is_file(follow_symlinks=False)]
+            for name in get_close_matches(wanted.name, names, n=1):
+                found = file.model_copy(update={"relative": str(beside / name), "path": str(wanted.parent / name)})
+                return found.path if self._size(found) is not None else None
+        return None
 
     def _seen(self, file: AttachedFile) -> SeenFile:
         return SeenFile(path=file.path) if file.mount is None else see_file(self._folder, _place(file))

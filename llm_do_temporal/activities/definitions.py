@@ -12,6 +12,7 @@ from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.definitions import Registry, Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.definitions.inputs import build_input
+from llm_do_temporal.definitions.templates import load_started
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
 from llm_do_temporal.messages import (
     BuiltInput,
@@ -67,7 +68,7 @@ class DefinitionActivities:
             items = () if start.batch is None else start.batch.items
             for attachment in (*start.attachments, *(one for item in items for one in item.attachments)):
                 self._check_attached(attachment)
-            worker = Registry(workshop, load_toolsets=True).load(start.worker)
+            worker, template = load_started(Registry(workshop, load_toolsets=True), workshop.root, start)
             settings = run_settings(
                 workshop.config,
                 start,
@@ -81,6 +82,8 @@ class DefinitionActivities:
                 tree=root_tree(workshop.config.sandbox),
                 settings=settings,
                 notify=_notify(workshop),
+                prompt=None if template is None else template.prompt,
+                template=None if template is None else template.template,
             )
 
     def _check_attached(self, attachment: Attachment) -> None:

@@ -21,13 +21,16 @@ from llm_do_temporal.definitions.generated import (
     generated_place,
 )
 from llm_do_temporal.definitions.inputs import build_input
-from llm_do_temporal.definitions.templates import load_template
+from llm_do_temporal.definitions.output_schemas import check_output
+from llm_do_temporal.definitions.templates import load_template, template_place
 from llm_do_temporal.definitions.worker_file import parse_worker
 from llm_do_temporal.definitions.workshop import model_aliases
 from llm_do_temporal.errors import DelegationRefusal
 from llm_do_temporal.messages import (
     BuildInputInput,
     BuiltInput,
+    CheckedOutput,
+    CheckOutputInput,
     DraftWorkerInput,
     LoadedTemplate,
     LoadTemplateInput,
@@ -104,3 +107,14 @@ class DelegationActivities:
         with user_errors():
             place = Registry(load_workshop(self._workshop)).place_of(asked.worker)
             return build_input(asked.reference, asked.values, place)
+
+    @activity.defn(name="check_output")
+    def check_output(self, asked: CheckOutputInput) -> CheckedOutput:
+        """What the class of a worker's result says of it, validators included."""
+        with user_errors():
+            workshop = load_workshop(self._workshop)
+            if asked.is_template:
+                place = template_place(asked.worker, workshop.root.resolve())
+            else:
+                place = Registry(workshop).place_of(asked.worker)
+            return check_output(asked.reference, asked.value, folder=place.folder, root=place.root)

@@ -33,6 +33,7 @@ from llm_do_temporal.activities.model_building import shown_name
 from llm_do_temporal.activities.model_failures import model_failure
 from llm_do_temporal.activities.pricing import priced
 from llm_do_temporal.activities.usage_reports import counted, marked
+from llm_do_temporal.activities.written_results import with_result
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart, OtherModel
@@ -95,6 +96,7 @@ class ServedModel(WrapperModel):
             live = part is None or part.live
             answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
             answer, estimated = counted(answer, asked[0], parameters)
+            answer = with_result(answer, parameters)
             stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}), self.wrapped)
             if estimated:
                 stored = marked(stored)

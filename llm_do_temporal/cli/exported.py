@@ -74,7 +74,7 @@ async def read_exported(client: LlmDoClient, run: str) -> Exported:
 def invocation_heading(node: Node) -> str:
     """An invocation in one line."""
     spent = f"{node.usage.requests} turns, {node.usage.tokens_line}"
-    return f"{node.path}: {node.worker}, {node.model}, {node.status}, {spent}"
+    return f"{node.path}: {node.definition}, {node.model}, {node.status}, {spent}"
 
 
 def block_of(entry: Entry) -> Block:
@@ -89,6 +89,9 @@ def block_of(entry: Entry) -> Block:
         failed = " (failed)" if entry.failed else ""
         value = "" if entry.value is None else as_text(entry.value)
         return Block("result", f"result of {entry.name}{failed}", f"{value}\n{text}".strip("\n"))
+    if entry.kind == "template":
+        filled = as_text(entry.value) if entry.value else ""
+        return Block("template", f"template {entry.text}, sha256 {entry.details.get('sha256')}", filled)
     if entry.kind == "turn":
         return Block("turn", _turn(entry))
     if entry.kind == "question":

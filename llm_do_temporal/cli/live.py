@@ -144,8 +144,8 @@ def _row(node: Node, now: datetime) -> tuple[Text, ...]:
     label = Text("  " * node.depth)
     label.append(f"{symbol} ", style=style)
     label.append(visible_line(name))
-    if node.item or not name.startswith(node.worker):
-        label.append(f" {visible_line(node.item or node.worker)}", style="dim")
+    if node.item or node.template or not name.startswith(node.worker):
+        label.append(f" {visible_line(node.item or node.definition)}", style="dim")
     tokens = node.usage.input_tokens + node.usage.output_tokens
     return (
         label,

@@ -43,6 +43,10 @@ def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], 
     if len(view.by_model) > 1:
         parts.append(Text("models", style="bold"))
         parts.extend(Text(_model_line(model, usage)) for model, usage in view.by_model.items())
+    templates = [_template_line(node) for node in view.ordered if node.template is not None]
+    if templates:
+        parts.append(Text("templates", style="bold"))
+        parts.extend(Text(visible_line(line, _PIPE_WIDTH)) for line in templates)
     lines = [_decision_line(event) for event in decided]
     lines += [f"  {one.id}  {_waiting(one)}  {one.path}: {visible_line(one.summary, 200)}" for one in view.pending]
     if lines:
@@ -73,6 +77,13 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
 def _model_line(model: str, usage: Usage) -> str:
     cost = "unpriced" if usage.cost_usd is None else dollars(usage.cost_usd)
     return f"  {visible_line(model)}  turns {usage.requests}  {usage.tokens_line}  {cost}"
+
+
+def _template_line(node: Node) -> str:
+    template = node.template or {}
+    filled: dict[str, str] = template["params"] or {}
+    params = "".join(f"  {name}={value}" for name, value in filled.items())
+    return f"  {node.path}  {template['name']}  sha256 {template['sha256'][:16]}{params}"
 
 
 def _models_json(by_model: dict[str, Usage]) -> dict[str, Any]:
@@ -111,6 +122,7 @@ def _node_json(view: RunView, node: Node) -> dict[str, Any]:
     return {
         "path": node.path,
         "worker": node.worker,
+        "template": node.template,
         "model": node.model,
         "depth": node.depth,
         "status": state_of(node),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -92,6 +93,7 @@ class _Wanted:
     prompt: str | None
     attach: tuple[Path, ...]
     input: str | None
+    params: dict[str, str]
     overrides: Overrides
     limits: LimitFlags
     batch: BatchFlags
@@ -99,7 +101,7 @@ class _Wanted:
     def check(self, recording: Recording) -> None:
         """Raise UsageError for flags that do not go together, or that nothing can be done with."""
         recording.check()
-        self.batch.check(self.worker, others=(self.prompt, self.attach, self.input))
+        self.batch.check(self.worker, others=(self.prompt, self.attach, self.input, self.params))
 
 
 async def start(
@@ -109,6 +111,7 @@ async def start(
     *,
     attach: Annotated[tuple[Path, ...], Parameter(name=["--attach", "-a"])] = (),
     input_json: Annotated[str | None, Parameter(name="--input")] = None,
+    param: Annotated[tuple[str, ...], Parameter(name=["--param", "-p"], negative=())] = (),
     overrides: Overrides = Overrides(),
     limits: LimitFlags = LimitFlags(),
     batch: BatchFlags = NO_BATCH,
@@ -124,7 +127,8 @@ async def start(
     Parameters
     ----------
     worker
-        The worker to run: its name, `pkg:NAME` for one that ships with the program, or one file, to run by itself.
+        The worker to run: its name, `pkg:NAME` for one that ships with the program, a template of the workshop
+        (`templates/NAME.yaml`), or one worker file, to run by itself.
         Only --retry-failed knows it already.
     prompt
         What to tell it; `-` reads it from stdin.
@@ -132,6 +136,8 @@ async def start(
         A file to attach; may be repeated.
     input_json
         Structured input, as JSON or @FILE.
+    param
+        A value for a parameter of a template, NAME=VALUE; may be repeated.
     id
         Id of the run.
     detach
@@ -141,8 +147,8 @@ async def start(
     timeout
         Seconds to stay at most; the run goes on.
     """
-    wanted = _Wanted(worker, prompt, attach, input_json, overrides, limits, batch)
     try:
+        wanted = _Wanted(worker, prompt, attach, input_json, read_params(param), overrides, limits, batch)
         check_timeout(timeout)
         wanted.check(recording)
         wanted, location = _by_itself(wanted, location)
@@ -184,6 +190,7 @@ async def _leave(location: Location, run: str, output: OutputFormat, recording: 
 def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:
     """Where a worker file was named: its worker's name, and the place where that one file is served."""
     from llm_do_temporal.client.connecting import names_server
+    from llm_do_temporal.client.preparing import template_path
     from llm_do_temporal.client.single_file import (
         check_single_file,
         enclosing_workshop,
@@ -191,9 +198,14 @@ def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:
         name_in,
         single_file_workshop,
     )
+    from llm_do_temporal.policy.templates import TEMPLATE_SUFFIXES
 
     if wanted.worker is None or not is_worker_file(wanted.worker):
         return wanted, location
+    if wanted.worker.endswith(TEMPLATE_SUFFIXES):
+        template = template_path(wanted.worker, location.local_workshop(), has_params=bool(wanted.params))
+        if template is not None:
+            return replace(wanted, worker=template), location
     file = Path(wanted.worker)
     name = name_in(file)
     if location.workshop is not None:
@@ -239,12 +251,13 @@ def _prepare(wanted: _Wanted, worker: str, location: Location) -> StartRunInput:
     limits = wanted.limits.limits()
     elsewhere = names_server(location.connection())
     workshop = location.local_workshop() if elsewhere else location.find_workshop()
-    prepared = None if workshop is None else _load(workshop, worker)
+    prepared = None if workshop is None else _load(workshop, worker, wanted.params)
     attachments = attach_files(prepared, wanted.attach)
     request = StartRunInput(
         worker=worker,
         prompt=read_prompt(wanted.prompt),
         input=None if wanted.input is None else read_json(wanted.input, "--input"),
+        params=dict(wanted.params),
         attachments=attachments,
         model=wanted.overrides.model,
         force_model=wanted.overrides.force_model,
@@ -263,13 +276,26 @@ def _prepare(wanted: _Wanted, worker: str, location: Location) -> StartRunInput:
     return request
 
 
-def _load(workshop: Path, name: str) -> Prepared:
+def _load(workshop: Path, name: str, params: Mapping[str, str]) -> Prepared:
     from llm_do_temporal.client.preparing import prepare
 
-    prepared = prepare(workshop, name)
+    prepared = prepare(workshop, name, params)
     for warning in prepared.worker.warnings:
         say(f"warning: {warning}")
     return prepared
+
+
+def read_params(given: Sequence[str]) -> dict[str, str]:
+    """What was typed as NAME=VALUE. Raises UsageError."""
+    params: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise UsageError(f"'{one[:80]}' is no value for a parameter", next_step="Write it like --param tone=dry.")
+        if name in params:
+            raise UsageError(f"the parameter '{name[:80]}' is given twice")
+        params[name] = value
+    return params
 
 
 def read_prompt(prompt: str | None) -> str:

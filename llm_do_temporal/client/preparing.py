@@ -6,15 +6,16 @@ size of it all. Used by `start` and by `run_worker`. Must not connect to anythin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from llm_do_temporal.big_payloads import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.definitions.inputs import check_input
 from llm_do_temporal.definitions.registry import Registry
+from llm_do_temporal.definitions.templates import check_single, load_started
 from llm_do_temporal.definitions.workshop import Workshop, load_workshop, run_settings
 from llm_do_temporal.errors import (
     AttachmentRefusal,
@@ -29,6 +30,7 @@ from llm_do_temporal.policy.attachments import Attachment, check_attachment_name
 from llm_do_temporal.policy.model_ids import Aliases
 from llm_do_temporal.policy.models import resolve_model
 from llm_do_temporal.policy.sandbox import narrow, root_tree
+from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
 from llm_do_temporal.snapshots import snapshot_host_files
 
 
@@ -38,6 +40,8 @@ class Prepared:
 
     workshop: Path
     worker: PinnedWorker
+    template: str | None = None
+    """Its name, where the worker is a template."""
 
     def attach(self, files: Sequence[Path], *, beside: Sequence[Attachment] = ()) -> tuple[Attachment, ...]:
         """Check the files against the worker's policy, and copy them to where the worker service finds them.
@@ -81,6 +85,8 @@ class Prepared:
 
     def check_input(self, request: StartRunInput) -> None:
         """Raise UsageError where the input, or that of an item, does not fit the worker's `schema_in_ref`."""
+        if self.template is not None:
+            check_single(self.template, request)
         if self.worker.input_ref is None:
             return
         place = Registry(load_workshop(self.workshop)).place_of(request.worker)
@@ -97,12 +103,36 @@ class Prepared:
                 raise UsageError(f"{where}{error.message}", next_step=error.next_step) from error
 
 
-def prepare(workshop: Path, worker: str) -> Prepared:
-    """Find and load the worker. Raises DefinitionError, also where it asks for more files than the workshop has."""
+def prepare(workshop: Path, worker: str, params: Mapping[str, str | int | float | bool] | None = None) -> Prepared:
+    """Find and load the worker, or the template with its parameters.
+
+    Raises DefinitionError, also where it asks for more files than the workshop has, and UsageError for parameters that
+    are not those of the template.
+    """
     found = load_workshop(workshop)
-    loaded = Registry(found).load(worker)
+    start = StartRunInput(worker=worker, params=dict(params or {}))
+    loaded, template = load_started(Registry(found), found.root, start)
     _check_files(found, loaded)
-    return Prepared(workshop, loaded)
+    called = None if template is None else template.template
+    return Prepared(workshop, loaded, None if called is None else called.name)
+
+
+def template_path(given: str, workshop: Path | None, *, has_params: bool) -> str | None:
+    """The name of the template whose file somebody named, as runs call it; None where it is none.
+
+    A YAML file is a template where it lies below `templates/` of the workshop, or where parameters are given for it.
+    Any other is a worker file. Files are looked for from here, then from the workshop's folder.
+    """
+    if not given.endswith(TEMPLATE_SUFFIXES) or given.startswith(PACKAGE):
+        return None
+    root = None if workshop is None else workshop.resolve()
+    name = PurePosixPath(given).as_posix()
+    for path in () if root is None else (Path.cwd() / given, root / given):
+        real = path.parent.resolve() / path.name
+        if real.is_file() and root is not None and real.is_relative_to(root):
+            name = real.relative_to(root).as_posix()
+            break
+    return name if has_params or name.startswith(FOLDER) else None
 
 
 def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:

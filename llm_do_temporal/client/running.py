@@ -20,7 +20,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from llm_do_temporal.client.callback import ApprovalCallback, result_with
 from llm_do_temporal.client.callers import CallerContext, asked_to_stop, current_caller
 from llm_do_temporal.client.connecting import Connection, names_server
-from llm_do_temporal.client.preparing import Prepared, attach_files, check_size, prepare
+from llm_do_temporal.client.preparing import Prepared, attach_files, check_size, prepare, template_path
 from llm_do_temporal.client.runs import LlmDoClient
 from llm_do_temporal.client.session import open_session
 from llm_do_temporal.client.single_file import check_single_file, is_worker_file, name_in, single_file_workshop
@@ -32,6 +32,8 @@ from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.limits import Limits
 
 AnyPath = str | os.PathLike[str]
+Parameter = str | int | float | bool
+"""A value for a parameter of a template."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,9 @@ class _Asked:
     mode: Mode | None
     workshop: Path | None
     limits: Limits = field(default_factory=Limits)
+    params: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
+    template: str | None = None
+    """The template that `worker` is, where that is known already."""
 
 
 async def run_worker(
@@ -65,6 +70,7 @@ async def run_worker(
     prompt: str | None = None,
     *,
     input: Any = None,  # noqa: A002 - the name it has everywhere else
+    params: Mapping[str, Parameter] | None = None,
     attachments: Sequence[AnyPath] = (),
     workshop: AnyPath | None = None,
     model: str | None = None,
@@ -76,28 +82,54 @@ async def run_worker(
 ) -> WorkerRunResult:
     """Start a run of `worker` and wait for its result, also while it waits for a person.
 
-    `worker` is a name, or a worker file, which then runs by itself without any files. `input` is any JSON value,
-    `attachments` are files of this machine, `mode` is `interactive`, `approve_all` or `strict`, `limits` are those
-    of the run by the keys of `limits:`, used instead of the workshop's, `id` is the id of the run. `approval_callback`
-    (plain or `async`) is given each Question of the run, and returns a Decision, or None to leave it to others; what
-    it raises is raised here. The workshop is
+    `worker` is a name, a template of the workshop (`templates/one.yaml`), for which `params` are, or a worker file,
+    which then runs by itself without any files. `input` is any JSON value, `attachments` are files of this machine,
+    `mode` is `interactive`, `approve_all` or `strict`, `limits` are those of the run by the keys of `limits:`, used
+    instead of the workshop's, `id` is the id of the run. `approval_callback` (plain or `async`) is given each Question
+    of the run, and returns a Decision, or None to leave it to others; what it raises is raised here. The workshop is
     `workshop`, else the variable LLM_DO_WORKSHOP, else searched upwards from here. The server is `connection`, else the
     one that TEMPORAL_* or a profile names, else the workshop's own, joined or started.
 
     Raises LlmDoError: DefinitionError, UsageError or ConnectionFailed before there is a run, RunFailed, or the error
     that it ended with, after. Cancelling the call leaves the run going.
     """
+    asked = _asked(worker, prompt, input, attachments, workshop, model, mode)
+    asked = replace(asked, limits=_limits(limits), params=dict(params or {}))
+    return await _run(asked, id, connection, approval_callback)
+
+
+async def run_template(
+    name: str,
+    prompt: str,
+    *,
+    params: Mapping[str, Parameter],
+    attachments: Sequence[AnyPath],
+    workshop: AnyPath | None,
+    model: str | None,
+    mode: Mode | str | None,
+    connection: LlmDoClient | Connection | None,
+) -> WorkerRunResult:
+    """The same for the template `name`, as `choose_template` spells it."""
+    asked = _asked(name, prompt, None, attachments, workshop, model, mode)
+    return await _run(replace(asked, params=params, template=name), None, connection)
+
+
+async def _run(
+    asked: _Asked,
+    run: str | None,
+    connection: LlmDoClient | Connection | None,
+    callback: ApprovalCallback | None = None,
+) -> WorkerRunResult:
     _refuse_workflow_code()
-    asked = replace(_asked(worker, prompt, input, attachments, workshop, model, mode), limits=_limits(limits))
     if isinstance(connection, LlmDoClient):
         request, _ = await asyncio.to_thread(_prepare, asked, elsewhere=True)
         check_size(request, kept_outside=connection.takes_big_values)
-        return await _started(connection, request, id, callback=approval_callback)
+        return await _started(connection, request, run, callback=callback)
     there = connection or Connection()
     elsewhere = names_server(there)
     request, place = await asyncio.to_thread(_prepare, asked, elsewhere=elsewhere)
     async with open_session(there, place) as session:
-        return await _started(session.client, request, id, callback=approval_callback)
+        return await _started(session.client, request, run, callback=callback)
 
 
 async def call_worker(
@@ -217,12 +249,12 @@ def _limits(given: Limits | Mapping[str, Any] | None) -> Limits:
 
 def _prepare(asked: _Asked, *, elsewhere: bool) -> tuple[StartRunInput, Path | None]:
     """The request, and the workshop's folder where one is known."""
-    prepared = _prepared(asked, elsewhere=elsewhere)
-    name = asked.worker if prepared is None else prepared.worker.name
+    prepared, name = _prepared(asked, elsewhere=elsewhere)
     request = StartRunInput(
-        worker=asked.worker if not is_worker_file(asked.worker) else name,
+        worker=name,
         prompt=asked.prompt,
         input=asked.input,
+        params=dict(asked.params),
         attachments=attach_files(prepared, asked.attachments),
         model=asked.model,
         mode=asked.mode,
@@ -238,17 +270,22 @@ def _prepare(asked: _Asked, *, elsewhere: bool) -> tuple[StartRunInput, Path | N
     return request, None if prepared is None else prepared.workshop
 
 
-def _prepared(asked: _Asked, *, elsewhere: bool) -> Prepared | None:
-    if is_worker_file(asked.worker):
-        return _single_file(asked, elsewhere=elsewhere)
+def _prepared(asked: _Asked, *, elsewhere: bool) -> tuple[Prepared | None, str]:
+    """What is known of the worker here, and what the run calls it."""
     named = asked.workshop or (Path(os.environ["LLM_DO_WORKSHOP"]) if os.environ.get("LLM_DO_WORKSHOP") else None)
+    is_file, missing = is_worker_file(asked.worker), None
     try:
         folder = find_workshop(named or Path.cwd(), named=named is not None)
-    except WorkshopNotFound:
-        if elsewhere and named is None:
-            return None
-        raise
-    return prepare(folder, asked.worker)
+    except WorkshopNotFound as error:
+        folder, missing = None, error
+    template = asked.template or template_path(asked.worker, folder, has_params=bool(asked.params))
+    if is_file and template is None:
+        prepared = _single_file(asked, elsewhere=elsewhere)
+        return prepared, prepared.worker.name
+    if folder is None and missing is not None and not (elsewhere and named is None):
+        raise missing
+    worker = template or asked.worker
+    return None if folder is None else prepare(folder, worker, asked.params), worker
 
 
 def _single_file(asked: _Asked, *, elsewhere: bool) -> Prepared:

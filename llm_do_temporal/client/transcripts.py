@@ -20,6 +20,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from llm_do_temporal.big_payloads import KEPT_OUTSIDE, is_kept_outside
 from llm_do_temporal.client.histories import ENDS
 from llm_do_temporal.client.payloads import first_object
+from llm_do_temporal.client.view import template_of
 from llm_do_temporal.messages import (
     DELIVER_DECISION_SIGNAL,
     MODEL_ACTIVITY,
@@ -36,7 +37,18 @@ from llm_do_temporal.telemetry.contents import (
 )
 
 Kind = Literal[
-    "instructions", "prompt", "text", "thinking", "call", "result", "turn", "question", "decision", "error", "end"
+    "template",
+    "instructions",
+    "prompt",
+    "text",
+    "thinking",
+    "call",
+    "result",
+    "turn",
+    "question",
+    "decision",
+    "error",
+    "end",
 ]
 _KEEPING = "keep_conversation"
 
@@ -62,19 +74,21 @@ class Entry:
     event: int
     """The id of the event that tells of it, in the history of its run of the workflow."""
     text: str = ""
-    """Prompt, text, thinking, error; of a question its summary, of a decision its note, of an end its name."""
+    """Prompt, text, thinking, error; of a template its path, of a question its summary, of a decision its note, of an
+    end its name."""
     name: str = ""
     """The tool of a call, a result or a question; the model of a turn; who took a decision."""
     call: str = ""
     """Of a call and its result: the id they share. Of a question and its decision: the asking call's number."""
     value: Any = None
-    """Arguments of a call or a question, a result, the decision that was taken, the output of an end."""
+    """Arguments of a call or a question, a result, the decision that was taken, the output of an end, what was filled
+    into a template."""
     failed: bool = False
     """Whether a result tells the model of a refusal or a failure."""
     files: tuple[File, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`. Of a question:
-    `diff`, `reason`. Of a decision: `id`, `door`. Of an error: `next_step`."""
+    `diff`, `reason`. Of a decision: `id`, `door`. Of an error: `next_step`. Of a template: `sha256`, `input`."""
 
 
 class Transcriber:
@@ -135,7 +149,14 @@ class Transcriber:
         entries = [self._entry("prompt", event, prompt, value=given.get("input"), files=files)]
         if worker.get("instructions"):
             entries.insert(0, self._entry("instructions", event, str(worker["instructions"])))
-        return entries
+        return [*self._template(given, event), *entries]
+
+    def _template(self, given: Mapping[str, Any], event: HistoryEvent) -> list[Entry]:
+        called = template_of(given)
+        if called is None:
+            return []
+        details = {"sha256": called["sha256"], "input": called["input"]}
+        return [self._entry("template", event, str(called["name"]), value=called["params"], details=details)]
 
     def _scheduled(self, event: HistoryEvent) -> list[Entry]:
         attributes = event.activity_task_scheduled_event_attributes

@@ -19,7 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.histories import put_back, read_events
 from llm_do_temporal.client.payloads import first_object
-from llm_do_temporal.client.view import Node
+from llm_do_temporal.client.view import Node, template_of
 from llm_do_temporal.messages import INVOCATION_MEMO, Usage
 
 AT_ONCE = 16
@@ -48,6 +48,7 @@ class Branch:
     """The newest run of its workflow."""
     path: str
     worker: str
+    """Its name; of a template, the path."""
     model: str
     status: str
     """running, completed, failed, cancelled, terminated or timed out."""
@@ -206,7 +207,9 @@ def _branch(execution: WorkflowExecution) -> Branch:
     path = execution.id.partition("/")[2]
     status = state_of(execution)
     ended = None if status == "running" else execution.close_time
-    worker, model = str(told.get("worker") or path), str(told.get("model") or "")
+    template = template_of(told)
+    worker = str(told.get("worker") or path) if template is None else str(template["name"])
+    model = str(told.get("model") or "")
     return Branch(execution.id, execution.run_id, path, worker, model, status, execution.start_time, ended)
 
 

@@ -29,6 +29,7 @@ from llm_do_temporal.messages import (
     MODEL_ACTIVITY,
     REQUEST_APPROVAL_SIGNAL,
     RUN_MEMO,
+    CalledTemplate,
     PendingApprovalMemo,
     RequestApprovalInput,
     RunMemo,
@@ -94,12 +95,19 @@ class Node:
     """Workflow ids of delegations, in order of their start."""
     item: str = ""
     """What people call the item of a batch that it works on."""
+    template: dict[str, Any] | None = None
+    """For a template: `name`, `sha256`, `params` and `input`, of which the last two may be None; see CalledTemplate."""
     _models: dict[int, str] = field(default_factory=dict[int, str])
 
     @property
     def is_root(self) -> bool:
         """Whether the run itself started it."""
         return "/" not in self.path or bool(self.item)
+
+    @property
+    def definition(self) -> str:
+        """What people call the file that it was made from: its template, or its worker."""
+        return self.worker if self.template is None else str(self.template["name"])
 
     @property
     def is_thinking(self) -> bool:
@@ -151,6 +159,7 @@ class Node:
         self.worker = str(cast("dict[str, Any]", worker).get("name", "") if isinstance(worker, dict) else worker or "")
         self.model = _model_of(given)
         self.depth = int(given.get("depth") or 0)
+        self.template = template_of(given)
         return [self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)]
 
     def _scheduled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
@@ -355,6 +364,14 @@ def run_from_memo(memo: Mapping[str, Any]) -> RunMemo:
         return RunMemo.model_validate(memo.get(RUN_MEMO) or {"worker": ""})
     except ValidationError:
         return RunMemo(worker="")
+
+
+def template_of(invocation: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an invocation's input, or its memo, says of the template it was made from; None where it is a worker."""
+    try:
+        return CalledTemplate.model_validate(invocation.get("template")).model_dump()
+    except ValidationError:
+        return None
 
 
 def _told_of(memo: Memo) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from llm_do_temporal.definitions.yaml_lines import Document, KeyPath
 from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.policy.approvals import ALWAYS_ASKS, DEFAULT_RULES
 from llm_do_temporal.policy.models import ModelSources, resolve_model
-from llm_do_temporal.policy.sandbox import WorkerSandbox, narrow, root_tree
+from llm_do_temporal.policy.sandbox import Tree, WorkerSandbox, narrow, root_tree
 
 _SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."
 
@@ -55,6 +55,7 @@ def check_workshop(folder: Path) -> list[Problem]:
         problems += _model_problems(parsed, workshop)
         problems += _sandbox_problems(parsed, workshop)
         problems += _delegate_problems(parsed, workers)
+        problems += _lost_files(parsed, workers, workshop)
     problems += workers.misplaced()
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.file, problem.line or 0))
 
@@ -148,10 +149,10 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
 
 
 def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:
-    """What would be refused even to a worker that is started directly, and file tools without files."""
+    """What would be refused even to a worker that is started directly, and what it would find no files with."""
     definition, sandbox = parsed.definition, workshop.config.sandbox
     try:
-        tree = narrow(root_tree(sandbox), definition.sandbox, workshop_has_sandbox=sandbox is not None)
+        tree = _own_tree(parsed, workshop)
     except SandboxRefusal as refusal:
         if not any(problem.message == refusal.message for problem in parsed.problems):
             step = refusal.next_step or (_SANDBOX_STEP if sandbox is None else None)
@@ -161,6 +162,48 @@ def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Prob
         line = parsed.document.line_of(("toolsets", "filesystem"))
         message = "the worker has file tools, but the workshop has no sandbox: it can reach no files"
         yield Problem(parsed.place.label, line, message, "warning", _SANDBOX_STEP)
+    yield from _missing_folders(parsed, workshop, tree)
+
+
+def _own_tree(parsed: ParsedWorker, workshop: Workshop) -> Tree:
+    """The files of a worker that is started directly. Raises SandboxRefusal."""
+    sandbox = workshop.config.sandbox
+    return narrow(root_tree(sandbox), parsed.definition.sandbox, workshop_has_sandbox=sandbox is not None)
+
+
+def _missing_folders(parsed: ParsedWorker, workshop: Workshop, tree: Tree) -> Iterator[Problem]:
+    """Folders of the worker's own that are none; one that it may write to is made when it does."""
+    sandbox = parsed.definition.sandbox
+    for mount in tree.mounts if sandbox is not None and sandbox.paths is not None else ():
+        folder = workshop.root / mount.root
+        if folder.is_dir() or not (mount.readonly or folder.exists()):
+            continue
+        what = "is not a folder" if folder.exists() else "does not exist; it is only read, so nothing makes it"
+        line = parsed.document.line_of(("sandbox", "paths", mount.at.strip("/"), "root"))
+        yield Problem(parsed.place.label, line, f"the folder '{mount.root}' of '{mount.at}' {what}", "warning")
+
+
+def _lost_files(parsed: ParsedWorker, workers: _Workers, workshop: Workshop) -> Iterator[Problem]:
+    """Workers that this one may call and that ask for more files than it has: such a call is refused."""
+    try:
+        tree = _own_tree(parsed, workshop)
+    except SandboxRefusal:
+        return
+    has_sandbox = workshop.config.sandbox is not None
+    for name, path in _callees(parsed):
+        callee = workers.named(name)
+        if callee is None or not callee.is_valid:
+            continue
+        try:
+            _own_tree(callee, workshop)
+        except SandboxRefusal:
+            continue  # said of the callee itself
+        try:
+            narrow(tree, callee.definition.sandbox, workshop_has_sandbox=has_sandbox)
+        except SandboxRefusal as refusal:
+            message = f"a call of '{name}' will be refused: {refusal.message}"
+            step = f"Give this worker the files of '{name}', or '{name}' no more than these."
+            yield Problem(parsed.place.label, parsed.document.line_of(path), message, "warning", step)
 
 
 def _refused_key(parsed: ParsedWorker, workshop: Workshop, refusal: SandboxRefusal) -> KeyPath:
@@ -177,17 +220,22 @@ def _refused_key(parsed: ParsedWorker, workshop: Workshop, refusal: SandboxRefus
     return found
 
 
-def _delegate_problems(parsed: ParsedWorker, workers: _Workers) -> Iterator[Problem]:
+def _callees(parsed: ParsedWorker) -> list[tuple[str, KeyPath]]:
+    """The workers that this one may call, by name, and where it says so."""
     here: KeyPath = ("toolsets", "delegation")
     options = parsed.definition.toolsets.delegation_options
     if options is None:
-        return
-    named = [(name, (*here, name)) for name in options.delegates]
-    named += [(name, (*here, "allow_workers", n)) for n, name in enumerate(options.allow_workers or ()) if name != "*"]
+        return []
+    named: list[tuple[str, KeyPath]] = [(name, (*here, name)) for name in options.delegates]
+    listed = enumerate(options.allow_workers or ())
+    return named + [(name, (*here, "allow_workers", n)) for n, name in listed if name != "*"]
+
+
+def _delegate_problems(parsed: ParsedWorker, workers: _Workers) -> Iterator[Problem]:
     known_bad = {problem.line for problem in parsed.problems}
     sends_files = "attachment_policy" in parsed.definition.model_fields_set
     sends_files = sends_files and parsed.definition.attachment_policy.max_attachments > 0
-    for name, path in named:
+    for name, path in _callees(parsed):
         line = parsed.document.line_of(path)
         callee = workers.named(name)
         if callee is None:

@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field, StringConstraints, field_validator, mode
 from llm_do_temporal.messages import ExternalToolset, McpServer, Strict, ToolPolicy
 from llm_do_temporal.policy.approvals import Ruling
 from llm_do_temporal.policy.model_ids import check_no_secret, check_variable
+from llm_do_temporal.policy.values import Capability
 
-Capability = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]
 Prefix = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z][a-zA-Z0-9_-]{0,31}$")]
 _ADDRESS = re.compile(r"https?://[^\s/@?#]+(?:/[^\s?#]*)?")
 

@@ -30,9 +30,9 @@ from llm_do_temporal.policy.queues import ProviderKeys, ProviderName
 from llm_do_temporal.policy.sandbox import WorkerSandbox, WorkshopSandbox
 from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
 from llm_do_temporal.policy.templates import TemplateRules
+from llm_do_temporal.policy.values import Capability
 
 Text = Annotated[str, StringConstraints(min_length=1)]
-Capability = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]
 
 
 def _without_keys(settings: dict[str, Any]) -> dict[str, Any]:
@@ -183,9 +183,9 @@ class Toolsets(Strict):
     def named_capabilities(self) -> set[str]:
         """The capabilities that are given to any of the tools."""
         external = (*self.classes.values(), *(self.mcp or {}).values())
-        return {name for options in self.python_tools.values() for name in options.capabilities} | {
-            name for keys in external for name in keys.named_capabilities
-        }
+        named = {name for options in self.python_tools.values() for name in options.capabilities}
+        named |= {name for keys in external for name in keys.named_capabilities}
+        return named.union(self.shell.capabilities if self.shell is not None else ())
 
     @property
     def python_tools(self) -> dict[str, PythonToolOptions]:

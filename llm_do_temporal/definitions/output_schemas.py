@@ -5,19 +5,24 @@ Loading a class runs the author's Python; whatever goes wrong there becomes a De
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from llm_do_temporal.definitions.python_files import authors_code, import_python, load_python
 from llm_do_temporal.definitions.python_sources import read_python
 from llm_do_temporal.definitions.text_files import Unreadable, find_file
 from llm_do_temporal.definitions.yaml_lines import KeyPath
 from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.messages import CheckedOutput
 
+MAX_PROBLEMS = 8
+MAX_PROBLEM_CHARS = 500
+_FUNCTIONS = frozenset({"function-before", "function-after", "function-wrap", "function-plain"})
 _DEFS = "#/$defs/"
 _FORMS = "Write 'schemas.py:Class' for a file of the workshop, or 'module.Class' for an importable module."
 
@@ -47,6 +52,46 @@ def load_output_schema(reference: str, *, folder: Path, root: Path) -> dict[str,
     if problems:
         raise DefinitionError(f"'{reference}' cannot describe a result: {problems[0][1]}")
     return schema
+
+
+def has_validators(reference: str, *, folder: Path, root: Path) -> bool:
+    """Whether the class checks, or changes, what its JSON Schema does not tell of. Raises DefinitionError."""
+    model = load_model(reference, folder=folder, root=root)
+    with authors_code(None, root):
+        model.model_rebuild()
+    return _runs_functions(model.__pydantic_core_schema__)
+
+
+def _runs_functions(schema: object) -> bool:
+    waiting: list[object] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            known = cast("dict[str, object]", node)
+            if known.get("type") in _FUNCTIONS or known.get("post_init") is not None:
+                return True
+            # What a schema is written out with is no part of checking, and `metadata` is no schema.
+            waiting.extend(value for key, value in known.items() if key not in ("serialization", "metadata", "cls"))
+        elif isinstance(node, list | tuple):
+            waiting.extend(cast("list[object]", node))
+    return False
+
+
+def check_output(reference: str, value: Any, *, folder: Path, root: Path) -> CheckedOutput:
+    """What the class that `reference` names makes of a result that fits its schema, or what it says against it.
+
+    Raises DefinitionError where the author's code goes wrong.
+    """
+    model = load_model(reference, folder=folder, root=root)
+    try:
+        with authors_code(None, root, passing=(ValidationError,)):
+            filled = model.model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_PROBLEMS]
+        said = (": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"]))) for one in found)
+        return CheckedOutput(problems=tuple(one[:MAX_PROBLEM_CHARS] for one in said))
+    with authors_code(None, root):
+        return CheckedOutput(value=filled.model_dump(mode="json", by_alias=True))
 
 
 def model_schema(model: type[BaseModel], *, root: Path) -> dict[str, Any]:

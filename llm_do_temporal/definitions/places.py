@@ -55,7 +55,8 @@ class WorkerPlace:
     @property
     def source(self) -> str:
         """Where the worker comes from, as a pinned worker says it."""
-        return f"{PACKAGE_PREFIX}{self.name}" if self.shipped else str(self.relative)
+        name = self.path.stem if self.template else self.name
+        return f"{PACKAGE_PREFIX}{name}" if self.shipped else str(self.relative)
 
     @property
     def generated(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from llm_do_temporal.definitions.external import external_toolsets
 from llm_do_temporal.definitions.inputs import load_input_schema
 from llm_do_temporal.definitions.instructions import instruction_text, render_instructions
-from llm_do_temporal.definitions.output_schemas import load_output_schema
+from llm_do_temporal.definitions.output_schemas import has_validators, load_output_schema
 from llm_do_temporal.definitions.places import (
     PACKAGE_PREFIX,
     SHIPPED,
@@ -83,6 +83,7 @@ class Registry:
             model=definition.model,
             compatible_models=definition.compatible_models,
             output_schema=schema,
+            output_ref=_validating(parsed) if run_python else None,
             input_ref=definition.schema_in_ref,
             input_schema=given,
             sandbox=definition.sandbox,
@@ -193,6 +194,14 @@ def complete(parsed: ParsedWorker, *, run_python: bool = True) -> tuple[str, dic
         except DefinitionError as error:
             problems.append(_schema_problem(parsed, error, "output_schema_ref", definition.output_schema_ref))
     return instructions, schema, problems
+
+
+def _validating(parsed: ParsedWorker) -> str | None:
+    """The class of the worker's result, where it has validators."""
+    reference, place = parsed.definition.output_schema_ref, parsed.place
+    if reference is None or not has_validators(reference, folder=place.folder, root=place.root):
+        return None
+    return reference
 
 
 def input_of(parsed: ParsedWorker) -> tuple[dict[str, Any] | None, list[Problem]]:

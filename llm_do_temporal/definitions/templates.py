@@ -26,9 +26,8 @@ from llm_do_temporal.definitions.text_files import Unreadable, decode, read_byte
 from llm_do_temporal.definitions.validation import validate
 from llm_do_temporal.definitions.worker_file import ParsedWorker, own_problems
 from llm_do_temporal.definitions.yaml_lines import Document, KeyPath, parse_yaml
-from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFailed
-from llm_do_temporal.messages import LoadedTemplate, Strict
-from llm_do_temporal.policy.delegation import MAX_NAME_CHARS, check_name
+from llm_do_temporal.errors import DefinitionError, DelegationRefusal, EffectFailed, UsageError, WorkerNotFound
+from llm_do_temporal.messages import CalledTemplate, LoadedTemplate, PinnedWorker, StartRunInput, Strict
 from llm_do_temporal.policy.templates import (
     PACKAGE,
     TEMPLATE_SUFFIXES,
@@ -36,6 +35,7 @@ from llm_do_temporal.policy.templates import (
     matches,
     normalise_template,
     template_problems,
+    worker_name,
 )
 
 SHIPPED_TEMPLATES = "templates"
@@ -77,7 +77,7 @@ def load_template(
     Raises DefinitionError for a template with mistakes, EffectFailed where there is none of this name or
     the parameters are not those it has.
     """
-    read = _read(_place(name, root.resolve()), name)
+    read = _read(template_place(name, root.resolve()), name)
     worker = registry.pinned(read.parsed, run_python=run_python)
     wanted = {*Template(worker.instructions).get_identifiers(), *Template(read.prompt).get_identifiers()}
     _check_params(name, wanted, read.defaults, params)
@@ -86,7 +86,58 @@ def load_template(
     parts += [f"{key}: {value}" for key, value in values.items() if key not in {*wanted, INPUT_NAME}]
     prompt = "\n\n".join(part for part in parts if part.strip())
     instructions = Template(worker.instructions).substitute(values)
-    return LoadedTemplate(worker=worker.model_copy(update={"instructions": instructions}), prompt=prompt)
+    filled = {key: value for key, value in values.items() if key != INPUT_NAME}
+    called = CalledTemplate(name=name, sha256=worker.sha256, params=filled, input=given)
+    worker = worker.model_copy(update={"instructions": instructions})
+    return LoadedTemplate(worker=worker, prompt=prompt, template=called)
+
+
+def template_named(registry: Registry, worker: str) -> str | None:
+    """The template (normalised) that a run's `worker` is; None for the name of a worker. Raises UsageError."""
+    is_packaged = worker.startswith(PACKAGE)
+    if not worker.endswith(TEMPLATE_SUFFIXES) and not (is_packaged and _is_packaged_template(registry, worker)):
+        return None
+    try:
+        return normalise_template(worker)
+    except DelegationRefusal as refusal:
+        raise UsageError(refusal.message) from refusal
+
+
+def load_started(registry: Registry, root: Path, start: StartRunInput) -> tuple[PinnedWorker, LoadedTemplate | None]:
+    """The entry worker of a run; and, where that is a template, what is filled into it.
+
+    Raises what `Registry.load` and `load_template` raise, UsageError for what does not go together.
+    """
+    name = template_named(registry, start.worker)
+    if name is None:
+        if start.params:
+            raise UsageError(f"'params' are for templates, and worker '{start.worker[:80]}' is none")
+        return registry.load(start.worker), None
+    check_single(name, start)
+    given = [start.prompt] if start.input is None else [start.prompt, *_params_as_text({"": start.input}).values()]
+    try:
+        told = "\n\n".join(part for part in given if part)
+        loaded = load_template(registry, root, name, _params_as_text(start.params), told)
+    except EffectFailed as error:
+        raise UsageError(error.message, next_step=error.next_step) from error
+    return loaded.worker, loaded
+
+
+def check_single(template: str, start: StartRunInput) -> None:
+    """Raise UsageError for a template that is to work on several items: it is filled in once, for one run."""
+    if start.batch is not None:
+        raise UsageError(
+            f"template '{template}' cannot be run for several items",
+            next_step="Write a worker that calls it with llm_worker_call, and run that for each of them.",
+        )
+
+
+def _is_packaged_template(registry: Registry, name: str) -> bool:
+    try:
+        registry.place_of(name)
+    except WorkerNotFound:
+        return _file_of(name, SHIPPED) is not None
+    return False
 
 
 def read_template(name: str, root: Path) -> ParsedWorker:
@@ -94,7 +145,7 @@ def read_template(name: str, root: Path) -> ParsedWorker:
 
     Raises EffectFailed where there is none of this name, DefinitionError where it cannot be read.
     """
-    return _read(_place(name, root), name).parsed
+    return _read(template_place(name, root), name).parsed
 
 
 def named_templates(workers: Iterable[ParsedWorker], root: Path) -> tuple[list[ParsedWorker], list[Problem]]:
@@ -111,7 +162,7 @@ def named_templates(workers: Iterable[ParsedWorker], root: Path) -> tuple[list[P
             for name in _matching(pattern, root.resolve()):
                 try:
                     plain = normalise_template(name)
-                    place = _place(plain, root.resolve())
+                    place = template_place(plain, root.resolve())
                     if plain not in found and not place.shipped:
                         found[plain] = _read(place, plain).parsed
                 except (DelegationRefusal, EffectFailed) as missing:
@@ -141,25 +192,21 @@ def _matching(pattern: str, root: Path) -> Iterator[str]:
             yield name
 
 
-def _place(name: str, root: Path) -> WorkerPlace:
-    """Where the template stands; the name it answers to is made from the file's, so that it fits an id."""
+def template_place(name: str, root: Path) -> WorkerPlace:
+    """Where the template stands."""
     shipped = name.startswith(PACKAGE)
     base = SHIPPED.resolve() if shipped else root
-    stem = f"{SHIPPED_TEMPLATES}/{name.removeprefix(PACKAGE)}"
-    paths = [base / f"{stem}{suffix}" for suffix in TEMPLATE_SUFFIXES] if shipped else [base / name]
-    path = next((one for one in paths if one.is_file()), None)
+    path = _file_of(name, base)
     if path is None:
         raise EffectFailed(f"there is no template '{name}'")
-    return WorkerPlace(_worker_name(path.stem), path, base, shipped=shipped, template=True)
+    return WorkerPlace(worker_name(name), path, base, shipped=shipped, template=True)
 
 
-def _worker_name(stem: str) -> str:
-    safe = re.sub(r"[^a-z0-9_-]+", "_", stem.lower())[:MAX_NAME_CHARS]
-    try:
-        check_name(safe)
-    except DefinitionError:
-        return f"template_{safe}"[:MAX_NAME_CHARS]
-    return safe
+def _file_of(name: str, base: Path) -> Path | None:
+    stem = f"{SHIPPED_TEMPLATES}/{name.removeprefix(PACKAGE)}"
+    shipped = name.startswith(PACKAGE)
+    paths = [base / f"{stem}{suffix}" for suffix in TEMPLATE_SUFFIXES] if shipped else [base / name]
+    return next((one for one in paths if one.is_file()), None)
 
 
 def _read(place: WorkerPlace, name: str) -> _Read:

@@ -67,6 +67,7 @@ from llm_do_temporal.messages.conversation import (
     OtherModel,
 )
 from llm_do_temporal.messages.definitions import (
+    CalledTemplate,
     DelegateTool,
     DelegationToolset,
     PinnedWorker,
@@ -78,6 +79,8 @@ from llm_do_temporal.messages.definitions import (
 from llm_do_temporal.messages.delegation import (
     BuildInputInput,
     BuiltInput,
+    CheckedOutput,
+    CheckOutputInput,
     DraftWorkerInput,
     LoadedTemplate,
     LoadTemplateInput,
@@ -174,6 +177,9 @@ __all__ = [
     "BuiltInput",
     "CallExternalToolInput",
     "CallPythonToolInput",
+    "CalledTemplate",
+    "CheckOutputInput",
+    "CheckedOutput",
     "CommandOutput",
     "CommandPreview",
     "ContinuedBatch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -32,6 +33,16 @@ INVOCATION_MEMO = "llm_do_invocation"
 
 Json = Any
 """Any JSON value."""
+
+
+def is_none(value: object) -> bool:
+    """Whether a field that most messages lack is left out, as it was before there was such a field."""
+    return value is None
+
+
+def is_empty(value: Sized) -> bool:
+    """The same of one that holds several values."""
+    return not value
 
 
 class Message(BaseModel):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Message
+from llm_do_temporal.messages.base import Message, is_none
 from llm_do_temporal.messages.external import ExternalToolset
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling
 from llm_do_temporal.policy.attachment_forms import AttachmentsAs
@@ -77,6 +77,19 @@ class ServerSideTool(Message):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
+class CalledTemplate(Message):
+    """Which template an invocation was made from, and with what."""
+
+    name: str
+    """Its path below the workshop, or `pkg:name`."""
+    sha256: str
+    """Digest of its text, before anything was filled in."""
+    params: dict[str, str] | None = None
+    """What was filled in, by name: what the call gave, and the template's own values for the rest. None in a memo."""
+    input: str | None = None
+    """What it was told besides. None in a memo."""
+
+
 class PinnedWorker(Message):
     """A worker as it was when it was loaded. From here on the history is the only source."""
 
@@ -90,6 +103,8 @@ class PinnedWorker(Message):
     model: str | None = None
     compatible_models: tuple[str, ...] | None = None
     output_schema: dict[str, Any] | None = None
+    output_ref: str | None = Field(default=None, exclude_if=is_none)
+    """`output_schema_ref` of the file, where that class has validators: results are held against it, too."""
     input_ref: str | None = None
     """`schema_in_ref` of the file: the class that input must fit, and that may build the prompt."""
     input_schema: dict[str, Any] | None = None

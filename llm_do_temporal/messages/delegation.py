@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llm_do_temporal.messages.base import Message
-from llm_do_temporal.messages.definitions import PinnedWorker
+from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker
 
 
 class DraftWorkerInput(Message):
@@ -57,6 +57,8 @@ class LoadedTemplate(Message):
 
     worker: PinnedWorker
     prompt: str
+    template: CalledTemplate | None = None
+    """None where an earlier version loaded it."""
 
 
 class BuildInputInput(Message):
@@ -68,6 +70,27 @@ class BuildInputInput(Message):
     """Its `schema_in_ref`."""
     values: Any
     """What it was given."""
+
+
+class CheckOutputInput(Message):
+    """Input of `check_output`."""
+
+    worker: str
+    """Name of the worker whose result this is, `pkg:name` for one that ships with the package; or a template's."""
+    is_template: bool = False
+    reference: str
+    """Its `output_schema_ref`."""
+    value: Any
+    """The result, which fits the schema."""
+
+
+class CheckedOutput(Message):
+    """What a class with validators says of a result."""
+
+    problems: tuple[str, ...] = ()
+    """What is wrong with it; empty where nothing is."""
+    value: Any = None
+    """What the class made of it, where nothing is wrong."""
 
 
 class BuiltInput(Message):

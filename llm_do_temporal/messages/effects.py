@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Json, Message
-from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
+from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.attachments import Attachment
@@ -33,6 +33,10 @@ class LoadedRun(Message):
     tree: Tree
     """The workshop's own tree, before the entry worker narrows it."""
     notify: NotifySettings = NotifySettings()
+    prompt: str | None = None
+    """For an entry worker that is a template: what it is told."""
+    template: CalledTemplate | None = None
+    """That template."""
 
 
 class LoadWorkerInput(Message):
@@ -210,6 +214,8 @@ class FindFilesInput(Message):
     files: tuple[AttachedFile, ...]
     digests: bool = False
     """Whether their bytes are wanted, too."""
+    near: bool = False
+    """Whether to look for what was meant where there is none."""
 
 
 class FoundFiles(Message):
@@ -219,6 +225,8 @@ class FoundFiles(Message):
     """None where there is no such file, or none that may be read."""
     seen: tuple[SeenFile, ...] = ()
     """The files as they are, where digests were asked for; one without a digest is not there."""
+    near: dict[str, str] = Field(default_factory=dict)
+    """By the path of one that is not there, where that was asked for: the file beside it whose name is most like it."""
 
 
 class CallPythonToolInput(Message):

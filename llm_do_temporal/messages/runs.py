@@ -6,10 +6,10 @@ from datetime import datetime
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Json, Message, Strict
+from llm_do_temporal.messages.base import Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.batches import Batch, ItemResult
 from llm_do_temporal.messages.conversation import ContinuedInvocation
-from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
+from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.attachments import Attachment
@@ -21,8 +21,11 @@ class StartRunInput(Strict):
     """Input of `LlmDoRun`. `{"worker": "greeter", "prompt": "hi"}` is enough."""
 
     worker: str
+    """A worker's name; or a template, by its path below the workshop or as `pkg:name`."""
     prompt: str = ""
     input: Json = None
+    params: dict[str, str | int | float | bool] = Field(default_factory=dict, exclude_if=is_empty)
+    """Values for the parameters of a template."""
     attachments: tuple[Attachment, ...] = ()
     model: str | None = None
     force_model: str | None = None
@@ -68,6 +71,8 @@ class InvokeWorkerInput(Message):
     """What the run, a caller or the worker itself limits: the desk is asked before any of it is spent."""
     started_at: datetime | None = None
     """When the time of its limits began; None where there are no limits."""
+    template: CalledTemplate | None = Field(default=None, exclude_if=is_none)
+    """The template that the worker was made from; None for a worker of a file of its own."""
     continued: ContinuedInvocation | None = None
     """Where the invocation stands, when its workflow was continued as new."""
 
@@ -86,6 +91,8 @@ class InvocationMemo(Message):
     worker: str
     depth: int
     model: str
+    template: CalledTemplate | None = Field(default=None, exclude_if=is_none)
+    """Its name and digest."""
 
 
 class RunMemo(Message):

@@ -85,10 +85,15 @@ def check_attachment_names(policy: AttachmentPolicy, paths: Sequence[str], *, wh
 def check_attachments(policy: AttachmentPolicy, attachments: Sequence[Attachment], *, whose: str) -> None:
     """Check the whole policy against files that were looked up. Raises AttachmentRefusal."""
     check_attachment_names(policy, [attachment.path for attachment in attachments], whose=whose)
-    total = sum(attachment.bytes for attachment in attachments)
+    check_total(policy, [attachment.bytes for attachment in attachments], whose=whose)
+
+
+def check_total(policy: AttachmentPolicy, sizes: Sequence[int], *, whose: str) -> None:
+    """Check the bytes of all files together. Raises AttachmentRefusal."""
+    total = sum(sizes)
     if total > policy.max_total_bytes:
         raise AttachmentRefusal(
-            f"{_files(len(attachments))} of together {total} bytes attached, but {whose} accepts at most "
+            f"{_files(len(sizes))} of together {total} bytes attached, but {whose} accepts at most "
             f"{policy.max_total_bytes} (max_total_bytes)"
         )
 

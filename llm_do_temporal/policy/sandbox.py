@@ -192,14 +192,22 @@ def check_readable(place: Place) -> None:
     _check_suffix(place)
 
 
-def check_writable(place: Place) -> None:
-    """Raise SandboxRefusal unless a file with this name may be written here."""
+def check_writable(place: Place, tree: Tree | None = None) -> None:
+    """Raise SandboxRefusal unless a file with this name may be written here; the words name what of `tree` may be."""
     _check_private(place)
     if place.mount.readonly:
-        raise SandboxRefusal(f"'{place.path}' is read-only; it cannot be written")
+        raise SandboxRefusal(f"'{place.path}' is read-only; {_instead(tree)}")
     if place.relative == ".":
         raise SandboxRefusal(f"'{place.path}' is a folder; a file name is needed")
     _check_suffix(place)
+
+
+def _instead(tree: Tree | None) -> str:
+    """What may be written, in words."""
+    if tree is None:
+        return "it cannot be written"
+    writable = [mount.at for mount in tree.mounts if not mount.readonly]
+    return f"writable: {', '.join(writable)}" if writable else "nothing here can be written"
 
 
 def check_size(place: Place, size: int) -> None:

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field
 from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal, ShellRefusal
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.sandbox import Tree, describe_roots, normalise
-from llm_do_temporal.policy.values import Value
+from llm_do_temporal.policy.values import Capability, Value
 
 LISTED = "proc.exec"
 UNLISTED = "proc.exec.unlisted"
@@ -108,6 +108,8 @@ class ShellPolicy(Value):
     default: ShellDefault | None = None
     network: bool = False
     """Whether commands reach the network; only isolation can keep them from it."""
+    capabilities: tuple[Capability, ...] = Field(default=(), exclude_if=lambda given: not given)
+    """What every command uses besides `proc.exec` or `proc.exec.unlisted`."""
 
 
 class Isolation(StrEnum):
@@ -136,6 +138,8 @@ class JudgedCommand(Value):
     spelled: int = 1
     """How many of the first words the rule spells out; the others are the model's."""
     use: CapabilityUse
+    more: tuple[CapabilityUse, ...] = ()
+    """What it uses besides."""
 
     @property
     def line(self) -> str:
@@ -152,7 +156,13 @@ def judge_command(
     answer False. Raises ShellRefusal for what is no plain command, ApprovalRefusal for one that a rule blocks,
     SandboxRefusal for a worker without files and for a path outside the rule's `sandbox_paths`.
     """
-    argv = split_command(command)
+    judged = _judged(policy, tree, split_command(command), strict)
+    named = [name for name in dict.fromkeys(policy.capabilities) if name != judged.use.name]
+    more = tuple(CapabilityUse(name=name, payload=judged.use.payload) for name in named)
+    return judged.model_copy(update={"more": more})
+
+
+def _judged(policy: ShellPolicy, tree: Tree, argv: tuple[str, ...], strict: Callable[[], bool]) -> JudgedCommand:
     cwd = working_directory(tree)
     rule, asks = _ruling(policy.rules, argv, strict)
     if rule is None:

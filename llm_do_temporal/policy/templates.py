@@ -6,6 +6,8 @@ package, as `pkg:name`. Names are compared as text, after `./` and doubled slash
 
 from __future__ import annotations
 
+import hashlib
+import re
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
@@ -13,6 +15,7 @@ from pydantic import Field
 
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
 from llm_do_temporal.policy.attachments import DEFAULT_MAX_ATTACHMENTS, DEFAULT_MAX_TOTAL_BYTES, AttachmentPolicy
+from llm_do_temporal.policy.delegation import MAX_NAME_CHARS as MAX_WORKER_NAME_CHARS
 from llm_do_temporal.policy.delegation import check_name
 from llm_do_temporal.policy.protection import fits
 from llm_do_temporal.policy.sandbox import Suffixes
@@ -22,6 +25,10 @@ PACKAGE = "pkg:"
 MAX_NAME_CHARS = 4_096
 """As long as a path can be: each part of it is held against every glob."""
 TEMPLATE_SUFFIXES = (".yaml", ".yml")
+FOLDER = "templates/"
+_BETWEEN = "--"
+"""Stands for `/` in the name that a template goes by."""
+_DIGEST_CHARS = 8
 
 
 class TemplateRules(Value):
@@ -86,14 +93,33 @@ def normalise_template(name: str) -> str:
     return path
 
 
+def worker_name(template: str) -> str:
+    """What the invocations of a template (normalised) are called. No two templates share a name.
+
+    `templates/one.yaml` is `one`, `templates/decks/one.yaml` is `decks--one`, `pkg:one` is `pkg--one`. Where the path
+    cannot be read back from such a name, some digits of its digest are added.
+    """
+    package = template.startswith(PACKAGE)
+    path = f"pkg/{template.removeprefix(PACKAGE)}" if package else str(PurePosixPath(template).with_suffix(""))
+    plain = re.sub(r"[^a-z0-9_-]+", "_", path.removeprefix(FOLDER).lower().replace("/", _BETWEEN))
+    back = plain.replace(_BETWEEN, "/")
+    meant = PACKAGE + back.removeprefix("pkg/") if back.startswith("pkg/") else f"{FOLDER}{back}.yaml"
+    if meant == template and _is_name(plain):
+        return plain
+    digest = hashlib.sha256(template.encode()).hexdigest()[:_DIGEST_CHARS]
+    cut = plain[: MAX_WORKER_NAME_CHARS - len("template_-") - _DIGEST_CHARS]
+    name = f"{cut}-{digest}"
+    return name if _is_name(name) else f"template_{name}"
+
+
 def choose_template(rules: TemplateRules, asked: str, *, caller: str) -> str:
-    """The template that a call of `asked` uses. Raises DelegationRefusal where the rules do not allow it."""
+    """The template that a call of `asked` uses; `caller` in words. Raises DelegationRefusal where it is not allowed."""
     if rules.lock is not None:
         return normalise_template(rules.lock)
     name = normalise_template(asked)
     if not any(matches(name, pattern) for pattern in rules.allow):
         listed = ", ".join(f"'{pattern}'" for pattern in rules.allow) or "none"
-        raise DelegationRefusal(f"worker '{caller}' may not call template '{name}'; allowed: {listed}")
+        raise DelegationRefusal(f"{caller} may not call template '{name}'; allowed: {listed}")
     return name
 
 
@@ -104,6 +130,14 @@ def matches(name: str, pattern: str) -> bool:
         return both and fnmatchcase(name.removeprefix(PACKAGE), pattern.removeprefix(PACKAGE))
     plain = _plain(pattern)
     return plain is not None and fits(name.split("/"), plain.split("/"))
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_name(name)
+    except DefinitionError:
+        return False
+    return True
 
 
 def _plain(path: str) -> str | None:

@@ -6,6 +6,7 @@ work is counted: what would take too much of it is a problem with the value, the
 """
 
 from llm_do_temporal.schemas.metering import MAX_STEPS, Steps, UnusableSchema
+from llm_do_temporal.schemas.normal_form import normalised
 from llm_do_temporal.schemas.schemas import check_schema, find_problems, find_schema_problems, schema_problems
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "check_schema",
     "find_problems",
     "find_schema_problems",
+    "normalised",
     "schema_problems",
 ]

@@ -48,8 +48,8 @@ OUTPUT_RETRIES = 3
 class ChecksOutput(Protocol):
     """A workflow that judges its agent's structured output."""
 
-    def check_output(self, output: Any) -> Any:
-        """The output, or ModelRetry."""
+    async def check_output(self, output: Any) -> Any:
+        """The output as it is to be, or ModelRetry."""
         ...
 
 
@@ -61,7 +61,7 @@ class OutputCheck(AbstractCapability[Any]):
 
     async def after_output_validate(self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any) -> Any:
         """See AbstractCapability."""
-        return cast("ChecksOutput", workflow.instance()).check_output(output)
+        return await cast("ChecksOutput", workflow.instance()).check_output(output)
 
 
 class CountsToolCalls(Protocol):

@@ -19,6 +19,7 @@ from llm_do_temporal.errors import EffectFailed, LlmDoError, RunAborted
 from llm_do_temporal.messages import (
     BuildInputInput,
     BuiltInput,
+    CalledTemplate,
     DelegateTool,
     InvokeWorkerInput,
     LoadWorkerInput,
@@ -38,7 +39,7 @@ from llm_do_temporal.workflows.invoking import run_invocation
 from llm_do_temporal.workflows.limits import limits_for
 
 _ASKS_BEFORE_PYTHON = "asks-before-python"
-_FROM_PYTHON = ("output_schema", "input_schema", "python", "external", "delegation", "warnings")
+_FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")
 """What of a worker is known once its Python was run."""
 
 
@@ -65,6 +66,8 @@ class Delegation:
     """Text that is added to the prompt, read once the call was allowed: where somebody was asked, as it was shown."""
     shape: Callable[[Any], Any] | None = None
     """Makes the tool's result from the worker's output."""
+    template: CalledTemplate | None = None
+    """Where the worker is a template, which one, and what was filled in."""
 
 
 @dataclass
@@ -180,6 +183,7 @@ class Delegator:
             prompt=prompt,
             input=call.input,
             attachments=attachments,
+            template=call.template,
             **limits_for(caller, worker),
         )
         try:

@@ -71,7 +71,7 @@ def judge_path(tool: str, tree: Tree, args: dict[str, Any]) -> Place:
     if tool in ("read_file", "edit_file"):
         check_readable(place)
     if tool in _WRITING:
-        check_writable(place)
+        check_writable(place, tree)
     if tool == "write_file":
         check_size(place, _utf8_bytes(args.get("content")))
     return place

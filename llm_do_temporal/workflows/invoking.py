@@ -18,6 +18,7 @@ from llm_do_temporal.messages import (
     INVOCATION_MEMO,
     REPORT_SPENDING_SIGNAL,
     WORKER_WORKFLOW,
+    CalledTemplate,
     InvocationMemo,
     InvocationResult,
     InvokeWorkerInput,
@@ -53,7 +54,11 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
     workflow_id = workflow_id_of(invocation)
     _check_sendable(invocation, workflow_id)
     memo = InvocationMemo(
-        path=invocation.path, worker=invocation.worker.name, depth=invocation.depth, model=invocation.model
+        path=invocation.path,
+        worker=invocation.worker.name,
+        depth=invocation.depth,
+        model=invocation.model,
+        template=_named(invocation.template),
     )
     starting: Coroutine[Any, Any, workflow.ChildWorkflowHandle[Any, InvocationResult]] = workflow.start_child_workflow(
         WORKER_WORKFLOW,
@@ -66,6 +71,11 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
         priority=_turn_of(invocation.run),
     )
     return await await_op(await await_op(asyncio.create_task(starting)))
+
+
+def _named(template: CalledTemplate | None) -> CalledTemplate | None:
+    """What a memo has room for."""
+    return None if template is None else template.model_copy(update={"params": None, "input": None})
 
 
 def _turn_of(run: str) -> Priority:

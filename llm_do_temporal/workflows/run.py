@@ -222,9 +222,10 @@ class LlmDoRun:
             model=model,
             limited=limited,
             started_at=(before.started_at if before else workflow.info().start_time) if limited else None,
-            prompt=start.prompt,
-            input=start.input,
+            prompt=start.prompt if loaded.prompt is None else loaded.prompt,
+            input=start.input if loaded.template is None else None,
             attachments=start.attachments,
+            template=loaded.template,
         )
 
     # --- the desk ---

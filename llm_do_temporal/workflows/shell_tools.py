@@ -80,7 +80,7 @@ class Shell:
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
         question = Question(
-            (command.use,), args, _shortened(summary, _SHOWN_CHARS), circumstances=_circumstances(request)
+            (command.use, *command.more), args, _shortened(summary, _SHOWN_CHARS), circumstances=_circumstances(request)
         )
 
         seen: CommandPreview | None = None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from temporalio import workflow
 
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed, SandboxRefusal
 from llm_do_temporal.messages import (
@@ -22,6 +25,7 @@ from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.sandbox import Place, Tree, check_readable, check_size, locate
 from llm_do_temporal.policy.templates import TemplateRules, choose_template
+from llm_do_temporal.schemas import normalised
 from llm_do_temporal.workflows.delegating import Delegation, Delegator, asks_before_python, completed
 from llm_do_temporal.workflows.effects import run_effect, run_quick
 from llm_do_temporal.workflows.gate import Prepared, Question, Shown
@@ -32,6 +36,10 @@ MAX_CONTEXT_CHARS = 1_000_000
 """Of all files of one call together."""
 MAX_PATH_CHARS = 400
 """A longer text, or one of several lines, is no path."""
+_LIKE_A_PATH = re.compile(r"(?!\w+://)(?:\S*/\S*|\S*\.[A-Za-z]\w{0,9})")
+"""One word with a slash, or with the suffix of a file, that is no address."""
+_NAMES_MISTYPED = "mistyped-context-is-an-error"
+"""Runs that began when such a path was handed on as a text replay so."""
 
 _FILE = {
     "type": "object",
@@ -98,7 +106,7 @@ class TemplateCall:
     async def prepare(self, args: dict[str, Any]) -> Prepared:
         """Check the call and load the template with its parameters filled in."""
         caller = self._delegator.caller
-        template = choose_template(self._rules, args["worker_name"], caller=caller.worker.name)
+        template = choose_template(self._rules, args["worker_name"], caller=f"worker '{caller.worker.name}'")
         self._delegator.check_depth(template)
         params: dict[str, Any] = args.get("params") or {}
         request = LoadTemplateInput(
@@ -125,7 +133,8 @@ class TemplateCall:
             questions=tuple(_reading_question(one.place, one.seen, worker) for one in context if one.place),
             files=tuple(one.seen for one in context if one.seen),
             more_prompt=_reader(context),
-            shape=None if as_json else _text_of,
+            shape=_normal_form(worker) if as_json else _text_of,
+            template=loaded.template,
         )
 
         async def with_python() -> Delegation:
@@ -133,7 +142,7 @@ class TemplateCall:
             complete = completed(worker, again.worker)
             if as_json:
                 _check_schema(complete, template)
-            return replace(call, worker=complete)
+            return replace(call, worker=complete, shape=_normal_form(complete) if as_json else _text_of)
 
         return await self._delegator.prepare_call(call, with_python if worker.unloaded else None)
 
@@ -158,6 +167,12 @@ def _text_of(output: Any) -> str:
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
 
+def _normal_form(worker: PinnedWorker) -> Callable[[Any], Any]:
+    """How a result that fits the template's schema is handed on: the same, whoever wrote it."""
+    schema = worker.output_schema
+    return lambda output: output if schema is None else normalised(schema, output)
+
+
 def _path(entry: Any) -> str:
     return str(entry if isinstance(entry, str) else entry["path"])
 
@@ -169,11 +184,22 @@ async def _found(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
     if not places:
         return found
     files = tuple(AttachedFile(mount=place.mount, relative=place.relative, path=place.path) for place in places)
-    request = FindFilesInput(files=files, digests=True)
+    request = FindFilesInput(files=files, digests=True, near=True)
     facts = await run_effect("find_files", request, FoundFiles, summary=f"find {', '.join(p.path for p in places)}")
-    by_path = dict(zip((place.path for place in places), facts.bytes, strict=True))
+    sizes = dict(zip((place.path for place in places), facts.bytes, strict=True))
     seen = {one.path: one for one in facts.seen}
-    return [_settled(one, by_path, seen, entry) for one, entry in zip(found, entries, strict=True)]
+    settled: list[_Context] = []
+    for one, entry in zip(found, entries, strict=True):
+        if one.place is None:
+            settled.append(one)
+        elif (size := sizes[one.place.path]) is not None:
+            check_size(one.place, size)
+            settled.append(replace(one, seen=seen.get(one.place.path)))
+        elif isinstance(entry, str) and not _is_mistyped(entry):
+            settled.append(_Context(text=entry))
+        else:
+            raise _missing(one.place.path, facts.near.get(one.place.path))
+    return settled
 
 
 def _as_context(tree: Tree, entry: Any) -> _Context:
@@ -184,22 +210,23 @@ def _as_context(tree: Tree, entry: Any) -> _Context:
         place = locate(tree, path)
         check_readable(place)
     except SandboxRefusal:
-        if not isinstance(entry, str):
+        # Who has no files cannot have meant one.
+        if not isinstance(entry, str) or (tree.mounts and _is_mistyped(entry)):
             raise
         return _Context(text=entry)
     return _Context(place=place)
 
 
-def _settled(one: _Context, sizes: dict[str, int | None], seen: dict[str, SeenFile], entry: Any) -> _Context:
-    if one.place is None:
-        return one
-    size = sizes[one.place.path]
-    if size is not None:
-        check_size(one.place, size)
-        return replace(one, seen=seen.get(one.place.path))
-    if isinstance(entry, str):
-        return _Context(text=entry)
-    raise EffectFailed(f"there is no file '{one.place.path}' for extra_context")
+def _is_mistyped(entry: str) -> bool:
+    """Whether a text that names no file was meant to."""
+    return _LIKE_A_PATH.fullmatch(entry.strip()) is not None and workflow.patched(_NAMES_MISTYPED)
+
+
+def _missing(path: str, near: str | None) -> EffectFailed:
+    step = "Give the path of a file in your file tree, or the text itself."
+    return EffectFailed(
+        f"there is no file '{path}' for extra_context", next_step=step if near is None else f"Did you mean '{near}'?"
+    )
 
 
 def _reading_question(place: Place, seen: SeenFile | None, target: PinnedWorker) -> Question:

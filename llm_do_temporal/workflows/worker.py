@@ -11,13 +11,13 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import TypeAdapter
-    from pydantic_ai import ModelRetry, RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
+    from pydantic_ai import RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
     from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool
     from pydantic_ai.toolsets import FunctionToolset
     from pydantic_core import SchemaValidator, core_schema
 
-    from llm_do_temporal.errors import DefinitionError, LlmDoError
+    from llm_do_temporal.errors import LlmDoError
     from llm_do_temporal.messages import (
         DELIVER_DECISION_SIGNAL,
         DELIVER_VOTES_SIGNAL,
@@ -39,7 +39,6 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.approvals import Terms
     from llm_do_temporal.policy.identity import IDENTITY_VERSION
     from llm_do_temporal.policy.ledger import Action
-    from llm_do_temporal.schemas import UnusableSchema, find_problems
     from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.agent import AGENT, HIDDEN, TOOL_RETRIES
     from llm_do_temporal.workflows.conversation import first_message
@@ -54,6 +53,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.limits import Purse
     from llm_do_temporal.workflows.metrics import is_generated
     from llm_do_temporal.workflows.model_chain import ModelChain
+    from llm_do_temporal.workflows.outputs import checked_output
     from llm_do_temporal.workflows.python_tools import Functions, python_tools
     from llm_do_temporal.workflows.run_spans import approval_span, invocation_span, tell_result, tell_verdict
     from llm_do_temporal.workflows.shell_tools import shell_tools
@@ -181,20 +181,9 @@ class LlmDoWorker:
             unpriced=self.purse.state.tree_unpriced,
         )
 
-    def check_output(self, output: Any) -> Any:
-        """Hold the agent's structured output against the worker's schema. Raises ModelRetry, or DefinitionError."""
-        schema = self._invocation.worker.output_schema
-        if schema is None:
-            return output
-        try:
-            problems = find_problems(schema, output)
-        except UnusableSchema as error:
-            # A schema can be valid and still be of no use: a pattern that is refused, a reference that leads nowhere.
-            name = self._invocation.worker.name
-            raise DefinitionError(f"the output schema of worker '{name}' cannot be used: {error}") from error
-        if problems:
-            raise ModelRetry(f"The result does not fit its schema: {'; '.join(problems[:8])}")
-        return output
+    async def check_output(self, output: Any) -> Any:
+        """See ChecksOutput."""
+        return await checked_output(self._invocation, output)
 
     def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
         """The server-side tool of this kind, where the worker has it."""

@@ -87,7 +87,7 @@ REFUSED: list[tuple[dict[str, Any], list[tuple[Call, str]]]] = [
         NAMED,
         [
             (call("read_file", path="src/app.txt"), "it can reach /input (read-only), /output (read-write)"),
-            (call("write_file", path="input:app.txt", content="x"), "'/input/app.txt' is read-only"),
+            (call("write_file", path="input:app.txt", content="x"), "'/input/app.txt' is read-only; writable: /output"),
         ],
     ),
 ]

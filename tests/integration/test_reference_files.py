@@ -148,7 +148,7 @@ ODD_CALLS: list[tuple[Call, str]] = [
     # text files are read, other files are attached
     (call("read_file", path="input/deck.pdf"), "is not UTF-8 text. Hand files such as PDFs"),
     (call("read_file", path="input/notes.txt"), "a note"),
-    (call("write_file", path="input/new.txt", content="x"), "'/input/new.txt' is read-only"),
+    (call("write_file", path="input/new.txt", content="x"), "'/input/new.txt' is read-only; writable: /output"),
 ]
 
 

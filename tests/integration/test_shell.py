@@ -41,6 +41,20 @@ async def test_a_listed_command_runs_and_nobody_is_asked(place: Place) -> None:
     assert (await place.client.desk(run)).approvals == ()
 
 
+async def test_a_capability_of_the_toolset_asks_beside_that_of_the_command(place: Place) -> None:
+    place.write("a.txt", "text of a\n")
+    main = with_shell(place, shell("cat a.txt"), "Read.", rules=LISTED["rules"], capabilities=["repo.read"])
+    run = await place.start("main")
+    (one,) = await place.pending(run)
+    assert [use.name for use in one.request.capabilities] == ["proc.exec", "repo.read"]
+    await place.decide(run)
+    await place.client.result(run)
+    assert main.requests[-1].results("shell")[0].data["stdout"] == "text of a\n"
+    place.workshop(approvals={"rules": {"repo.read": "blocked"}})
+    await place.run("main")
+    assert "the workshop does not allow repo.read" in main.requests[-1].results("shell")[0].text
+
+
 async def test_a_question_shows_the_exact_command_and_where_it_would_run(place: Place) -> None:
     place.workshop(sandbox={"root": "files"})
     place.write("files/out/a.txt", "")

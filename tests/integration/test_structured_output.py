@@ -46,6 +46,26 @@ async def test_the_schema_may_be_a_class_of_the_workshop(place: Place) -> None:
     assert "scores.0.value: 9 is greater than the maximum of 5" in str(main.requests[1].messages[-1])
 
 
+async def test_validators_of_the_class_run_and_what_they_make_is_the_result(place: Place) -> None:
+    place.write(
+        "schemas.py",
+        "from pydantic import BaseModel, field_validator, model_validator\n\n"
+        "class Range(BaseModel):\n    name: str\n    low: int\n    high: int\n\n"
+        "    @field_validator('name')\n    @classmethod\n    def _strip(cls, value):\n        return value.strip()\n\n"
+        "    @model_validator(mode='after')\n    def _ordered(self):\n        if self.low > self.high:\n"
+        "            raise ValueError('low is above high')\n        return self\n",
+    )
+    good = {"name": " ada ", "low": 1, "high": 2}
+    main, judge = scripted({**good, "low": 3}, good), scripted({**good, "low": 3}, good)
+    place.worker("main", main, output_schema_ref="schemas.py:Range")
+    # also where the class is that of a template
+    text = f"system: Judge.\nmodel: {place.script('judge', judge)}\noutput_schema_ref: schemas.py:Range\n"
+    place.write("templates/judge.yaml", text)
+    for worker, model in (("main", main), ("templates/judge.yaml", judge)):
+        assert (await place.run(worker)).output == {"name": "ada", "low": 1, "high": 2}
+        assert "low is above high" in str(model.requests[1].messages[-1])
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [

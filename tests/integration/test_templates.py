@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from llm_do_temporal import TemplateCall
+from llm_do_temporal.cli.export_pages import render_markdown
+from llm_do_temporal.cli.exported import read_exported
+from llm_do_temporal.cli.record import render_record
+from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation_limits import last_result
@@ -207,11 +216,29 @@ async def test_a_file_of_extra_context_asks_where_reading_asks_and_again_where_i
 async def test_a_text_that_names_no_file_is_handed_on_as_it_is(place: Place) -> None:
     judge = scripted("Fine.")
     template(place, judge)
-    texts = ["nothing.txt", "../secret.txt", "two\nlines", "/etc/passwd"]
+    texts = ["nothing like.txt", "../two\nlines", "https://example.com/a.txt", "Brief.", "3.5"]
     main = scripted(calls(extra_context=texts), "Done.")
     may_call(place, main)
     await place.run("main", mode=ALL)
     assert all(f"Extra context:\n{text}" in judge.requests[0].prompt for text in texts)
+
+
+async def test_a_word_that_looks_like_a_path_and_is_none_is_an_error_that_names_what_was_meant(place: Place) -> None:
+    template(place, scripted())
+    place.write("rules/PROCEDURE.md", "Score it.")
+    wrong = ["rules/PROCEDUR.md", "./rules/nothing.md", "PROCEDURE.md", "../secret.txt", "/etc"]
+    main = scripted(*(calls(extra_context=[one]) for one in wrong), "Alone then.")
+    may_call(place, main)
+    assert (await place.run("main")).output == "Alone then."
+    assert told(main) == [
+        "there is no file '/rules/PROCEDUR.md' for extra_context. Did you mean '/rules/PROCEDURE.md'?",
+        "there is no file '/rules/nothing.md' for extra_context. "
+        "Give the path of a file in your file tree, or the text itself.",
+        "there is no file '/PROCEDURE.md' for extra_context. "
+        "Give the path of a file in your file tree, or the text itself.",
+        "'../secret.txt' contains '..'; name the path from the top of the tree instead",
+        "there is no file '/etc' for extra_context. Give the path of a file in your file tree, or the text itself.",
+    ]
 
 
 async def test_a_file_too_long_for_extra_context_is_a_result_and_nothing_starts(place: Place) -> None:
@@ -229,6 +256,101 @@ async def test_without_expect_json_a_structured_result_is_text(place: Place) -> 
     may_call(place, main)
     await place.run("main", mode=ALL)
     assert told(main) == ['{"why": "ä", "points": 1}']
+
+
+async def test_afterwards_one_can_tell_which_template_ran_with_what_and_run_it_again(place: Place) -> None:
+    judge, other = scripted({"points": 4}), scripted("Fine.")
+    template(place, judge, f"system: Be $tone.\nparams: {{size: 5}}\n{SCORED}", "decks/one")
+    template(place, other, name="texts/one")
+    main = scripted(
+        [calls("templates/decks/one.yaml", params={"tone": "dry"}), calls("templates/texts/one.yaml")], "Done."
+    )
+    may_call(place, main)
+    run = await place.start("main", mode=ALL)
+    await place.client.result(run)
+    exported = await read_exported(place.client, run)
+    by_path = {one["path"]: one["template"] for one in exported.as_json()["invocations"]}
+    assert sorted(by_path) == ["main", "main/decks--one-1", "main/texts--one-1"]
+    deck, text = by_path["main/decks--one-1"], by_path["main/texts--one-1"]
+    assert (deck["name"], deck["params"]) == ("templates/decks/one.yaml", {"size": "5", "tone": "dry"})
+    assert deck["sha256"] == hashlib.sha256((place.folder / deck["name"]).read_bytes()).hexdigest()
+    assert (text["name"], text["params"], text["input"]) == ("templates/texts/one.yaml", {}, "Judge this.")
+    (said, *_) = exported.transcripts[f"{run}/main/decks--one-1"]
+    assert (said.kind, said.text, said.value) == ("template", deck["name"], deck["params"])
+    assert f"template templates/decks/one.yaml, sha256 {deck['sha256']}" in render_markdown(exported)
+    shown = io.StringIO()
+    Console(width=200, file=shown).print(render_record(exported.summary, exported.view, [], exported.read_at))
+    assert f"templates/decks/one.yaml  sha256 {deck['sha256'][:16]}  size=5  tone=dry" in shown.getvalue()
+    again = await place.start(deck["name"], deck["input"], params=deck["params"])
+    assert (await place.client.result(again)).output == {"points": 4}
+    first, second = judge.requests
+    assert (second.instructions, second.prompt) == (first.instructions, first.prompt)
+    (node,) = (await place.client.view(again)).ordered
+    assert (node.path, node.worker, node.template) == ("main", "decks--one", deck)
+
+
+async def test_expect_json_gives_one_form_whatever_the_model_wrote(place: Place) -> None:
+    judge = scripted('Here it is:\n```json\n{"why": "clear", "points": 4.0}\n```')
+    template(place, judge, f"system: Judge.\n{SCORED}")
+    main = scripted(calls(expect_json=True), "Done.")
+    may_call(place, main)
+    await place.run("main", mode=ALL)
+    assert told(main) == ['{"points":4,"why":"clear"}']
+    assert len(judge.requests) == 1, "it was not asked again"
+
+
+async def test_a_template_is_called_from_python_under_rules(place: Place) -> None:
+    judge = scripted({"why": "clear", "points": 4})
+    template(place, judge, f"system: Detail is $detail_level.\n{SCORED}", "evaluate-one")
+    deck, procedure = place.write("file.pdf", "A deck."), place.write("PROCEDURE.md", "Score it.")
+    rules: Any = {
+        "allow_templates": ["./templates/**/*.yaml"],
+        "allowed_suffixes": [".pdf"],
+        "max_attachments": 1,
+        "max_bytes": 10,
+        "workshop": place.folder,
+        "connection": place.client,
+    }
+    given: Any = {
+        "template": "templates/evaluate-one.yaml",
+        "input": "Evaluate this document",
+        "attachments": [{"path": str(deck)}],
+        "fragments": [{"path": str(procedure)}, "Be brief."],
+        "params": {"detail_level": "high"},
+        "expect_json": True,
+    }
+    result = await TemplateCall(**rules).run_async(**given)
+    assert list(result.items()) == [("points", 4), ("why", "clear")]
+    (request,) = judge.requests
+    assert request.instructions == "Detail is high."
+    assert "Evaluate this document" in request.prompt
+    assert "Extra context, the file PROCEDURE.md:\nScore it." in request.prompt
+    assert "Extra context:\nBe brief." in request.prompt
+    assert "Attached file: file.pdf" in request.prompt
+    locked = TemplateCall(**{**rules, "allow_templates": []}, lock_template="templates/evaluate-one.yaml")
+    assert json.loads(await locked.run_async(**{**given, "template": "whatever", "expect_json": False})) == result
+    place.write("templates/free.yaml", "system: Judge.\n")
+    place.write("big.pdf", "x" * 11)
+    for changed, words in (
+        ({"template": "other/one.yaml"}, "this TemplateCall may not call template 'other/one.yaml'"),
+        ({"template": "templates/gone.yaml"}, "there is no template 'templates/gone.yaml'"),
+        ({"params": {}}, "it needs 'detail_level'"),
+        ({"params": {}, "template": "templates/free.yaml"}, "template 'templates/free.yaml' has no schema"),
+        ({"attachments": [{"path": str(procedure)}]}, "has a suffix that this TemplateCall does not accept"),
+        ({"attachments": [str(deck), deck]}, "this TemplateCall accepts at most 1 (max_attachments)"),
+        ({"attachments": [place.folder / "big.pdf"]}, "this TemplateCall accepts at most 10 (max_total_bytes)"),
+        ({"attachments": [{"file": "x"}]}, "a file is given as its path or as"),
+        ({"fragments": [{"path": "gone.md"}]}, "the fragment 'gone.md' cannot be read"),
+    ):
+        with pytest.raises(LlmDoError) as caught:
+            await TemplateCall(**rules).run_async(**{**given, **changed})
+        assert words in str(caught.value)
+    with pytest.raises(UsageError, match="would block the event loop"):
+        TemplateCall(**rules).run(**given)
+    with pytest.raises(UsageError, match="is not a path inside the workshop"):
+        TemplateCall(lock_template="../one.yaml")
+    place.started += [one.run for one in await place.client.runs() if one.run.startswith("templates-evaluate-one")]
+    assert len(judge.requests) == 2, "nothing was started by a call that is not allowed"
 
 
 async def test_a_template_without_a_model_runs_with_the_usual_one(place: Place) -> None:

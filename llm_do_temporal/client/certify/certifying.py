@@ -88,7 +88,7 @@ async def certify(plan: Plan, tell: Callable[[Row, int, int], None]) -> Certific
     Raises UsageError where runs would cost money and may not, RunFailed where the recorded run ends without a result,
     and what `prepare` raises.
     """
-    model, aliases = prepare(plan.workshop, plan.request.worker).choose_model(plan.request)
+    model, aliases = prepare(plan.workshop, plan.request.worker, plan.request.params).choose_model(plan.request)
     _check_cost(plan, [] if is_free(aliases, model) else [model])
     folder = Path(tempfile.mkdtemp(prefix="llm-do-certify-"))
     server = Server(folder)

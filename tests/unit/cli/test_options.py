@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.cli.options import Location, check_timeout, read_json, read_json_object
-from llm_do_temporal.cli.starting import LimitFlags
+from llm_do_temporal.cli.starting import LimitFlags, read_params
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.policy.limits import Limits
 
@@ -124,3 +124,16 @@ def test_limits_of_a_run_are_flags() -> None:
 def test_a_limit_that_cannot_be_used_is_named(flags: LimitFlags, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         flags.limits()
+
+
+def test_values_for_parameters_are_what_stands_behind_the_first_equals_sign() -> None:
+    assert read_params(("tone=dry", "sum=1+1=2", "empty=")) == {"tone": "dry", "sum": "1+1=2", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [(("tone",), "'tone' is no value for a parameter"), (("=x",), "'=x'"), (("a=1", "a=2"), "twice")],
+)
+def test_what_is_no_value_for_a_parameter_is_refused(given: tuple[str, ...], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_params(given)

@@ -101,7 +101,7 @@ def test_all_the_problems_of_all_files_are_reported(workshop: WorkshopFolder) ->
             "toolsets:\n  filesystem:",
             "warning workers/a.worker:2: the worker has file tools, but the workshop has no",
         ),
-        ("", "sandbox: {paths: {in: {root: in}}}", "warning workers/a.worker:1: 'sandbox.paths' is deprecated"),
+        ("", "sandbox: {paths: {in: {root: in, mode: rw}}}", "warning workers/a.worker:1: 'sandbox.paths' is deprec"),
         # attachments nobody takes
         (
             "",
@@ -176,3 +176,76 @@ def test_a_hidden_file_is_checked_too(workshop: WorkshopFolder) -> None:
     workshop.write("workers/a.worker", "---\n---\nx")
     workshop.write("workers/generated/a.worker", "locked: 5\n---\nx")
     assert [problem.severity for problem in workshop.problems()] == ["warning", "error"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "front", "said"),
+    [
+        # a worker's own folders in a workshop without a sandbox, and within one
+        ("", "sandbox:\n  paths:\n    in: {root: there}\n    out: {root: made, mode: rw}", []),
+        ("sandbox: {root: .}", "sandbox:\n  paths:\n    in: {root: there/below}", []),
+        # that reach out of it, or ask for more
+        (
+            "sandbox: {root: made}",
+            "sandbox:\n  paths:\n    in: {root: there}",
+            ["error workers/a.worker:2: sandbox path 'in' ('there') lies outside its caller's files"],
+        ),
+        (
+            "sandbox: {root: ., readonly: true}",
+            "sandbox:\n  paths:\n    in: {root: there, mode: rw}",
+            ["error workers/a.worker:2: sandbox path 'in' asks for mode rw where its caller can only read ('/')"],
+        ),
+        # that are not there, or no folders; one that is written to is made
+        (
+            "",
+            "sandbox:\n  paths:\n    in: {root: gone}",
+            ["warning workers/a.worker:3: the folder 'gone' of '/in' does not exist; it is only read"],
+        ),
+        (
+            "",
+            "sandbox:\n  paths:\n    in: {root: there/a.txt, mode: rw}",
+            ["warning workers/a.worker:3: the folder 'there/a.txt' of '/in' is not a folder"],
+        ),
+        # the workshop's files are as they are
+        ("sandbox: {root: ., readonly: true}", "sandbox:\n  restrict: /gone", []),
+    ],
+)
+def test_a_workers_own_folders_are_held_against_the_workshop(
+    workshop: WorkshopFolder, settings: str, front: str, said: list[str]
+) -> None:
+    workshop.write("there/below/b.txt", "b")
+    workshop.write("there/a.txt", "a")
+    (workshop.root / "made").mkdir()
+    workshop.write("workshop.yaml", settings)
+    workshop.write("workers/a.worker", f"{front}\n---\nx")
+    found = [one for one in workshop.said() if "deprecated" not in one]
+    assert len(found) == len(said)
+    assert all(line.startswith(words) for line, words in zip(found, said, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("settings", "caller", "callee", "said"),
+    [
+        ("sandbox: {root: .}", "sandbox: {restrict: /a}", "sandbox: {restrict: /b}", "'/b' lies outside the caller's"),
+        ("sandbox: {root: .}", "sandbox: {readonly: true}", "sandbox: {readonly: false}", "'/' is read-only for the"),
+        # without a sandbox of the workshop: who has folders of its own can give no others
+        ("", "sandbox: {paths: {a: {root: a}}}", "sandbox: {paths: {b: {root: b}}}", "path 'b' ('b') lies outside"),
+        ("", "sandbox: {paths: {a: {root: a}}}", "sandbox: {paths: {b: {root: a/b}}}", None),
+        ("", "description: x", "sandbox: {paths: {b: {root: b}}}", None),
+        ("sandbox: {root: .}", "sandbox: {restrict: /a}", "description: x", None),
+    ],
+)
+def test_a_call_that_its_files_would_refuse_is_found_before(
+    workshop: WorkshopFolder, settings: str, caller: str, callee: str, said: str | None
+) -> None:
+    for folder in ("a/b", "b"):
+        (workshop.root / folder).mkdir(parents=True)
+    workshop.write("workshop.yaml", settings)
+    toolsets = "toolsets: {delegation: {judge: {}, allow_workers: ['*']}}"
+    workshop.write("workers/main.worker", f"{caller}\n{toolsets}\n---\nx")
+    workshop.write("workers/judge.worker", f"{callee}\n---\nx")
+    found = [one for one in workshop.said() if "deprecated" not in one]
+    assert len(found) == (said is not None)
+    if said is not None:
+        assert found[0].startswith("warning workers/main.worker:2: a call of 'judge' will be refused: ")
+        assert said in found[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from workshop_folder import WorkshopFolder
 
+from llm_do_temporal.definitions.output_schemas import check_output
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages import Json
 
@@ -154,3 +155,83 @@ def test_a_schema_may_share_definitions(workshop: WorkshopFolder) -> None:
     schema = f"{{type: object, properties: {{a: {shared}, b: {shared}}}, $defs: {{B: {{type: string}}}}}}"
     workshop.write("workers/judge.worker", f"output_schema: {schema}\n---\nJudge.")
     assert workshop.load("judge").output_schema is not None
+
+
+CHECKING = """\
+from typing import Annotated
+from pydantic import AfterValidator, BaseModel, Field, field_validator, model_validator
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("it is odd")
+    return value
+
+class Plain(BaseModel):
+    score: int = Field(ge=1)
+
+class Inner(BaseModel):
+    n: Annotated[int, AfterValidator(even)]
+
+class Outer(BaseModel):
+    inner: list[Inner]
+
+class Field_(BaseModel):
+    name: str = Field(alias="Name")
+
+    @field_validator("name")
+    @classmethod
+    def _strip(cls, value: str) -> str:
+        return value.strip()
+
+class Whole(BaseModel):
+    low: int
+    high: int
+
+    @model_validator(mode="after")
+    def _ordered(self):
+        if self.low > self.high:
+            raise ValueError("low is above high")
+        return self
+
+class Breaks(BaseModel):
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def _break(cls, value: int) -> int:
+        return {}[value]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "pinned"),
+    [("Plain", False), ("Inner", True), ("Outer", True), ("Field_", True), ("Whole", True)],
+)
+def test_a_class_with_validators_is_pinned_with_its_schema(workshop: WorkshopFolder, name: str, pinned: bool) -> None:
+    workshop.write("schemas.py", CHECKING)
+    workshop.write("workers/judge.worker", f"output_schema_ref: schemas.py:{name}\n---\nJudge.")
+    assert workshop.load("judge").output_ref == (f"schemas.py:{name}" if pinned else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problems", "made"),
+    [
+        ("Outer", {"inner": [{"n": 2}]}, [], {"inner": [{"n": 2}]}),
+        ("Outer", {"inner": [{"n": 2}, {"n": 3}]}, ["inner.1.n: Value error, it is odd"], None),
+        ("Whole", {"low": 2, "high": 1}, ["Value error, low is above high"], None),
+        # what the class makes of a value, under the names of the schema
+        ("Field_", {"Name": " x "}, [], {"Name": "x"}),
+    ],
+)
+def test_validators_say_what_is_wrong_or_what_the_result_is(
+    workshop: WorkshopFolder, name: str, value: Json, problems: list[str], made: Json
+) -> None:
+    workshop.write("schemas.py", CHECKING)
+    found = check_output(f"schemas.py:{name}", value, folder=workshop.root, root=workshop.root)
+    assert (list(found.problems), found.value) == (problems, made)
+
+
+def test_a_validator_that_breaks_is_a_mistake_of_the_authors(workshop: WorkshopFolder) -> None:
+    workshop.write("schemas.py", CHECKING)
+    with pytest.raises(DefinitionError, match=r"schemas\.py:42: KeyError"):
+        check_output("schemas.py:Breaks", {"n": 1}, folder=workshop.root, root=workshop.root)

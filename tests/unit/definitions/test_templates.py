@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
 import pytest
 from workshop_folder import WorkshopFolder
 
-from llm_do_temporal.definitions.templates import load_template
-from llm_do_temporal.errors import DefinitionError, EffectFailed
-from llm_do_temporal.messages import LoadedTemplate
+from llm_do_temporal.definitions.templates import load_started, load_template
+from llm_do_temporal.errors import DefinitionError, EffectFailed, UsageError
+from llm_do_temporal.messages import LoadedTemplate, StartRunInput
 
 ONE = "templates/one.yaml"
 
@@ -200,11 +203,67 @@ def test_a_link_out_of_the_workshop_is_no_template(workshop: WorkshopFolder) -> 
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [("My Deck (v2).yaml", "my_deck_v2_"), ("shell.yaml", "template_shell"), ("1st.yml", "template_1st")],
+    [("My Deck (v2).yaml", "my_deck_v2_-"), ("shell.yaml", "shell-"), ("1st.yml", "template_1st-")],
 )
 def test_any_file_gets_a_name_that_an_id_can_hold(workshop: WorkshopFolder, file: str, name: str) -> None:
     workshop.write(f"templates/{file}", "system: Judge.\n")
-    assert loaded(workshop, f"templates/{file}").worker.name == name
+    assert loaded(workshop, f"templates/{file}").worker.name.startswith(name)
+
+
+def test_what_was_filled_in_is_known_afterwards(workshop: WorkshopFolder) -> None:
+    path = workshop.write("templates/decks/one.yaml", "system: Be $tone about $deck_id.\nparams: {tone: dry, n: 5}\n")
+    template = loaded(workshop, "templates/decks/one.yaml", deck_id="kelp").template
+    assert template is not None
+    assert (template.name, template.input) == ("templates/decks/one.yaml", "The input.")
+    assert template.params == {"tone": "dry", "n": "5", "deck_id": "kelp"}
+    assert template.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ({"worker": "templates/gone.yaml"}, "there is no template 'templates/gone.yaml'"),
+        ({"worker": "../one.yaml"}, "is not a path inside the workshop"),
+        ({"worker": ONE, "params": {"size": 1}}, "it has no parameter 'size'; it needs 'tone'"),
+        ({"worker": ONE, "batch": {"items": [{"name": "a"}]}}, "cannot be run for several items"),
+        ({"worker": "judge", "params": {"tone": "dry"}}, "'params' are for templates, and worker 'judge' is none"),
+    ],
+)
+def test_what_a_run_cannot_begin_with_is_a_mistake_of_its_start(
+    workshop: WorkshopFolder, start: dict[str, Any], words: str
+) -> None:
+    workshop.write(ONE, "system: Be $tone.\n")
+    workshop.write("workers/judge.worker", "---\n---\nJudge.\n")
+    with pytest.raises(UsageError) as caught:
+        load_started(workshop.registry(), workshop.root, StartRunInput.model_validate(start))
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        ({"prompt": "Judge it."}, "Judge it."),
+        ({"input": {"deck": "kelp"}}, '{"deck": "kelp"}'),
+        ({"prompt": "Judge it.", "input": "Now."}, "Judge it.\n\nNow."),
+    ],
+)
+def test_a_template_begins_a_run_with_its_input_filled_in(
+    workshop: WorkshopFolder, start: dict[str, Any], told: str
+) -> None:
+    workshop.write(ONE, "system: Be $tone, $n times.\nprompt: Told $input\n")
+    request = StartRunInput.model_validate({"worker": ONE, "params": {"tone": "dry", "n": 2}, **start})
+    worker, template = load_started(workshop.registry(), workshop.root, request)
+    assert (worker.name, worker.instructions) == ("one", "Be dry, 2 times.")
+    assert template is not None
+    assert template.prompt == f"Told {told}"
+
+
+def test_a_template_that_ships_begins_a_run_under_its_name(workshop: WorkshopFolder) -> None:
+    request = StartRunInput(worker="pkg:summarizer", prompt="A story.", params={"length": "one line"})
+    worker, template = load_started(workshop.registry(), workshop.root, request)
+    assert (worker.name, worker.source) == ("pkg--summarizer", "pkg:summarizer")
+    assert template is not None
+    assert "in one line" in template.prompt
 
 
 @pytest.mark.parametrize(

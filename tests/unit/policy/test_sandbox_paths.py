@@ -200,3 +200,14 @@ def test_a_tree_is_described_by_its_mounts() -> None:
 )
 def test_joining_adds_what_is_below(folder: str, relative: str, joined: str) -> None:
     assert join(folder, relative) == joined
+
+
+def test_who_may_not_write_somewhere_is_told_where_they_may() -> None:
+    place = locate(NAMED, "/input/deck.pdf")
+    with pytest.raises(SandboxRefusal) as caught:
+        check_writable(place, NAMED)
+    assert str(caught.value) == "'/input/deck.pdf' is read-only; writable: /output"
+    with pytest.raises(SandboxRefusal, match="is read-only; nothing here can be written"):
+        check_writable(place, Tree(mounts=(NAMED.mounts[0],)))
+    with pytest.raises(SandboxRefusal, match="is read-only; it cannot be written"):
+        check_writable(place)

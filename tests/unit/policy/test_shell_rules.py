@@ -305,3 +305,21 @@ def test_a_rule_whose_wildcard_would_take_an_option_is_passed_over() -> None:
     assert judge_command(policy, tree, "ls -la").use.asks is True, "what was to be asked about is not free"
     glued = ShellPolicy(rules=(ShellRule(pattern="cc -I*", approval_required=False),))
     assert judge_command(glued, tree, "cc -I/etc").use.name == "proc.exec.unlisted"
+
+
+def test_capabilities_of_the_toolset_are_used_besides_those_of_the_command() -> None:
+    policy = ShellPolicy(rules=(FREE,), capabilities=("proc.exec", "repo.read", "repo.read"))
+    listed = judge_command(policy, WHOLE, "git status")
+    assert [(use.name, use.asks) for use in (listed.use, *listed.more)] == [("proc.exec", False), ("repo.read", None)]
+    assert listed.more[0].payload == listed.use.payload
+    unlisted = judge_command(policy, WHOLE, "make")
+    assert [use.name for use in (unlisted.use, *unlisted.more)] == ["proc.exec.unlisted", "proc.exec", "repo.read"]
+    rules = ApprovalRules.model_validate({"rules": {"proc.exec": "pre_approved"}})
+    verdict = decide(rules, Mode.INTERACTIVE, "shell", (unlisted.use, *unlisted.more))
+    assert verdict.reason == "'shell' is blocked: the workshop does not allow proc.exec.unlisted"
+
+
+def test_a_capability_is_a_name_like_any_other() -> None:
+    with pytest.raises(ValidationError):
+        ShellPolicy(capabilities=("Proc Exec",))
+    assert "capabilities" not in ShellPolicy().model_dump(), "what was pinned before there were any is what it was"

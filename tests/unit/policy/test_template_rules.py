@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.errors import DelegationRefusal
-from llm_do_temporal.policy.templates import TemplateRules, choose_template, normalise_template, template_problems
+from llm_do_temporal.policy.delegation import check_name
+from llm_do_temporal.policy.templates import (
+    TemplateRules,
+    choose_template,
+    normalise_template,
+    template_problems,
+    worker_name,
+)
 
 OF_THE_REFERENCE = ("pkg:*", "./templates/**/*.yaml")
 
@@ -30,7 +37,7 @@ OF_THE_REFERENCE = ("pkg:*", "./templates/**/*.yaml")
     ],
 )
 def test_a_template_that_a_pattern_names_is_chosen(allow: tuple[str, ...], asked: str, chosen: str) -> None:
-    assert choose_template(TemplateRules(allow=allow), asked, caller="main") == chosen
+    assert choose_template(TemplateRules(allow=allow), asked, caller="worker 'main'") == chosen
 
 
 @pytest.mark.parametrize(
@@ -59,7 +66,7 @@ def test_a_template_that_a_pattern_names_is_chosen(allow: tuple[str, ...], asked
 )
 def test_a_template_that_no_pattern_names_is_refused(allow: tuple[str, ...], asked: str) -> None:
     with pytest.raises(DelegationRefusal, match=r"may not call template|is not a template"):
-        choose_template(TemplateRules(allow=allow), asked, caller="main")
+        choose_template(TemplateRules(allow=allow), asked, caller="worker 'main'")
 
 
 @pytest.mark.parametrize(
@@ -85,18 +92,18 @@ def test_a_template_that_no_pattern_names_is_refused(allow: tuple[str, ...], ask
 )
 def test_names_that_no_template_can_have_are_refused_whatever_is_allowed(asked: str) -> None:
     with pytest.raises(DelegationRefusal):
-        choose_template(TemplateRules(allow=("**", "pkg:*")), asked, caller="main")
+        choose_template(TemplateRules(allow=("**", "pkg:*")), asked, caller="worker 'main'")
 
 
 @pytest.mark.parametrize("asked", ["pkg:summarizer", "../../etc/passwd", "", "templates/other.yaml"])
 def test_a_locked_template_is_used_whatever_name_is_given(asked: str) -> None:
     rules = TemplateRules(allow=(), lock="./templates/one.yaml")
-    assert choose_template(rules, asked, caller="main") == "templates/one.yaml"
+    assert choose_template(rules, asked, caller="worker 'main'") == "templates/one.yaml"
 
 
 def test_a_refusal_says_what_is_allowed() -> None:
     with pytest.raises(DelegationRefusal) as caught:
-        choose_template(TemplateRules(allow=("pkg:*",)), "templates/one.yaml", caller="main")
+        choose_template(TemplateRules(allow=("pkg:*",)), "templates/one.yaml", caller="worker 'main'")
     assert str(caught.value) == "worker 'main' may not call template 'templates/one.yaml'; allowed: 'pkg:*'"
 
 
@@ -119,7 +126,7 @@ def test_many_stars_take_no_longer_than_few() -> None:
     # A matcher that tried every way to share the folders among the stars would never end.
     pattern, asked = "/".join(["**", "a"] * 30) + "/b.yaml", "/".join(["a"] * 200) + "/c.yaml"
     with pytest.raises(DelegationRefusal):
-        choose_template(TemplateRules(allow=(pattern,)), asked, caller="main")
+        choose_template(TemplateRules(allow=(pattern,)), asked, caller="worker 'main'")
 
 
 def test_limits_for_files_are_a_policy_like_any_other() -> None:
@@ -134,3 +141,44 @@ def test_a_name_has_one_spelling() -> None:
 def test_a_name_of_any_length_is_refused() -> None:
     with pytest.raises(DelegationRefusal, match="at most"):
         normalise_template("t" * 100_000 + ".yaml")
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        ("templates/one.yaml", "one"),
+        ("templates/a/one.yaml", "a--one"),
+        ("templates/a_b/one-2.yaml", "a_b--one-2"),
+        ("pkg:one", "pkg--one"),
+    ],
+)
+def test_a_name_that_leads_back_to_its_template_is_plain(template: str, name: str) -> None:
+    assert worker_name(template) == name
+
+
+def test_no_two_templates_share_a_name() -> None:
+    alike = [
+        "templates/one.yaml",
+        "templates/one.yml",
+        "templates/One.yaml",
+        "one.yaml",
+        "a/one.yaml",
+        "templates/a/one.yaml",
+        "templates/a--one.yaml",
+        "templates/a-/one.yaml",
+        "templates/a/-one.yaml",
+        "pkg:one",
+        "templates/pkg/one.yaml",
+        "pkg/one.yaml",
+        "templates/shell.yaml",
+        "templates/template_shell.yaml",
+        "templates/7.yaml",
+        "templates/template_7.yaml",
+        "templates/\u00e4.yaml",
+        f"templates/{'x' * 200}.yaml",
+        f"templates/{'x' * 201}.yaml",
+    ]
+    names = [worker_name(template) for template in alike]
+    assert len(set(names)) == len(alike)
+    for name in names:
+        check_name(name)
