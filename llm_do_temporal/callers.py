@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
@@ -108,7 +108,7 @@ class WorkerCall(Coroutine[Any, Any, WorkerRunResult]):
 
     def throw(self, typ: Any, val: BaseException | object = None, tb: TracebackType | None = None) -> Any:
         """See Coroutine."""
-        return self._work.throw(typ if val is None else val)
+        return self._work.throw(cast("BaseException", typ if val is None else val))
 
     def close(self) -> None:
         """See Coroutine."""
