@@ -1,7 +1,8 @@
 """LLM workers as small files, run as durable Temporal workflows with precise human approvals.
 
-`run_worker` and `call_worker` are the way in for Python, `tool_context` and `ToolContext` what a `tools.py` that
-orchestrates needs. They are loaded when they are first used, so that importing the package costs nothing.
+`run_worker` and `call_worker` are the way in for Python, `CallerContext` what a toolset knows of its run,
+`tool_context` and `ToolContext` what a `tools.py` that orchestrates needs. They are loaded when they are first used, so
+that importing the package costs nothing.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.callers import CallerContext
+    from llm_do_temporal.callers import CallerContext, WorkerCall, WorkerRunResult
     from llm_do_temporal.client.connecting import Connection
     from llm_do_temporal.client.questions import Question
-    from llm_do_temporal.client.running import WorkerRunResult, call_worker, run_worker
+    from llm_do_temporal.client.running import call_worker, run_worker
     from llm_do_temporal.client.runs import LlmDoClient
     from llm_do_temporal.client.template_calls import TemplateCall
     from llm_do_temporal.messages import Decision
-    from llm_do_temporal.tools import ToolContext, tool_context
+    from llm_do_temporal.tools import ToolCallFailed, ToolContext, tool_context
 
 __version__ = "0.1.0"
 __all__ = [
@@ -27,21 +28,25 @@ __all__ = [
     "LlmDoClient",
     "Question",
     "TemplateCall",
+    "ToolCallFailed",
     "ToolContext",
+    "WorkerCall",
     "WorkerRunResult",
     "call_worker",
     "run_worker",
     "tool_context",
 ]
 _HOMES = {
-    "CallerContext": "llm_do_temporal.client.callers",
+    "CallerContext": "llm_do_temporal.callers",
     "Connection": "llm_do_temporal.client.connecting",
     "Decision": "llm_do_temporal.messages",
     "LlmDoClient": "llm_do_temporal.client.runs",
     "Question": "llm_do_temporal.client.questions",
     "TemplateCall": "llm_do_temporal.client.template_calls",
+    "ToolCallFailed": "llm_do_temporal.tools",
     "ToolContext": "llm_do_temporal.tools",
-    "WorkerRunResult": "llm_do_temporal.client.running",
+    "WorkerCall": "llm_do_temporal.callers",
+    "WorkerRunResult": "llm_do_temporal.callers",
     "call_worker": "llm_do_temporal.client.running",
     "run_worker": "llm_do_temporal.client.running",
     "tool_context": "llm_do_temporal.tools",

@@ -48,7 +48,6 @@ from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.big_payloads import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.blob_places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
 from llm_do_temporal.blobs import BlobStore
-from llm_do_temporal.client.callers import Service, install_service
 from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
@@ -84,7 +83,7 @@ waits behind all of them."""
 _QUICK_EFFECTS = 100
 """What is done within a workflow's task has slots of its own."""
 LEAST_ACTIVITIES = 10
-"""Begun however busy the machine is: a tool may wait for a run that it has started."""
+"""Begun however busy the machine is: a tool may wait for a worker that it has called."""
 _SEARCH_ATTRIBUTES = {
     STATE_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     PENDING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_INT,
@@ -153,14 +152,13 @@ def build_worker(
     reads = workshop_blobs(workshop, ring_of(client.data_converter), patience=READ_PATIENCE, silence=READ_SILENCE)
     client = with_big_payloads(client, blobs, read_from=reads)
     conversations = ConversationActivities(install_blobs(blobs))
-    install_service(Service(workshop, client, chosen.task_queue), [one.task_queue for one in polled])
     definitions = DefinitionActivities(
         workshop,
         blobs,
         search_attributes=search_attributes,
         queues=Queues(models=tuple(providers), files=separate_files),
     )
-    files = [definitions.load_run, definitions.load_worker, *_file_activities(workshop, blobs)]
+    files = [definitions.load_run, definitions.load_worker, *_file_activities(workshop, blobs, client)]
     activities = _by_role(conversations, files, has_files="files" in chosen.only)
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     return Workers(
@@ -214,12 +212,12 @@ def _tuner(settings: ServiceSettings) -> WorkerTuner:
     )
 
 
-def _file_activities(workshop: Path, blobs: BlobStore) -> list[Callable[..., Any]]:
+def _file_activities(workshop: Path, blobs: BlobStore, client: Client) -> list[Callable[..., Any]]:
     files = FileActivities(workshop)
     shell = ShellActivities(workshop, blobs)
     attachments = AttachmentActivities(workshop, blobs)
     delegation = DelegationActivities(workshop)
-    external = ExternalActivities(workshop)
+    external = ExternalActivities(workshop, client)
     return [
         files.read_file,
         files.write_file,
@@ -236,7 +234,7 @@ def _file_activities(workshop: Path, blobs: BlobStore) -> list[Callable[..., Any
         delegation.load_template,
         delegation.build_input,
         delegation.check_output,
-        PythonToolActivities(workshop).call_python_tool,
+        PythonToolActivities(workshop, client).call_python_tool,
         external.list_external_tools,
         external.external_capabilities,
         external.call_external_tool,

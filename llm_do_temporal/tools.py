@@ -13,10 +13,10 @@
         return await asyncio.gather(ctx.call_tool("summarizer", first), ctx.call_tool("summarizer", second))
 
 A plain function, `async` or not, runs in the worker service as one activity: it may do whatever Python may, and is
-attempted once unless it is `@idempotent`. A function marked `@tool_context` orchestrates: it runs in workflow code and
-is run again from the start when a run is taken up, with the answers of its calls taken from the history. So it must do
-the same every time. It reaches the world only through `ctx.call_tool`; each such call is judged, and perhaps asked
-about, like a call of the model.
+attempted once unless it is `@idempotent`; with `llm_do_temporal.call_worker` it calls workers. A function marked
+`@tool_context` orchestrates: it runs in workflow code and is run again from the start when a run is taken up, with the
+answers of its calls taken from the history. So it must do the same every time. It reaches the world only through
+`ctx.call_tool`; each such call is judged, and perhaps asked about, like a call of the model.
 
 This module needs nothing but the language, so that importing it from a `tools.py` costs nothing.
 """
@@ -52,7 +52,10 @@ _IDEMPOTENT = "__llm_do_idempotent__"
 
 
 class ToolCallFailed(Exception):
-    """A call made with `ToolContext.call_tool` was refused or failed; `str()` of it is what a model would be told."""
+    """A call made with `ToolContext.call_tool`, or with `call_worker` in a tool, was refused or failed.
+
+    `str()` of it is what a model would be told.
+    """
 
 
 class ToolContext(Protocol):

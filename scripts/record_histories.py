@@ -23,6 +23,8 @@ FEATURES = {
     "attachments": "test_approval_policy.py::test_sharing_asks_per_attachment_and_then_the_call_asks",
     "batch": "test_batches.py::test_questions_of_all_items_are_answered_at_the_run",
     "batch-continued": "test_batches.py::test_a_batch_goes_on_as_new_and_forgets_nothing",
+    "call-from-python": "test_calling_from_python.py::"
+    "test_a_plain_call_has_the_workers_files_asks_at_its_run_and_counts_there",
     "cancellation": "test_cancellation.py::test_cancelling_reaches_every_child",
     "continued": "test_long_conversations.py::test_an_approval_is_answered_after_an_invocation_went_on_as_new",
     "deadline": "test_delegated_approvals.py::test_on_timeout_fail_ends_the_worker_that_asked_and_its_caller_is_told",

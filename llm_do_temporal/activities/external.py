@@ -23,11 +23,13 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 from temporalio import activity
+from temporalio.client import Client
 
 from llm_do_temporal.activities.external_sources import construct
 from llm_do_temporal.activities.failures import user_errors
 from llm_do_temporal.activities.foreign_texts import bounded, logged, logged_error, server_stderr
 from llm_do_temporal.activities.model_building import NamedModel
+from llm_do_temporal.callers import CallerContext, working_for
 from llm_do_temporal.definitions.external import CAPABILITIES_METHOD
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError
 from llm_do_temporal.messages import (
@@ -43,6 +45,7 @@ from llm_do_temporal.messages import (
 from llm_do_temporal.policy.external import offered_name
 from llm_do_temporal.redaction import remove_keys
 from llm_do_temporal.schemas import check_schema
+from llm_do_temporal.tools import ToolCallFailed
 
 LISTING_SECONDS = 60
 """How long a toolset may take to say what it has; it is asked when a worker begins, and the worker waits."""
@@ -62,37 +65,40 @@ Tools = dict[str, ToolsetTool[Any]]
 class ExternalActivities:
     """Toolsets from elsewhere of one workshop."""
 
-    def __init__(self, workshop: Path) -> None:
+    def __init__(self, workshop: Path, client: Client) -> None:
+        """`client` is the worker's: by it toolsets call workers."""
         self._workshop = workshop
+        self._client = client
 
     @activity.defn(name="list_external_tools")
     async def list_external_tools(self, asked: ListExternalToolsInput) -> ExternalToolListing:
         """The tools of each toolset. One that cannot be used has none and a warning; it does not fail the others."""
-        found = await asyncio.gather(*(self._listed(toolset, asked.model) for toolset in asked.toolsets))
+        with working_for(asked.caller, self._client) as caller:
+            found = await asyncio.gather(*(self._listed(toolset, asked.model, caller) for toolset in asked.toolsets))
         return ExternalToolListing(toolsets=tuple(found))
 
     @activity.defn(name="external_capabilities")
     async def external_capabilities(self, asked: CallExternalToolInput) -> ExternalCapabilities:
         """What the toolset itself says a call would use. Fails with EffectFailed where it cannot say."""
-        with user_errors():
-            async with self._opened(asked.toolset, asked.model) as (toolset, context):
+        with user_errors(), working_for(asked.caller, self._client) as caller:
+            async with self._opened(asked.toolset, asked.model, caller) as (toolset, context):
                 said = await _saying(cast("Any", toolset).get_capabilities, asked, context)
                 return ExternalCapabilities(capabilities=said)
 
     @activity.defn(name="call_external_tool")
     async def call_external_tool(self, asked: CallExternalToolInput) -> ExternalResult:
         """Make a call. Fails with EffectFailed and a text for the model."""
-        with user_errors():
-            async with self._opened(asked.toolset, asked.model) as (toolset, context):
+        with user_errors(), working_for(asked.caller, self._client) as caller:
+            async with self._opened(asked.toolset, asked.model, caller) as (toolset, context):
                 tools = await toolset.get_tools(context)
                 if asked.tool not in tools:
                     raise EffectFailed(f"'{asked.toolset.name}' no longer has the tool '{asked.tool}'")
                 value = await _called(toolset, tools[asked.tool], asked, context)
                 return ExternalResult(value=_storable(value))
 
-    async def _listed(self, toolset: ExternalToolset, model: str) -> ExternalTools:
+    async def _listed(self, toolset: ExternalToolset, model: str, caller: CallerContext) -> ExternalTools:
         try:
-            async with asyncio.timeout(LISTING_SECONDS), self._opened(toolset, model) as (found, context):
+            async with asyncio.timeout(LISTING_SECONDS), self._opened(toolset, model, caller) as (found, context):
                 tools = await found.get_tools(context)
                 judges = callable(getattr(found, CAPABILITIES_METHOD, None))
                 # Schemas are compiled and checked, which takes its time: heartbeats must go on meanwhile.
@@ -107,11 +113,11 @@ class ExternalActivities:
 
     @asynccontextmanager
     async def _opened(
-        self, toolset: ExternalToolset, model: str
-    ) -> AsyncGenerator[tuple[AbstractToolset[Any], RunContext[Any]]]:
+        self, toolset: ExternalToolset, model: str, caller: CallerContext
+    ) -> AsyncGenerator[tuple[AbstractToolset[Any], RunContext[CallerContext]]]:
         """The toolset, built and entered. What it raises leaves as one of our errors, without the host's paths."""
         try:
-            context = RunContext[Any](deps=None, model=NamedModel(model), usage=RunUsage())
+            context = RunContext(deps=caller, model=NamedModel(model), usage=RunUsage())
             async with server_stderr(toolset.name) as stderr:
                 # Loading a class runs the author's Python, which may take its time: heartbeats must go on meanwhile.
                 constructed = await asyncio.to_thread(construct, toolset, self._workshop, stderr)
@@ -216,6 +222,8 @@ async def _called(
         raise EffectFailed(bounded(f"the arguments of '{asked.tool}' are not valid: {problems}")) from error
     except (ModelRetry, ToolFailed) as error:
         raise EffectFailed(bounded(f"'{asked.tool}' says: {getattr(error, 'message', None) or error}")) from None
+    except ToolCallFailed as error:
+        raise EffectFailed(bounded(f"'{asked.tool}' could not go on: {error}")) from error
     except (ApprovalRequired, CallDeferred) as error:
         raise EffectFailed(f"'{asked.tool}' wants to be carried out elsewhere, which is not supported") from error
 

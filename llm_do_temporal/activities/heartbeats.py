@@ -9,7 +9,7 @@ import asyncio
 import inspect
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,7 +26,9 @@ from temporalio.worker import (
 )
 
 from llm_do_temporal.big_payloads import KEPT_FROM_BYTES
+from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
+from llm_do_temporal.messages import TIME_IS_UP
 
 BEAT_SECONDS = 1.0
 _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
@@ -83,8 +85,26 @@ class _Beating(ActivityInboundInterceptor):
         # The agent's own activities beat by themselves, with details that must not be overwritten.
         if info.activity_type.startswith("agent__"):
             return await self.next.execute_activity(input)
-        with _beating(input):
-            return await self.next.execute_activity(input)
+        return await self._execute_limited(input, info)
+
+    async def _execute_limited(self, input: ExecuteActivityInput, info: activity.Info) -> Any:  # noqa: A002
+        """Carry the activity out, and fail the attempt when its own time is up: its thread cannot be stopped."""
+        seconds = getattr(input.args[0], "limit_seconds", None) if input.args else None
+        with limited_to(seconds) as limit, _beating(input):
+            watch = asyncio.create_task(self._fail_when_over(limit, info)) if seconds is not None else None
+            try:
+                return await self.next.execute_activity(input)
+            finally:
+                if watch is not None:
+                    watch.cancel()
+
+    async def _fail_when_over(self, limit: TimeLimit, info: activity.Info) -> None:
+        while not limit.is_over:  # noqa: ASYNC110 - time sets no event
+            await asyncio.sleep(BEAT_SECONDS)
+        attempt = self._client.get_async_activity_handle(task_token=info.task_token)
+        # From here on the server refuses heartbeats, so the SDK cancels what still runs.
+        with suppress(RPCError):
+            await attempt.fail(ApplicationError("the time was up", type=TIME_IS_UP))
 
     async def _check_wanted(self, info: activity.Info) -> None:
         """Raise ApplicationError where the server has given this attempt up: to begin now would be to do it twice."""

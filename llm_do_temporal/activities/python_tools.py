@@ -7,7 +7,6 @@ traceback or folders of the host. A file that is not the one that was pinned is 
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
 from collections.abc import Awaitable
@@ -15,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from temporalio import activity
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from llm_do_temporal.activities.failures import is_passing, user_errors
+from llm_do_temporal.callers import run_in_thread, working_for
 from llm_do_temporal.definitions.python_functions import PythonFunction, as_json, explain_exception
 from llm_do_temporal.definitions.python_modules import importable
 from llm_do_temporal.definitions.python_sources import PythonFile
@@ -25,15 +26,16 @@ from llm_do_temporal.definitions.python_tools import load_function, read_source
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages import CallPythonToolInput, PythonToolResult
 
-_CANCEL_POLL_SECONDS = 0.5
 _NEW_RUN = "Tell whoever started this run; a new run uses the file as it is now."
 
 
 class PythonToolActivities:
     """The Python tools of one workshop."""
 
-    def __init__(self, workshop: Path) -> None:
+    def __init__(self, workshop: Path, client: Client) -> None:
+        """`client` is the worker's: by it functions call workers."""
         self._root = workshop.resolve()
+        self._client = client
 
     @activity.defn(name="call_python_tool")
     def call_python_tool(self, asked: CallPythonToolInput) -> PythonToolResult:
@@ -47,7 +49,7 @@ class PythonToolActivities:
                 function = load_function(file, asked.tool)
             except DefinitionError as error:
                 raise EffectFailed(f"'{asked.tool}' cannot be called: {error}") from error
-            with importable(file.root):
+            with importable(file.root), working_for(asked.caller, self._client):
                 return PythonToolResult(value=as_json(asked.tool, self._called(function, asked, file)))
 
     def _pinned_file(self, asked: CallPythonToolInput) -> PythonFile:
@@ -65,7 +67,7 @@ class PythonToolActivities:
     def _called(self, function: PythonFunction, asked: CallPythonToolInput, file: PythonFile) -> Any:
         try:
             made = function.call(**function.arguments(asked.args, key=asked.idempotency_key))
-            return _awaited(made) if inspect.isawaitable(made) else made
+            return run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
         except (CancelledError, EffectFailed):
             raise
         except (Exception, SystemExit) as error:
@@ -87,18 +89,5 @@ def without_host_folders(words: str, error: BaseException, root: Path) -> str:
     return words
 
 
-def _awaited(made: Awaitable[Any]) -> Any:
-    # The loop is told of a cancellation; an exception thrown into its thread would be lost in it.
-    with activity.shield_thread_cancel_exception():
-        return asyncio.run(_until_cancelled(made))
-
-
-async def _until_cancelled(made: Awaitable[Any]) -> Any:
-    task = asyncio.ensure_future(made)
-    while not task.done():
-        await asyncio.wait([task], timeout=_CANCEL_POLL_SECONDS)
-        if activity.is_cancelled():
-            task.cancel()
-    if task.cancelled() and activity.is_cancelled():
-        raise CancelledError("cancelled")
-    return task.result()
+async def _result_of(made: Awaitable[Any]) -> Any:
+    return await made

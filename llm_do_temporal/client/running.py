@@ -1,4 +1,4 @@
-"""Running a worker from Python: `run_worker` and `call_worker`.
+"""Running a worker from Python: `run_worker`, and `call_worker`, which within a run is a call of its invocation's.
 
 Owns the path from a function call to the result of a run. What it does is what `start` does: the same
 checks, the same server, the same runs, visible to every other command. Must not load agent code.
@@ -15,10 +15,9 @@ from typing import Any
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from llm_do_temporal.callers import CallerContext, WorkerCall, WorkerRunResult
 from llm_do_temporal.client.callback import ApprovalCallback, result_with
-from llm_do_temporal.client.callers import CallerContext, asked_to_stop, current_caller
 from llm_do_temporal.client.connecting import Connection, names_server
 from llm_do_temporal.client.preparing import Prepared, attach_files, check_size, prepare, template_path
 from llm_do_temporal.client.runs import LlmDoClient
@@ -27,25 +26,13 @@ from llm_do_temporal.client.single_file import check_single_file, is_worker_file
 from llm_do_temporal.definitions.workshop import find_workshop
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages import StartRunInput, Usage
+from llm_do_temporal.messages import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.limits import Limits
 
 AnyPath = str | os.PathLike[str]
 Parameter = str | int | float | bool
 """A value for a parameter of a template."""
-
-
-@dataclass(frozen=True)
-class WorkerRunResult:
-    """What came of a run."""
-
-    output: Any
-    """The worker's text, or its structured value."""
-    usage: Usage
-    """What the whole tree of the run spent."""
-    run: str
-    """The run's id, for `llm-do-temporal show` and the other commands."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +119,7 @@ async def _run(
         return await _started(session.client, request, run, callback=callback)
 
 
-async def call_worker(
+def call_worker(
     worker: AnyPath,
     input_data: Any,
     *,
@@ -142,21 +129,29 @@ async def call_worker(
     model: str | None = None,
     mode: Mode | str | None = None,
     connection: LlmDoClient | Connection | None = None,
-) -> WorkerRunResult:
-    """Call a worker on behalf of whoever runs this code.
+) -> WorkerCall:
+    """Call a worker on behalf of whoever runs this code: await it, or use it as the result where no event loop runs.
 
-    In a plain Python tool of a run this starts a separate run, whose `started_by` names the calling run, one level
-    deeper, with the caller's mode and, where the worker names none, its model. The caller is found by itself;
-    `caller_context` is for code that hands one on. When the tool is tried again it finds the run it started before,
-    and when the calling run is cancelled, so is this one. Anywhere else this is `run_worker`.
+    In a Python tool of a run this is a call like one of its model's: a worker of the same workshop, one level deeper,
+    `attachments` are paths in the tool's worker's files, questions are asked at the run, and what it spends counts
+    there. The caller is found by itself; `caller_context` is for code that hands one on, to a thread of its own for
+    instance. When the tool is tried again it gets the answers of the calls that it has made. Raises ToolCallFailed
+    where the call is refused, rejected or fails. Anywhere else this is `run_worker`, and raises what that raises.
 
-    Text in `input_data` is the prompt, anything else the input. Raises what `run_worker` raises, and DepthExceeded.
+    Text in `input_data` is the prompt, anything else the input.
     """
     _refuse_workflow_code()
-    caller = caller_context or await current_caller()
+    caller = caller_context or CallerContext.current()
+    if caller is not None:
+        if is_worker_file(os.fspath(worker)) or any(one is not None for one in (workshop, model, mode, connection)):
+            raise UsageError(
+                "in a run's tool, call_worker takes no `workshop`, `model`, `mode` or `connection`: it calls a worker "
+                "of the same workshop by its name, with its own model or the caller's, and asks in the run's mode"
+            )
+        return caller.call_worker(os.fspath(worker), input_data, attachments=[os.fspath(file) for file in attachments])
     prompt, given = (input_data, None) if isinstance(input_data, str) else (None, input_data)
-    if caller is None:
-        return await run_worker(
+    return WorkerCall(
+        run_worker(
             worker,
             prompt,
             input=given,
@@ -166,37 +161,14 @@ async def call_worker(
             mode=mode,
             connection=connection,
         )
-    if is_worker_file(os.fspath(worker)) or workshop is not None or connection is not None:
-        raise UsageError("inside a run, call_worker calls workers of the same workshop by their names")
-    asked = _asked(worker, prompt, given, attachments, caller.workshop, model, mode)
-    request, _ = await asyncio.to_thread(_prepare, asked, elsewhere=True)
-    return await _nested(caller, caller.nested(request))
-
-
-async def _nested(caller: CallerContext, request: StartRunInput) -> WorkerRunResult:
-    run = caller.run_id(request)
-    try:
-        return await _started(caller.client, request, run, join=True)
-    except asyncio.CancelledError:
-        if asked_to_stop():
-            await caller.client.cancel(run)
-        raise
+    )
 
 
 async def _started(
-    client: LlmDoClient,
-    request: StartRunInput,
-    run: str | None,
-    *,
-    join: bool = False,
-    callback: ApprovalCallback | None = None,
+    client: LlmDoClient, request: StartRunInput, run: str | None, *, callback: ApprovalCallback | None = None
 ) -> WorkerRunResult:
-    """Start, or with `join` find, the run and wait for its end."""
-    try:
-        run = await client.start(request, run=run)
-    except UsageError as error:
-        if run is None or not (join and isinstance(error.__cause__, WorkflowAlreadyStartedError)):
-            raise
+    """Start the run and wait for its end."""
+    run = await client.start(request, run=run)
     result = await result_with(client, run, callback)
     return WorkerRunResult(output=result.output, usage=result.usage, run=run)
 
@@ -204,7 +176,7 @@ async def _started(
 def _refuse_workflow_code() -> None:
     if workflow.in_workflow():
         raise UsageError(
-            "a function marked @tool_context runs in workflow code and cannot start runs",
+            "a function marked @tool_context runs in workflow code, where call_worker and run_worker cannot be used",
             next_step="Call a worker there with `await ctx.call_tool(name, input)`.",
         )
 

@@ -38,6 +38,7 @@ from llm_do_temporal.messages.base import (
     RUN_WORKFLOW,
     STATE_ATTRIBUTE,
     TASK_QUEUE,
+    TIME_IS_UP,
     WITHDRAW_APPROVALS_SIGNAL,
     WORKER_ATTRIBUTE,
     WORKER_WORKFLOW,
@@ -112,6 +113,13 @@ from llm_do_temporal.messages.effects import (
     SnapshotResult,
     WriteFileInput,
 )
+from llm_do_temporal.messages.errands import (
+    CALL_FOR_TOOL_UPDATE,
+    MAX_CALL_FOR_TOOL_BYTES,
+    CalledForTool,
+    CallForToolInput,
+    ToolCaller,
+)
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
     ExternalCapabilities,
@@ -140,6 +148,7 @@ from llm_do_temporal.policy.external import ToolPolicy
 __all__ = [
     "AGENT_NAME",
     "ANSWER_MARK",
+    "CALL_FOR_TOOL_UPDATE",
     "CONVERSATION_SETTING",
     "DECIDE_SIGNAL",
     "DECIDE_UPDATE",
@@ -152,6 +161,7 @@ __all__ = [
     "GRANT_SPENDING_SIGNAL",
     "INVOCATION_MEMO",
     "ITEM_ERROR_CHARS",
+    "MAX_CALL_FOR_TOOL_BYTES",
     "MAX_CONCURRENCY",
     "MODEL_ACTIVITY",
     "NOTIFY_ACTIVITY",
@@ -166,6 +176,7 @@ __all__ = [
     "STATE_ATTRIBUTE",
     "TAIL_CHARS",
     "TASK_QUEUE",
+    "TIME_IS_UP",
     "WITHDRAW_APPROVALS_SIGNAL",
     "WORKER_ATTRIBUTE",
     "WORKER_WORKFLOW",
@@ -176,7 +187,9 @@ __all__ = [
     "BuildInputInput",
     "BuiltInput",
     "CallExternalToolInput",
+    "CallForToolInput",
     "CallPythonToolInput",
+    "CalledForTool",
     "CalledTemplate",
     "CheckOutputInput",
     "CheckedOutput",
@@ -250,6 +263,7 @@ __all__ = [
     "Spending",
     "StartRunInput",
     "Strict",
+    "ToolCaller",
     "ToolPolicy",
     "Usage",
     "Verdict",

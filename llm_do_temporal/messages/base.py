@@ -14,6 +14,8 @@ MODEL_ACTIVITY = f"agent__{AGENT_NAME}__model_request"
 TASK_QUEUE = "llm-do"
 FILES_ELSEWHERE = "FilesElsewhere"
 """Type of the failure of an activity that came to a worker service without the workshop's files."""
+TIME_IS_UP = "TimeIsUp"
+"""Type of the failure of an attempt at a tool that took longer than the tool may."""
 
 DECIDE_SIGNAL = "decide"
 DECIDE_UPDATE = "decide_now"

@@ -9,6 +9,7 @@ from pydantic import Field
 from llm_do_temporal.messages.base import Json, Message
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
+from llm_do_temporal.messages.errands import ToolCaller
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile
@@ -239,6 +240,10 @@ class CallPythonToolInput(Message):
     """What the file's digest has to be: the definition is pinned."""
     args: dict[str, Any]
     idempotency_key: str
+    caller: ToolCaller | None = None
+    """Whom it works for; None where an earlier version scheduled it."""
+    limit_seconds: float | None = None
+    """How long an attempt may take, less what it waits for workers; None: as long as the activity."""
 
 
 class PythonToolResult(Message):

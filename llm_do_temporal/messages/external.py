@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Json, Message
+from llm_do_temporal.messages.errands import ToolCaller
 from llm_do_temporal.policy.external import ToolPolicy
 
 
@@ -39,6 +40,8 @@ class ListExternalToolsInput(Message):
 
     toolsets: tuple[ExternalToolset, ...]
     model: str
+    caller: ToolCaller | None = None
+    """Whom they work for; None where an earlier version scheduled it."""
 
 
 class ExternalTool(Message):
@@ -77,6 +80,10 @@ class CallExternalToolInput(Message):
     """Its name in the toolset."""
     args: dict[str, Any]
     model: str
+    caller: ToolCaller | None = None
+    """As in ListExternalToolsInput."""
+    limit_seconds: float | None = None
+    """How long the call may take, less what it waits for workers; None: as long as the activity."""
 
 
 class ExternalResult(Message):

@@ -33,7 +33,8 @@ class StartRunInput(Strict):
     mode: Mode | None = None
     started_by: str = ""
     depth: int = Field(default=0, ge=0)
-    """The level at which the entry worker runs: above 0 for a run that a tool of another run started."""
+    """The level at which the entry worker runs: above 0 for a run that a tool of another run started,
+as earlier versions did."""
     limits: Limits = Limits()
     """For the whole run; each one here is used instead of the workshop's."""
     batch: Batch | None = None

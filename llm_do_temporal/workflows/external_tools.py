@@ -25,32 +25,36 @@ from llm_do_temporal.messages import (
 from llm_do_temporal.policy.external import check_names, offered_name, policy_of, toolset_digest, uses_of_external
 from llm_do_temporal.policy.model_ids import models_of, serving_id
 from llm_do_temporal.workflows.effects import run_effect
-from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Outcome, Prepared, Question
-from llm_do_temporal.workflows.once import ask_again, run_once
+from llm_do_temporal.workflows.errands import Errands
+from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question
+from llm_do_temporal.workflows.once import LONGEST_WAIT, ask_again, run_once
 
 CALL_TIMEOUT = timedelta(minutes=10)
-"""Longest call of a tool from elsewhere; a search or a query takes seconds, a slow service some minutes."""
+"""Longest call of a tool from elsewhere; a search or a query takes seconds, a slow service some minutes.
+What it waits for workers that it calls is not counted."""
 _OWNERS = {"file_tools": "filesystem", "python_tools": "custom", "shell_tools": "shell"}
 """The toolsets of tools that are ours, by the module that makes them."""
 OUTPUT_TOOL = "final_result"
 """What the tool for structured output is called; no other tool may have the name."""
 
 
-async def list_external(invocation: InvokeWorkerInput) -> ExternalToolListing:
+async def list_external(errands: Errands) -> ExternalToolListing:
     """What the worker's toolsets from elsewhere have; a toolset that cannot be used has no tools."""
+    invocation = errands.invocation
     toolsets = invocation.worker.external
     if not toolsets:
         return ExternalToolListing()
     return await run_effect(
         "list_external_tools",
-        ListExternalToolsInput(toolsets=toolsets, model=_model(invocation)),
+        ListExternalToolsInput(toolsets=toolsets, model=_model(invocation), caller=errands.caller()),
         ExternalToolListing,
         summary=f"list tools of {', '.join(toolset.name for toolset in toolsets)}",
     )
 
 
-def external_tools(invocation: InvokeWorkerInput, listing: ExternalToolListing, desk: AsksDesk) -> list[GatedTool]:
+def external_tools(errands: Errands, listing: ExternalToolListing) -> list[GatedTool]:
     """The tools that were listed."""
+    invocation = errands.invocation
     model = _model(invocation)
     tools: list[GatedTool] = []
     for toolset, found in zip(invocation.worker.external, listing.toolsets, strict=True):
@@ -59,7 +63,7 @@ def external_tools(invocation: InvokeWorkerInput, listing: ExternalToolListing, 
         for tool in found.tools:
             name = offered_name(toolset.prefix, tool.name)
             if name is not None:
-                tools.append(ExternalCall(invocation, desk, toolset, tool, name, found.judges_calls, model))
+                tools.append(ExternalCall(errands, toolset, tool, name, found.judges_calls, model))
     return tools
 
 
@@ -83,8 +87,7 @@ def _owner(tool: GatedTool) -> str:
 class ExternalCall:
     """One tool of a toolset from elsewhere."""
 
-    invocation: InvokeWorkerInput
-    desk: AsksDesk
+    errands: Errands
     toolset: ExternalToolset
     tool: ExternalTool
     name: str
@@ -98,7 +101,14 @@ class ExternalCall:
     async def prepare(self, args: dict[str, Any]) -> Prepared:
         """Find out what the call uses; the effect makes it, once."""
         policy = policy_of(self.toolset.policy, self.toolset.tools, self.tool.name, asks=self.tool.asks)
-        request = CallExternalToolInput(toolset=self.toolset, tool=self.tool.name, args=args, model=self.model)
+        request = CallExternalToolInput(
+            toolset=self.toolset,
+            tool=self.tool.name,
+            args=args,
+            model=self.model,
+            caller=self.errands.caller(),
+            limit_seconds=CALL_TIMEOUT.total_seconds(),
+        )
         said: tuple[str, ...] = ()
         if self.judges_calls:
             judged = await run_effect(
@@ -110,14 +120,20 @@ class ExternalCall:
         question = Question(uses, args, f"{self.name} of {self.toolset.name}")
 
         async def effect() -> Outcome:
-            result = await run_once(
-                "call_external_tool",
-                request,
-                ExternalResult,
-                summary=f"call {self.name}",
-                timeout=CALL_TIMEOUT,
-                ask=ask_again(self.desk, self.invocation.settings, self, question, what=f"a call of {self.name}"),
-            )
-            return Outcome(result.value)
+            key = self.errands.key_of(self.name, args)
+            called = request.model_copy(update={"caller": self.errands.caller(key)})
+            return await self.errands.carry_out(key, lambda: self._called(called, question))
 
         return Prepared((question,), effect)
+
+    async def _called(self, request: CallExternalToolInput, question: Question) -> Any:
+        desk, settings = self.errands.office.desk, self.errands.invocation.settings
+        result = await run_once(
+            "call_external_tool",
+            request,
+            ExternalResult,
+            summary=f"call {self.name}",
+            timeout=LONGEST_WAIT,
+            ask=ask_again(desk, settings, self, question, what=f"a call of {self.name}"),
+        )
+        return result.value

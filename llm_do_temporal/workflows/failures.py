@@ -35,9 +35,10 @@ from llm_do_temporal.errors import (
     RunFailed,
     rebuild_error,
 )
-from llm_do_temporal.messages import OTHER_MODEL, OtherModel, Usage
+from llm_do_temporal.messages import OTHER_MODEL, TIME_IS_UP, OtherModel, Usage
 
 AGENT_ERRORS = (AgentRunError, UserError, FailureError)
+_NOT_IN_TIME = "it did not finish in time and was given up"
 
 
 def explain(error: BaseException) -> LlmDoError:
@@ -48,7 +49,7 @@ def explain(error: BaseException) -> LlmDoError:
     if isinstance(cause, ApplicationError):
         return _rebuilt(cause)
     if isinstance(cause, TemporalTimeoutError):
-        return EffectFailed("it did not finish in time and was given up")
+        return EffectFailed(_NOT_IN_TIME)
     if isinstance(cause, CancelledError):
         return RunFailed("it was cancelled")
     if isinstance(cause, TerminatedError):
@@ -105,6 +106,8 @@ def _rebuilt(failure: ApplicationError) -> LlmDoError:
     known = rebuild_error(failure.type, failure.message, _next_step(failure.details))
     if known is not None:
         return known
+    if failure.type == TIME_IS_UP:
+        return EffectFailed(_NOT_IN_TIME)
     if failure.type == TOO_LARGE:
         return EffectFailed(f"its result is too large to be kept: {failure.message}")
     return EffectFailed(f"{failure.type}: {failure.message}" if failure.type else failure.message)

@@ -31,7 +31,7 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages import DecisionKind, RunSettings, Verdict
+from llm_do_temporal.messages import TIME_IS_UP, DecisionKind, RunSettings, Verdict
 from llm_do_temporal.policy.approvals import REPEAT, Mode, asking, terms_of
 from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, could_not_fetch, lacks_blobs, until_begun
 from llm_do_temporal.workflows.gate import AsksDesk, GatedTool, Question
@@ -45,6 +45,8 @@ None: nobody can be asked.
 
 _REASON = "{why} while this ran, so it may have happened: approve to run it again, reject to go on"
 _SHUT_DOWN = "WorkerShutdown"
+LONGEST_WAIT = timedelta(days=365)
+"""Longest attempt of a tool that may wait for a person; how long the tool itself may take, its service looks after."""
 
 
 async def run_once(
@@ -105,9 +107,15 @@ def is_unknown(error: ActivityError) -> bool:
     Its worker service was lost, or could not keep, or find, what was too large for the history.
     """
     cause = error.cause
-    if isinstance(cause, ApplicationError):
-        return cause.type == _SHUT_DOWN or (lacks_blobs(error) and not could_not_fetch(error))
-    return isinstance(cause, TemporalTimeoutError)
+    if isinstance(cause, ApplicationError) and cause.type != _SHUT_DOWN:
+        return cause.type == TIME_IS_UP or (lacks_blobs(error) and not could_not_fetch(error))
+    return is_lost(error)
+
+
+def is_lost(error: ActivityError) -> bool:
+    """Whether an activity failed because its worker service was lost, or told to stop."""
+    cause = error.cause
+    return isinstance(cause, TemporalTimeoutError) or (isinstance(cause, ApplicationError) and cause.type == _SHUT_DOWN)
 
 
 def why_unknown(error: ActivityError) -> str:
@@ -115,6 +123,8 @@ def why_unknown(error: ActivityError) -> str:
     cause = error.cause
     if lacks_blobs(error):
         return "the blob store could not be used"
+    if isinstance(cause, ApplicationError) and cause.type == TIME_IS_UP:
+        return "the time was up"
     if isinstance(cause, TemporalTimeoutError) and cause.type is TimeoutType.START_TO_CLOSE:
         return "the time was up"
     return "the worker service was lost"

@@ -7,10 +7,7 @@ worker: the same on every replay, whatever has become of the file since.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import sys
-from collections import Counter
-from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,6 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
 from temporalio.worker.workflow_sandbox import RestrictedWorkflowAccessError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
@@ -26,14 +24,15 @@ from llm_do_temporal.definitions.python_functions import PythonFunction, as_json
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages import CallPythonToolInput, InvokeWorkerInput, PythonTool, PythonToolResult
 from llm_do_temporal.policy.approvals import canonical
-from llm_do_temporal.policy.python_tools import idempotency_key, uses_of_call
+from llm_do_temporal.policy.python_tools import uses_of_call
 from llm_do_temporal.workflows.effects import run_quick
+from llm_do_temporal.workflows.errands import Errands
 from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question
-from llm_do_temporal.workflows.once import ask_again, run_once
+from llm_do_temporal.workflows.once import LONGEST_WAIT, ask_again, is_lost, run_once
 from llm_do_temporal.workflows.tool_calls import Calls, Office
 
 CALL_TIMEOUT = timedelta(minutes=30)
-"""Longest single attempt of a plain function."""
+"""Longest single attempt of a plain function, less what it waits for workers that it calls."""
 MAX_NESTED = 10
 """How deep functions with a context may call each other; one that calls itself must end somewhere."""
 _SUMMARY_CHARS = 150
@@ -47,15 +46,8 @@ class Functions:
 
     invocation: InvokeWorkerInput
     office: Office
-    occurrences: Counter[str] = field(default_factory=Counter[str])
-    """How often each call was made, by its digest."""
+    errands: Errands
     _modules: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
-
-    def key_of(self, tool: str, args: Mapping[str, Any]) -> str:
-        """A key for the call that is about to be made; an identical one later gets another."""
-        call = hashlib.sha256(canonical([tool, dict(args)]).encode()).hexdigest()[:32]
-        self.occurrences[call] += 1
-        return idempotency_key(self.invocation.run, self.invocation.path, tool, args, self.occurrences[call])
 
     def function(self, tool: PythonTool) -> PythonFunction:
         """The function of a pinned file. Raises whatever the file raises."""
@@ -89,30 +81,46 @@ class PlainFunction(_Function):
         tool = self.tool
 
         async def effect() -> Outcome:
+            errands = self.functions.errands
+            key = errands.key_of(tool.name, args)
             request = CallPythonToolInput(
                 tool=tool.name,
                 source=tool.source,
                 sha256=tool.sha256,
                 args=args,
-                idempotency_key=self.functions.key_of(tool.name, args),
+                idempotency_key=key,
+                caller=errands.caller(key),
+                limit_seconds=CALL_TIMEOUT.total_seconds(),
             )
-            if tool.idempotent:
-                result = await run_quick(
-                    "call_python_tool", request, PythonToolResult, summary=question.summary, timeout=CALL_TIMEOUT
-                )
-                return Outcome(result.value)
-            settings = self.functions.invocation.settings
-            result = await run_once(
-                "call_python_tool",
-                request,
-                PythonToolResult,
-                summary=question.summary,
-                timeout=CALL_TIMEOUT,
-                ask=ask_again(self.functions.office.desk, settings, self, question, what=question.summary),
-            )
-            return Outcome(result.value)
+            attempt = self._attempted if tool.idempotent else self._attempted_once
+            return await errands.carry_out(key, lambda: attempt(request, question))
 
         return Prepared((question,), effect)
+
+    async def _attempted(self, request: CallPythonToolInput, question: Question) -> Any:
+        while True:
+            try:
+                result = await run_quick(
+                    "call_python_tool", request, PythonToolResult, summary=question.summary, timeout=LONGEST_WAIT
+                )
+            except ActivityError as error:
+                # However often services are replaced while a person thinks: it is not given up for that.
+                if not (is_lost(error) and self.functions.errands.is_waiting(request.idempotency_key)):
+                    raise
+            else:
+                return result.value
+
+    async def _attempted_once(self, request: CallPythonToolInput, question: Question) -> Any:
+        settings = self.functions.invocation.settings
+        result = await run_once(
+            "call_python_tool",
+            request,
+            PythonToolResult,
+            summary=question.summary,
+            timeout=LONGEST_WAIT,
+            ask=ask_again(self.functions.office.desk, settings, self, question, what=question.summary),
+        )
+        return result.value
 
 
 class ContextFunction(_Function):
@@ -124,7 +132,7 @@ class ContextFunction(_Function):
         async def effect() -> Outcome:
             if _level.get() >= MAX_NESTED:
                 raise EffectFailed(f"'{self.name}' was not called: more than {MAX_NESTED} functions call each other")
-            calls = Calls(self.functions.office, self.functions.key_of(self.name, args))
+            calls = Calls(self.functions.office, self.functions.errands.key_of(self.name, args))
             token = _level.set(_level.get() + 1)
             try:
                 return await self._run(args, calls)

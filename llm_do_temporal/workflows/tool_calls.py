@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
@@ -17,7 +18,7 @@ from llm_do_temporal.messages import Usage
 from llm_do_temporal.policy.python_tools import call_arguments
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed
 from llm_do_temporal.workflows.effects import await_op
-from llm_do_temporal.workflows.gate import ENDS_INVOCATION, AsksDesk, Gate, GatedTool, for_model
+from llm_do_temporal.workflows.gate import ENDS_INVOCATION, AsksDesk, Gate, GatedTool, Outcome, for_model
 
 
 class Withdraws(AsksDesk, Protocol):
@@ -49,7 +50,7 @@ class Calls:
         """What ends the whole invocation, where a call raised such a thing."""
         self._office = office
         self._key = key
-        self._open: list[asyncio.Task[Any]] = []
+        self._open: list[asyncio.Task[Outcome]] = []
         self._closed = False
 
     @property
@@ -65,18 +66,33 @@ class Calls:
         attachments: Sequence[str] | None = None,
     ) -> Any:
         """See ToolContext."""
-        if self.stopped is not None:
-            raise self.stopped
-        if self._closed:
-            raise ToolCallFailed("the function has ended, so it cannot call tools any more")
+        self._check_open()
         tool = self._office.tools.get(name)
         if tool is None:
             has = ", ".join(f"'{one}'" for one in sorted(self._office.tools))
             raise ToolCallFailed(f"there is no tool '{name}'; this worker has {has}")
-        args = _arguments(tool, input, attachments)
-        task = asyncio.create_task(self._carry_out(tool, args))
+        return (await self.carry_out(tool, _arguments(tool, input, attachments))).value
+
+    async def carry_out(self, tool: GatedTool, args: dict[str, Any], context: Context | None = None) -> Outcome:
+        """Carry out the call of a tool, in the context of the awaiting task unless another is given.
+
+        Raises ToolCallFailed, or one of ENDS_INVOCATION.
+        """
+        self._check_open()
+        task = asyncio.create_task(self._carry_out(tool, args), context=context)
         self._open.append(task)
         return await await_op(task)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call is under way."""
+        return any(not task.done() for task in self._open)
+
+    def _check_open(self) -> None:
+        if self.stopped is not None:
+            raise self.stopped
+        if self._closed:
+            raise ToolCallFailed("the function has ended, so it cannot call tools any more")
 
     async def close(self) -> None:
         """Cancel the calls that the function did not wait for, and take back what they asked."""
@@ -92,7 +108,7 @@ class Calls:
             if not task.cancelled():
                 task.exception()  # seen: nobody has to be told that it was never asked for
 
-    async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Any:
+    async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
         try:
             outcome = await self._office.gate.carry_out(tool, args)
         except (ToolFailed, ModelRetry) as error:
@@ -105,7 +121,7 @@ class Calls:
             self.notes.append(outcome.note)
         if outcome.failure is not None:
             raise ToolCallFailed(for_model(outcome.failure)) from outcome.failure
-        return outcome.value
+        return outcome
 
 
 def _arguments(tool: GatedTool, given: Any, attachments: Sequence[str] | None) -> dict[str, Any]:

@@ -19,11 +19,14 @@ with workflow.unsafe.imports_passed_through():
 
     from llm_do_temporal.errors import LlmDoError
     from llm_do_temporal.messages import (
+        CALL_FOR_TOOL_UPDATE,
         DELIVER_DECISION_SIGNAL,
         DELIVER_VOTES_SIGNAL,
         GRANT_SPENDING_SIGNAL,
         REQUEST_APPROVAL_SIGNAL,
         WORKER_WORKFLOW,
+        CalledForTool,
+        CallForToolInput,
         ContinuedInvocation,
         DeliverDecisionInput,
         DeliverVotesInput,
@@ -44,6 +47,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.conversation import first_message
     from llm_do_temporal.workflows.delegation_tools import Delegator, delegation_tools
     from llm_do_temporal.workflows.effects import run_effect, send_signal, withdraw
+    from llm_do_temporal.workflows.errands import Errands
     from llm_do_temporal.workflows.external_tools import OUTPUT_TOOL, check_tool_names, external_tools, list_external
     from llm_do_temporal.workflows.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.file_tools import file_tools, unusable
@@ -97,7 +101,8 @@ class LlmDoWorker:
             Counter(before.delegations),
             self.purse.begin_invocation,
         )
-        self._functions = Functions(invocation, self._office, Counter(before.occurrences))
+        self._errands = Errands(invocation, self._office, self._delegator, Counter(before.occurrences))
+        self._functions = Functions(invocation, self._office, self._errands)
         self._external = before.external
         tokens = invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
         self.conversation = Conversation(before.base, tokens)
@@ -208,7 +213,7 @@ class LlmDoWorker:
             asked=self._asked,
             created=tuple(self._delegator.created.values()),
             delegations=self._delegator.calls,
-            occurrences=self._functions.occurrences,
+            occurrences=self._errands.occurrences,
             spending=self.purse.state,
             external=self._external,
         )
@@ -231,8 +236,8 @@ class LlmDoWorker:
         tools += delegation_tools(self._delegator, offer)
         tools += python_tools(self._functions)
         if self._external is None:
-            self._external = await list_external(invocation)
-        tools += external_tools(invocation, self._external, self)
+            self._external = await list_external(self._errands)
+        tools += external_tools(self._errands, self._external)
         check_tool_names(tools)
         for tool in tools:
             offer(tool)
@@ -262,6 +267,15 @@ class LlmDoWorker:
         offered.metadata = {"temporal": False, HIDDEN: unusable(tool.name, self._invocation.tree)}
         offered.max_retries = TOOL_RETRIES
         return offered
+
+    @workflow.update(name=CALL_FOR_TOOL_UPDATE, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
+    async def call_for_tool(self, asked: CallForToolInput) -> CalledForTool:
+        """Call a worker for a tool that runs in an activity."""
+        return await self._errands.answer(asked)
+
+    @call_for_tool.validator
+    def _check_call_for_tool(self, asked: CallForToolInput) -> None:
+        self._errands.check(asked)
 
     # --- approvals ---
 

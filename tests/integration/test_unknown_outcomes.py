@@ -1,4 +1,7 @@
-"""A command runs while its worker service is killed: it ran once, nobody knows how far, and a person decides."""
+"""A command or a function runs while its worker service is killed: nobody knows how far it came, and a person decides.
+
+What a function has asked of another worker is asked once, whoever runs the function again.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,21 @@ from tests.integration.conftest import Place
 ROOT = Path(__file__).parents[2]
 JOB = "echo ran >> ran.txt\ntest $(grep -c ran ran.txt) -ge 2 || exec sleep 86397\n"
 """Does something that shows, and then, the first time, is busy for longer than anybody waits."""
+ASK = """
+from pathlib import Path
+
+from llm_do_temporal import call_worker
+from llm_do_temporal.tools import idempotent
+
+
+{mark}
+def ask(question: str) -> str:
+    with (Path(__file__).parent / "files/ran.txt").open("a") as ran:
+        ran.write("ran\\n")
+    said = [call_worker("sage", question).output for _ in range(2)]
+    return " ".join(said)
+"""
+"""Asks somebody the same thing twice, one after the other."""
 
 
 @dataclass
@@ -124,3 +142,34 @@ async def test_cancelling_the_run_is_the_third_answer(services: Services) -> Non
     with pytest.raises(RunCancelled):
         await services.place.client.result(run)
     assert services.effects == "ran\n"
+
+
+@pytest.mark.parametrize("mark", ["@idempotent", ""])
+async def test_what_a_function_asks_of_a_worker_outlives_its_service(services: Services, mark: str) -> None:
+    place = services.place
+    place.write("tools.py", ASK.format(mark=mark))
+    place.worker("asker", "test:asker", toolsets={"custom": {"ask": {"pre_approved": True}}})
+    place.worker("sage", "test:sage")
+    await services.begin()
+    run = await place.start("asker")
+    await place.pending_is(run, "a1")
+    await place.decide(run, id="a1")
+    await place.pending_is(run, "a2")
+    before = services.effects
+    await services.kill()
+    await services.begin()
+    if not mark:
+        (_, again) = await place.pending(run, 2)
+        assert again.request.summary.startswith("may have happened: ask")
+        assert services.effects == before
+        await place.decide(run, id=again.id)
+    await until(lambda: services.effects == before + "ran\n")
+    await place.pending_is(run, "a2")
+    await place.decide(run, id="a2")
+    result = await place.client.result(run)
+    assert result.output == "Forty-two. Forty-two."
+    # Both questions were asked once, and each call was made once.
+    asked = [one.request.tool for one in (await place.client.desk(run)).approvals]
+    assert asked == ["worker_call", "worker_call"] if mark else ["worker_call", "worker_call", "ask"]
+    assert [node.path for node in (await place.client.view(run)).ordered] == ["main", "main/sage-1", "main/sage-2"]
+    assert result.usage.requests == 4

@@ -1,7 +1,7 @@
 """A worker service in a process of its own, so that it can be killed: `python -m tests.support.job_service`.
 
 Arguments: the server's address, the task queue, the workshop's folder. Its model `test:job` runs the command
-`sh job.sh` and then says what it was told of it.
+`sh job.sh` and then says what it was told of it; so does `test:asker` with the function `ask`. `test:sage` knows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ def told(messages: list[ModelMessage]) -> str:
 async def serve(address: str, queue: str, folder: str) -> None:
     """Serve until killed."""
     register_model("job", scripted(call("shell", command="sh job.sh", timeout=300), told))
+    register_model("asker", scripted(call("ask", question="The question?"), told))
+    register_model("sage", scripted("Forty-two."))
     client = await Client.connect(address, data_converter=pydantic_data_converter)
     await build_worker(client, Path(folder), ServiceSettings(task_queue=queue)).run()
 
