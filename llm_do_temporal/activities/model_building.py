@@ -111,6 +111,12 @@ class NamedModel(Model):
         """The provider."""
         return self._provider_name or ""
 
+    def prepare_messages(
+        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters | None = None
+    ) -> list[ModelMessage]:
+        """The messages as they are: how they are put is for the model that sends, and the conversation is kept whole."""
+        return messages
+
     async def request(
         self,
         messages: list[ModelMessage],
