@@ -114,7 +114,7 @@ class NamedModel(Model):
     def prepare_messages(
         self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters | None = None
     ) -> list[ModelMessage]:
-        """The messages as they are: how they are put is for the model that sends, and the conversation is kept whole."""
+        """The messages as they are: the model that sends prepares them, and the conversation is kept as it was."""
         return messages
 
     async def request(

@@ -52,17 +52,20 @@ def check(body: Json, _headers: Json) -> str | None:
         if (wrong := _wrong(message)) is not None:
             return f"messages.{place}: {wrong}"
     if not messages or messages[0]["role"] != "user":
-        return "messages: first message must use the \"user\" role"
+        return 'messages: first message must use the "user" role'
     return _check_calls(_joined(messages))
 
 
 def _wrong(message: Json) -> str | None:
     if message.get("role") not in {"user", "assistant"}:
-        return f"Unexpected role \"{message.get('role')}\""
+        return f'Unexpected role "{message.get("role")}"'
     for block in _blocks(message):
         if (wrong := _wrong_block(block, message["role"])) is not None:
             return wrong
-    return None if _blocks(message) else "all messages must have non-empty content"
+    if not _blocks(message):
+        return "all messages must have non-empty content"
+    ends_in_thought = _blocks(message)[-1]["type"] == "thinking"
+    return "The final block in an assistant message cannot be `thinking`." if ends_in_thought else None
 
 
 def _wrong_block(block: Json, role: str) -> str | None:
@@ -96,7 +99,9 @@ def _check_calls(turns: list[tuple[str, list[Json]]]) -> str | None:
         following = turns[place + 1][1] if place + 1 < len(turns) else []
         answered = {one["tool_use_id"] for one in following if one["type"] == "tool_result"}
         if calls - answered:
-            return f"messages.{place}: `tool_use` ids were found without `tool_result` blocks: {sorted(calls - answered)}"
+            return (
+                f"messages.{place}: `tool_use` ids were found without `tool_result` blocks: {sorted(calls - answered)}"
+            )
         if set(results) - asked or len(set(results)) != len(results):
             return f"messages.{place}: unexpected `tool_use_id` found in `tool_result` blocks: {results}"
         kinds = [block["type"] for block in blocks]

@@ -62,7 +62,7 @@ def _wrong(content: Json) -> str | None:
             return f"a part has one kind of data: {sorted(part)}"
         if "functionCall" in part and not isinstance(part["functionCall"].get("args", {}), dict):
             return "functionCall.args: expected a map"
-        if "inlineData" in part and not part["inlineData"].get("mimeType"):
+        if "inlineData" in part and not {"mimeType", "mime_type"} & set(part["inlineData"]):
             return "inlineData.mimeType: missing"
         if (signature := part.get("thoughtSignature")) is not None and not _is_ours(signature):
             return "Thought signature is not valid."

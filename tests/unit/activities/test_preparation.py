@@ -11,6 +11,7 @@ from pydantic_ai.messages import (
     RetryFeedbackPart,
     RetryInfo,
     TextPart,
+    ThinkingPart,
     ToolAvailabilityDeltaPart,
     ToolCallPart,
     UserPromptPart,
@@ -64,3 +65,10 @@ def test_a_call_without_a_result_gets_one() -> None:
     called = ModelResponse(parts=[ToolCallPart("helper", {}, tool_call_id="c1")])
     messages, _ = prepared(TestModel(), [*CONVERSATION, called, CONVERSATION[0]], None, PARAMETERS)
     assert "tool-return" in kinds(messages)
+
+
+def test_a_thought_that_nothing_follows_is_not_sent_back() -> None:
+    thought = ModelResponse(parts=[ThinkingPart("Hm.", signature="x")])
+    messages, _ = prepared(TestModel(), [*CONVERSATION[:1], thought, CONVERSATION[0]], None, PARAMETERS)
+    assert "thinking" not in kinds(messages)
+    assert "thinking" in kinds([thought])

@@ -101,7 +101,7 @@ def test_an_answer_that_is_none_is_named(error: Exception, message: str) -> None
     ],
 )
 def test_an_answer_that_was_cut_off_is_the_reason_for_what_it_led_to(error: Exception, message: str) -> None:
-    assert str(explain_agent(error, cut_off=True)) == message
+    assert str(explain_agent(error, cut_off=True)).startswith(message)
 
 
 def test_a_failed_child_says_what_it_had_spent() -> None:
