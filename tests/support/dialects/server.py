@@ -45,6 +45,17 @@ class Script:
     complaints: list[str] = field(default_factory=list[str])
     """What a provider would have refused."""
     streamed: list[bool] = field(default_factory=list[bool])
+    given: dict[str, Answer | Failure] = field(default_factory=dict[str, "Answer | Failure"])
+    """By request: one that comes again, because a busy machine lost the answer, gets the same."""
+
+    def answer(self, body: Json) -> Answer | Failure:
+        """What a request gets."""
+        key = json.dumps(body, sort_keys=True)
+        if key not in self.given:
+            self.requests.append(body)
+            left = self.answers.pop(0) if self.answers else Failure(400, "The script has no more answers.")
+            self.given[key] = left
+        return self.given[key]
 
 
 class Providers(ThreadingHTTPServer):
@@ -86,17 +97,16 @@ class _Handler(BaseHTTPRequestHandler):
         dialect = next(one for end, one in _DIALECTS.items() if path.endswith(end))
         assert isinstance(self.server, Providers)
         script = self.server.scripts[path.split("/")[1]]
-        script.requests.append(body)
         streamed = bool(body.get("stream")) or path.endswith(":streamGenerateContent")
         script.streamed.append(streamed)
         if (complaint := dialect.check(body, dict(self.headers))) is not None:
             script.complaints.append(complaint)
             return self._fail(dialect, Failure(400, complaint))
-        answer = script.answers.pop(0) if script.answers else Failure(400, "The script has no more answers.")
+        answer = script.answer(body)
         if isinstance(answer, Failure):
             return self._fail(dialect, answer)
-        body.setdefault("model", path)
-        number = len(script.requests)
+        number = script.requests.index(body) + 1
+        body = {"model": path, **body}
         if streamed:
             return self._send(200, "text/event-stream", b"".join(_stream(dialect, answer, number, body)))
         return self._send(200, "application/json", json.dumps(dialect.whole(answer, number, body)).encode())
