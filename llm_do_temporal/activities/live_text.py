@@ -31,6 +31,7 @@ from temporalio import activity
 
 from llm_do_temporal.activities.answer_bounds import MAX_ANSWER_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.answers import whole_characters
+from llm_do_temporal.activities.model_building import shown_name
 from llm_do_temporal.messages import TAIL_CHARS, LiveText
 from llm_do_temporal.redaction import remove_keys
 
@@ -74,8 +75,7 @@ class Tail:
 
     def _begin(self, part: ModelResponsePart) -> None:
         if isinstance(part, ToolCallPart):
-            text, self._part = f"{part.tool_name} ", "tool-call"
-            text += part.args_as_json_str() if part.args else ""
+            text, self._part = f"{part.tool_name} {_written(part)}", "tool-call"
         elif isinstance(part, TextPart | ThinkingPart):
             text, self._part = part.content, "text" if isinstance(part, TextPart) else "thinking"
         else:
@@ -88,6 +88,13 @@ class Tail:
             self._text += text
             if len(self._text) > 2 * TAIL_CHARS:
                 self._text = self._text[-TAIL_CHARS:]
+
+
+def _written(call: ToolCallPart) -> str:
+    """The arguments as far as they are written, which is seldom JSON yet."""
+    if isinstance(call.args, str):
+        return call.args
+    return call.args_as_json_str() if call.args else ""
 
 
 async def ask(
@@ -156,5 +163,5 @@ async def _tell(tail: Tail) -> None:
 
 
 def _note(model: Model, why: str) -> None:
-    _log.warning("answers of model %s are not streamed any more: %s", model.model_id, why)
+    _log.warning("answers of model %s are not streamed any more: %s", shown_name(model), why)
     setattr(model, _CANNOT_STREAM, True)

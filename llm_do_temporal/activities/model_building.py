@@ -111,6 +111,12 @@ class NamedModel(Model):
         """The provider."""
         return self._provider_name or ""
 
+    def prepare_messages(
+        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters | None = None
+    ) -> list[ModelMessage]:
+        """The messages as they are: the model that sends prepares them, and the conversation is kept as it was."""
+        return messages
+
     async def request(
         self,
         messages: list[ModelMessage],

@@ -1,7 +1,7 @@
 """Serves model turns: sends them, and gives models what the history only refers to.
 
 Owns the wrapper around the model that sends. It puts the bytes of attachments, or their text, back where the
-conversation carries only their digests, so that no history ever holds them.
+conversation carries only their digests, so that no history ever holds them, and lets the model prepare what it gets.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from llm_do_temporal.activities.failures import as_failure
 from llm_do_temporal.activities.live_text import ask
 from llm_do_temporal.activities.model_building import shown_name
 from llm_do_temporal.activities.model_failures import model_failure
+from llm_do_temporal.activities.preparation import prepared
 from llm_do_temporal.activities.pricing import priced
 from llm_do_temporal.activities.usage_reports import counted, marked
 from llm_do_temporal.activities.written_results import with_result
@@ -88,20 +89,17 @@ class ServedModel(WrapperModel):
         """Send one turn."""
         part = _part(model_settings)
         async with _one_turn(self.wrapped, part):
-            messages, settings, parameters = await _conversations.whole(
-                messages, model_settings, model_request_parameters
-            )
-            check_native_tools(self.wrapped, parameters)
-            asked = await _with_files(messages), _without_retries(settings), parameters
+            asked = await self._request(messages, model_settings, model_request_parameters)
+            sent, _, parameters = asked
             live = part is None or part.live
             answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
-            answer, estimated = counted(answer, asked[0], parameters)
+            answer, estimated = counted(answer, sent, parameters)
             answer = with_result(answer, parameters)
             stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}), self.wrapped)
             if estimated:
                 stored = marked(stored)
                 _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
-            return _conversations.mark(stored, messages)
+            return _conversations.mark(stored, sent)
 
     @asynccontextmanager
     async def request_stream(
@@ -113,14 +111,19 @@ class ServedModel(WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Send one turn and stream its answer."""
         async with _one_turn(self.wrapped, _part(model_settings)):
-            messages, settings, parameters = await _conversations.whole(
-                messages, model_settings, model_request_parameters
-            )
-            check_native_tools(self.wrapped, parameters)
-            async with super().request_stream(
-                await _with_files(messages), _without_retries(settings), parameters, run_context
-            ) as stream:
+            asked = await self._request(messages, model_settings, model_request_parameters)
+            async with super().request_stream(*asked, run_context) as stream:
                 yield stream
+
+    async def _request(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> tuple[list[ModelMessage], ModelSettings, ModelRequestParameters]:
+        """The request as the model gets it: whole, with its files, and in words that its provider knows."""
+        messages, settings, parameters = await _conversations.whole(messages, settings, parameters)
+        check_native_tools(self.wrapped, parameters)
+        # Files first: what stands in them is looked at like anything else that somebody else has written.
+        messages, parameters = prepared(self.wrapped, await _with_files(messages), settings, parameters)
+        return messages, _without_retries(settings), parameters
 
 
 def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
@@ -141,13 +144,13 @@ def check_native_tools(model: Model, parameters: ModelRequestParameters) -> None
         if not isinstance(tool, tuple(has)):
             listed = ", ".join(sorted(kind.kind for kind in has)) or "none"
             raise ModelRefusal(
-                f"model '{model.model_id}' has no server-side tool '{tool.kind}'; it has: {listed}",
+                f"model '{shown_name(model)}' has no server-side tool '{tool.kind}'; it has: {listed}",
                 next_step="Choose another model, or take the tool out of `server_side_tools`.",
             )
         unknown = model.unsupported_native_tool_settings(tool)
         if unknown:
             raise ModelRefusal(
-                f"model '{model.model_id}' cannot limit its tool '{tool.kind}' by {', '.join(sorted(unknown))}",
+                f"model '{shown_name(model)}' cannot limit its tool '{tool.kind}' by {', '.join(sorted(unknown))}",
                 next_step="Take the option out of `server_side_tools`, or choose another model.",
             )
 

@@ -34,6 +34,7 @@ from llm_do_temporal.telemetry.contents import (
     parts_of,
     request_messages,
     scrubbed,
+    told_parts,
 )
 
 Kind = Literal[
@@ -178,7 +179,7 @@ class Transcriber:
         # What comes before the first answer is the prompt, or stands for all that was said before.
         goes_on = conversation_part(request).get("answer") or any(one.get("kind") == "response" for one in messages)
         said = new_messages(messages) if goes_on else []
-        return [entry for message in said for part in parts_of(message) for entry in self._part(part, event)]
+        return [entry for message in said for part in told_parts(message) for entry in self._part(part, event)]
 
     def _part(self, part: dict[str, Any], event: HistoryEvent) -> list[Entry]:
         """What a request tells the model: results of tools, and whatever the loop itself says."""

@@ -22,6 +22,8 @@ _FILE_URLS = ("document-url", "image-url", "audio-url", "video-url")
 _DEEPEST = 100
 """How many values may stand in one another; what a model writes may be deeper than Python can follow."""
 _TOO_DEEP = "(too deep to be shown)"
+_UNTOLD = ("model-settings-delta", "capability-load-delta", "instruction-delta", "instruction-baseline")
+"""Kinds of parts by which the agent's loop remembers what it did; no model is told."""
 
 
 _PROVIDERS = {
@@ -86,10 +88,25 @@ def parts_of(message: JsonObject) -> list[JsonObject]:
     return [part for part in cast("list[Any]", message.get("parts") or []) if isinstance(part, dict)]
 
 
+def told_parts(message: JsonObject) -> list[JsonObject]:
+    """The parts of a request that its model is told, with what the agent's loop notes down as the text it becomes."""
+    return [told for part in parts_of(message) if (told := _told(part)) is not None]
+
+
+def _told(part: JsonObject) -> JsonObject | None:
+    kind, content = part.get("part_kind"), part.get("content")
+    if kind == "tool-availability-delta":
+        names = ", ".join(str(name) for name in cast("list[Any]", part.get("tools_added") or []))
+        return {"part_kind": "system-prompt", "content": f"New tools: {names}"}
+    if kind == "retry-feedback" and not isinstance(content, str):
+        return {"part_kind": "user-prompt", "content": json.dumps(scrubbed(content, binary=False), ensure_ascii=False)}
+    return None if kind in _UNTOLD else part
+
+
 def input_messages(messages: list[JsonObject], *, binary: bool) -> list[JsonObject]:
     """Requests, by role."""
     found: list[JsonObject] = []
-    for part in (part for message in messages for part in parts_of(message)):
+    for part in (part for message in messages for part in told_parts(message)):
         kind = part.get("part_kind")
         if kind == "tool-return" or (kind == "retry-prompt" and part.get("tool_name")):
             response = scrubbed(part.get("content"), binary=binary)

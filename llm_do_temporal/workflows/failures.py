@@ -11,7 +11,9 @@ from typing import Any, cast
 
 from pydantic_ai.exceptions import (
     AgentRunError,
+    ContentFilterError,
     ModelAPIError,
+    OutputTokenLimitExceeded,
     UnexpectedModelBehavior,
     UsageLimitExceeded,
     UserError,
@@ -37,6 +39,8 @@ from llm_do_temporal.errors import (
 )
 from llm_do_temporal.messages import OTHER_MODEL, TIME_IS_UP, OtherModel, Usage
 
+_SAID_CHARACTERS = 500
+"""Of what a model says when it refuses."""
 AGENT_ERRORS = (AgentRunError, UserError, FailureError)
 _NOT_IN_TIME = "it did not finish in time and was given up"
 
@@ -57,8 +61,8 @@ def explain(error: BaseException) -> LlmDoError:
     return RunFailed(str(cause or error))
 
 
-def explain_agent(error: BaseException) -> LlmDoError:
-    """What ended an agent run, as one of our errors."""
+def explain_agent(error: BaseException, *, cut_off: bool = False) -> LlmDoError:
+    """What ended an agent run, as one of our errors; `cut_off`: the last answer stopped where it was too long."""
     if isinstance(error, LlmDoError):
         return error
     if isinstance(error, FailureError):
@@ -71,6 +75,15 @@ def explain_agent(error: BaseException) -> LlmDoError:
         return BudgetExceeded(str(error))
     if isinstance(error, ModelAPIError):
         return ModelFailed(f"the model request failed: {error}")
+    if isinstance(error, ContentFilterError):
+        # The rest of this error is the whole answer as JSON.
+        said = error.message[:_SAID_CHARACTERS]
+        return ModelFailed(f"the model refused to answer: {said}", next_step="Ask otherwise, or choose another model.")
+    if isinstance(error, OutputTokenLimitExceeded) or (cut_off and isinstance(error, UnexpectedModelBehavior)):
+        return ModelFailed(
+            f"the model's answer was cut off: {error}",
+            next_step="Set a larger `max_tokens` in `model_settings`, or have it answer in smaller parts.",
+        )
     if isinstance(error, UnexpectedModelBehavior):
         return ModelFailed(f"the model's answers could not be used: {error}")
     return RunFailed(str(error))

@@ -1,7 +1,8 @@
 """Which task queue the activities of the running workflow go to, asked wherever one is scheduled.
 
-Owns what belongs to which queue. The workflow says which of the queues there are: it has them from its worker's
-loading, or from an activity that did not find the files, so every replay comes to the same.
+Owns what belongs to which queue, and under which name a model stands in what people read of its activity. The workflow
+says which of the queues there are: it has them from its worker's loading, or from an activity that did not find the
+files, so every replay comes to the same.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ class AsksModels(Protocol):
         """The task queue for the model that is asked; None: the workflow's own."""
         ...
 
+    def name_model(self, summary: str) -> str:
+        """A summary with the model that is asked under the name that people know it by."""
+        ...
+
 
 def queue_of(activity: str) -> str | None:
     """The task queue for an activity of the running workflow; None: the workflow's own."""
@@ -70,4 +75,6 @@ class _Inbound(WorkflowInboundInterceptor):
 class _Outbound(WorkflowOutboundInterceptor):
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:  # noqa: A002 - named by the SDK
         input.task_queue = input.task_queue or queue_of(input.activity)
+        if input.summary and input.activity.startswith(_OF_MODELS):
+            input.summary = cast("AsksModels", workflow.instance()).name_model(input.summary)
         return super().start_activity(input)

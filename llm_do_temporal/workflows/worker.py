@@ -94,6 +94,8 @@ class LlmDoWorker:
         self._asked = before.asked
         self._spent = _RUN_USAGE.validate_python(before.usage)
         self._tool_calls = before.tool_calls
+        self._cut_off = False
+        """Whether the newest answer stopped because it was too long."""
         self._below = before.below
         self._delegator = Delegator(
             invocation,
@@ -161,16 +163,21 @@ class LlmDoWorker:
                 run_id=workflow.info().run_id,
             )
         except AGENT_ERRORS as error:
-            raise explain_agent(error) from error
+            raise explain_agent(error, cut_off=self._cut_off) from error
         return InvocationResult(output=result.output, usage=self._usage())
 
     def model_queue(self) -> str | None:
         """The task queue for the model that is asked. See AsksModels."""
         return self.models.queue
 
+    def name_model(self, summary: str) -> str:
+        """The summary without the address by which an activity finds the model. See AsksModels."""
+        return summary.replace(self.models.serving_id, self.models.shown)
+
     def count_tool_calls(self, response: ModelResponse) -> None:
         """Add the tool calls of an answer; giving the structured output is none."""
         self._gate.begin_answer()
+        self._cut_off = response.finish_reason == "length"
         self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
 
     def _usage(self) -> Usage:

@@ -221,6 +221,17 @@ async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None
     await expect(bob.locator("#tree .state").first).to_have_text("completed")
 
 
+async def test_a_run_that_is_started_to_approve_everything_asks_nobody(office: Office) -> None:
+    ada = await office.person()
+    await ada.goto(f"{office.link}/start")
+    await ada.get_by_label("Worker").select_option("clerk")
+    await ada.get_by_label("Prompt").fill(json.dumps([[write("/unasked.txt", "nobody was asked")]]))
+    await ada.get_by_label("Approvals").select_option("approve everything")
+    await ada.get_by_role("button", name="Start").click()
+    await expect(ada.locator("#tree .state").first).to_have_text("completed")
+    assert office.read("unasked.txt") == "nobody was asked"
+
+
 async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
     (office.desk.workshop / "files/axe.txt").write_text("before\n")
     address = await office.asking("axe", [write("/axe.txt", "line\n" * 100 + "\u202e")])

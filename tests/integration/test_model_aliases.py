@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from llm_do_temporal.cli.live import activity_of, render_run
+from llm_do_temporal.cli.record import record_json
 from llm_do_temporal.errors import ModelFailed, ModelRefusal
 from llm_do_temporal.messages import MODEL_ACTIVITY
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls
+from tests.integration.test_page import browser
+from tests.support.answers import Gate, Gated, unauthorized
 from tests.support.provider import FakeProvider, Text, fixed
 
 SECRET = "a-key-that-no-history-may-hold"
@@ -72,6 +80,42 @@ async def test_people_are_shown_the_alias_and_the_model_behind_it(place: Place, 
     await place.client.result(run)
     (node,) = (await place.client.view(run)).nodes.values()
     assert node.model == "local (openai-chat:llama3)"
+
+
+async def test_nobody_who_watches_a_turn_sees_how_its_model_is_found(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of the first model nor of one that took over: in what `watch`, `show`, the page and Temporal's UI say."""
+    monkeypatch.setenv("OPENAI_API_KEY", "the-key-of-somebody-else")
+    gates = [Gate(), Gate()]
+    turns = (Gated(gates[0], unauthorized()), Gated(gates[1], Text("Done.")))
+    with FakeProvider(fixed(*turns)) as provider:
+        names = {name: f"{name} (openai-chat:{name}-model)" for name in ("first", "second")}
+        aliases = {
+            name: {"model": f"openai-chat:{name}-model", "base_url": provider.url, "settings": {"temperature": 0.5}}
+            for name in names
+        }
+        place.workshop(models={**aliases, "good": ["first", "second"]}, model="good")
+        place.worker("main")
+        run, ada = await place.start("main"), await browser(place)
+        for (name, shown), gate in zip(names.items(), gates, strict=True):
+            await asyncio.to_thread(gate.wait_until_reached)
+            view, summary = await place.client.view(run), await place.client.status(run)
+            (node,) = view.nodes.values()
+            said = f"request model: {shown}"
+            assert activity_of(node) == said
+            assert (record_json(summary, view, [])["invocations"][0]["doing"]) == said
+            screen = io.StringIO()
+            Console(width=200, file=screen).print(render_run(view, datetime.now(UTC).replace(tzinfo=None)))
+            assert said in screen.getvalue()
+            pages = [await ada.open(f"/runs/{run}"), await ada.open(f"/runs/{run}/invocations/main")]
+            assert said in pages[0].text, name
+            assert all("alias:" not in page.html and provider.url not in page.html for page in pages)
+            gate.open()
+        await place.client.result(run)
+    (history,) = await place.chain(f"{run}/main")
+    told = [event.user_metadata.summary.data.decode() for event in history.events]
+    assert [one for one in told if "request model" in one] == [f'"request model: {one}"' for one in names.values()]
 
 
 async def test_a_run_keeps_the_address_it_started_with(place: Place, provider: FakeProvider) -> None:

@@ -219,3 +219,28 @@ async def test_a_form_that_makes_no_sense_says_why(place: Place, typed: dict[str
     answer = await ada.send(page, form, **{"prompt": "go", **typed})
     assert answer.status == 400
     assert complaint in answer.text
+
+
+@pytest.mark.parametrize(("mode", "written"), [("approve_all", True), ("strict", False)])
+async def test_a_form_chooses_what_becomes_of_calls_that_need_approval(place: Place, mode: str, written: bool) -> None:
+    place.worker("main", scripted(writes(), "Done."), toolsets=FILES)
+    page = await (ada := await browser(place)).open("/start")
+    offered = re.findall(r'<option value="(\w*)"', page.html.partition('<select id="mode"')[2])
+    assert offered == ["", "interactive", "approve_all", "strict"]
+    (form,) = (form for form in page.forms if form.action == "/start")
+    assert form.fields["mode"] == ""
+    answer = await ada.send(page, form, worker="main", prompt="go", mode=mode)
+    run = f"main-{form.fields['key']}"
+    place.started.append(run)
+    assert answer.address.endswith(f"/runs/{run}")
+    assert (await place.client.result(run)).output == "Done."
+    assert (place.folder / "a.txt").exists() is written
+
+
+async def test_a_form_that_is_shown_again_keeps_the_mode(place: Place) -> None:
+    place.worker("main", scripted("Never."))
+    page = await (ada := await browser(place)).open("/start")
+    (form,) = (form for form in page.forms if form.action == "/start")
+    answer = await ada.send(page, form, worker="nobody", prompt="go", mode="strict")
+    (again,) = (form for form in answer.forms if form.action == "/start")
+    assert again.fields["mode"] == "strict"

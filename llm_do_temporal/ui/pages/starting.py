@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any, get_args
+from typing import Any
 
 from pydantic_core import from_json
 from starlette.datastructures import FormData, UploadFile
@@ -32,7 +32,7 @@ from llm_do_temporal.ui.guarding import MAX_BODY_BYTES
 from llm_do_temporal.ui.rendering import render
 from llm_do_temporal.ui.settings import UiSettings
 
-MODES: tuple[str, ...] = get_args(Mode)
+MODES = tuple(mode.value for mode in Mode)
 _KEY = re.compile(r"[0-9a-f]{16}")
 _MAX_NAME_CHARS = 200
 

@@ -30,6 +30,21 @@ def test_only_what_came_after_the_last_answer_is_new() -> None:
     assert new_messages([first, answer, second]) == [second]
 
 
+def test_what_the_loop_notes_down_is_told_as_text_or_not_at_all() -> None:
+    parts: list[dict[str, Any]] = [
+        {"part_kind": "retry-feedback", "content": "Please return text."},
+        {"part_kind": "retry-feedback", "content": [{"type": "missing", "loc": ["n"]}]},
+        {"part_kind": "tool-availability-delta", "tools_added": ["helper", "other"]},
+        {"part_kind": "model-settings-delta", "settings": {"thinking": "high"}},
+    ]
+    told = input_messages([{"kind": "request", "parts": parts}], binary=False)
+    assert [(one["role"], one["parts"][0]["content"]) for one in told] == [
+        ("user", "Please return text."),
+        ("user", '[{"type": "missing", "loc": ["n"]}]'),
+        ("system", "New tools: helper, other"),
+    ]
+
+
 @pytest.mark.parametrize("binary", [False, True])
 def test_a_file_inside_a_tool_result_is_reduced_to_its_facts_unless_asked_for(binary: bool) -> None:
     shown = scrubbed({"files": [BINARY], "n": 1}, binary=binary)

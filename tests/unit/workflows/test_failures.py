@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior, UsageLimitExceeded, UserError
+from pydantic_ai.exceptions import (
+    ContentFilterError,
+    IncompleteToolCall,
+    ModelHTTPError,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+    UserError,
+)
 from temporalio.exceptions import ApplicationError, CancelledError, FailureError, TerminatedError, TimeoutType
 from temporalio.exceptions import TimeoutError as LateError
 
@@ -69,6 +76,32 @@ def test_what_ended_an_agent(error: Exception, kind: type[LlmDoError], message: 
     found = explain_agent(error)
     assert type(found) is kind
     assert str(found).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ContentFilterError("Refusal: 'No.'", body="[1]"), "the model refused to answer: Refusal: 'No.'"),
+        (ContentFilterError("x" * 1_000), f"the model refused to answer: {'x' * 500}"),
+        (IncompleteToolCall("Token limit."), "the model's answer was cut off: Token limit."),
+    ],
+)
+def test_an_answer_that_is_none_is_named(error: Exception, message: str) -> None:
+    found = explain_agent(error)
+    assert str(found) == message
+    assert found.next_step
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        # some providers make whole JSON of what was cut off, so it fails as arguments that are wrong
+        (UnexpectedModelBehavior("odd"), "the model's answer was cut off: odd"),
+        (UsageLimitExceeded("too much"), "too much"),
+    ],
+)
+def test_an_answer_that_was_cut_off_is_the_reason_for_what_it_led_to(error: Exception, message: str) -> None:
+    assert str(explain_agent(error, cut_off=True)).startswith(message)
 
 
 def test_a_failed_child_says_what_it_had_spent() -> None:

@@ -1,0 +1,57 @@
+"""What one model's adapter is given of a conversation.
+
+A conversation is kept as it was said, with what the agent's loop adds to it: that an answer could not be used, that
+there is another tool. No provider has a word for these, and what stands for them differs from provider to provider.
+So they are put into words here, by the model that sends, and what comes out is sent and never kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, ThinkingPart, repair_messages
+from pydantic_ai.models import (
+    Model,
+    ModelRequestParameters,
+    _with_framing_announcement,  # pyright: ignore[reportPrivateUsage] - whoever prepares messages has to call it
+)
+from pydantic_ai.settings import ModelSettings
+
+_CHAT = "OpenAIChatModel"
+_ITEM = "rs_"
+"""Begins the id of a thought of OpenAI's responses. Its chat completions would take that for the name of a field."""
+
+
+def prepared(
+    model: Model,
+    messages: list[ModelMessage],
+    settings: ModelSettings | None,
+    parameters: ModelRequestParameters,
+) -> tuple[list[ModelMessage], ModelRequestParameters]:
+    """The whole conversation, with its files in it, as `model` can be asked; the messages given stay as they are.
+
+    A tool that came in the middle of a conversation is declared like any other. Some providers could be told of it in
+    its place, which saves them reading all before it again, but not every server that speaks their protocol can.
+    """
+    parameters = _with_framing_announcement(replace(parameters, revealed_tool_names=set()), settings)
+    # An answer at the end is one that its provider goes on with: nothing in it is missing yet.
+    ended = not messages or not isinstance(messages[-1], ModelResponse)
+    said = model.prepare_messages(repair_messages(messages, repair_last_response=ended), parameters)
+    is_chat = any(kind.__name__ == _CHAT for kind in type(model).__mro__)
+    thought = [_thought(message, is_chat) if isinstance(message, ModelResponse) else message for message in said]
+    return repair_messages(thought, repair_last_response=ended), parameters
+
+
+def _thought(answer: ModelResponse, is_chat: bool) -> ModelResponse:
+    """The answer with its thoughts as they can be sent back."""
+    if not any(isinstance(part, ThinkingPart) for part in answer.parts):
+        return answer
+    if answer.state == "complete" and all(isinstance(part, ThinkingPart) for part in answer.parts):
+        # Providers refuse a thought that nothing follows.
+        return replace(answer, parts=[])
+    return replace(answer, parts=[_without_item(part) for part in answer.parts]) if is_chat else answer
+
+
+def _without_item(part: ModelResponsePart) -> ModelResponsePart:
+    is_item = isinstance(part, ThinkingPart) and (part.id or "").startswith(_ITEM)
+    return replace(part, id=None) if is_item else part

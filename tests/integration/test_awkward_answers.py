@@ -1,0 +1,271 @@
+"""Answers that no scripted model gives, over HTTP through the adapters of four protocols, streamed and not.
+
+The servers refuse what the providers would refuse, so a run that goes on has sent a conversation that they can take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    RetryFeedbackPart,
+    RetryInfo,
+    ToolAvailabilityDeltaPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+from temporalio.testing import ActivityEnvironment
+
+from llm_do_temporal.activities.model_building import build_model
+from llm_do_temporal.activities.serving import ServedModel
+from llm_do_temporal.blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.client.transcript_pages import read_transcript
+from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
+from llm_do_temporal.policy.model_ids import ModelAlias, serving_id
+from llm_do_temporal.snapshots import snapshot_host_files
+from tests.integration.conftest import Place
+from tests.support.dialects.saying import Answer, Ask, Failure, Think, asks, says
+from tests.support.dialects.server import ADAPTERS, Providers
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+STRUCTURED = {"output_schema": SCHEMA}
+FILES = {"toolsets": {"filesystem": {}}}
+RIGHT = asks("final_result", n=2)
+READ = asks("read_file", path="/a.txt")
+ROOM = {"max_tokens": 20_000}
+"""Where Anthropic's library is let have more, it streams on its own account."""
+HALF = '{"path": "/a.'
+
+
+@dataclass(frozen=True)
+class Case:
+    """A worker's model, turn by turn, and what becomes of the run."""
+
+    turns: Sequence[Answer]
+    output: Any = None
+    error: str = ""
+    keys: dict[str, Any] = field(default_factory=dict[str, Any])
+    told: str = ""
+    """What the last request has to contain, as JSON."""
+
+
+def case(*turns: Answer, output: Any = None, error: str = "", told: str = "", **keys: Any) -> Case:
+    return Case(turns, output, error, keys, told)
+
+
+CASES = {
+    "prose": case(says("Two."), RIGHT, output={"n": 2}, told="Two.", **STRUCTURED),
+    "prose-twice": case(says("Two."), says("2"), RIGHT, output={"n": 2}, **STRUCTURED),
+    "empty": case(Answer(), says("Here."), output="Here."),
+    "empty-structured": case(Answer(), RIGHT, output={"n": 2}, **STRUCTURED),
+    "thinking": case(
+        says(Think("First, the file."), Ask("read_file", {"path": "/a.txt"})),
+        says(Think("Now I know."), "Two."),
+        output="Two.",
+        told="First, the file.",
+        model_settings={"thinking": "medium"},
+        **FILES,
+    ),
+    "thinking-structured": case(
+        says(Think("Prose will do."), "Two."),
+        says(Think("No, it will not."), Ask("final_result", {"n": 2})),
+        output={"n": 2},
+        model_settings={"thinking": "medium"},
+        **STRUCTURED,
+    ),
+    "thinking-only": case(says(Think("Hm.")), says("Two."), output="Two."),
+    "broken-json": case(says(Ask("read_file", HALF)), READ, says("Two."), output="Two.", **FILES),
+    "broken-final": case(says(Ask("final_result", '{"n": ')), RIGHT, output={"n": 2}, **STRUCTURED),
+    "unknown-tool": case(
+        says("Wait.", Ask("no_such_tool", {"x": 1}), Ask("read_file", {"path": "/a.txt"})),
+        says("Two."),
+        output="Two.",
+        told="no_such_tool",
+        **FILES,
+    ),
+    "two-finals": case(
+        says(Ask("final_result", {"n": 2}), Ask("final_result", {"n": 3})), output={"n": 2}, **STRUCTURED
+    ),
+    "two-wrong-finals": case(
+        says(Ask("final_result", {"n": "x"}), Ask("final_result", {"n": "y"})), RIGHT, output={"n": 2}, **STRUCTURED
+    ),
+    "final-and-call": case(
+        says(Ask("read_file", {"path": "/a.txt"}), Ask("final_result", {"n": "x"})),
+        RIGHT,
+        output={"n": 2},
+        told="is not of type",
+        **STRUCTURED,
+        **FILES,
+    ),
+    "refusal": case(Answer(refusal="I cannot help with that."), error="the model refused to answer"),
+    "refusal-structured": case(
+        says("Two."), Answer(refusal="I cannot help with that."), error="the model refused to answer", **STRUCTURED
+    ),
+    "cut-before": case(Answer(end="length"), error="the model's answer was cut off"),
+    "cut-thinking": case(says(Think("Hm."), end="length"), error="the model's answer was cut off"),
+    "cut-call": case(
+        *[says(Ask("read_file", HALF), end="length")] * 4, error="the model's answer was cut off", **FILES
+    ),
+    "cut-text": case(says("Two and", end="length"), output="Two and"),
+    "new-tool": case(
+        asks("worker_create", name="helper", instructions="Help.", description="Helps.", model="helper"),
+        asks("helper", input="Help me."),
+        says("All done."),
+        output="All done.",
+        told="Helped.",
+        toolsets={"delegation": {"worker_create": {}}},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def providers() -> Iterator[Providers]:
+    """All four, for all of this file."""
+    with Providers() as providers:
+        yield providers
+
+
+async def outcome(place: Place, worker: str, **more: Any) -> tuple[Any, str]:
+    """What a run comes to: its output, or its error."""
+    try:
+        return (await place.run(worker, mode="approve_all", **more)).output, ""
+    except LlmDoError as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("adapter", ADAPTERS)
+async def test_whatever_a_model_answers_its_run_goes_on_or_says_why_not(
+    place: Place, providers: Providers, adapter: str, live: bool
+) -> None:
+    name = f"{adapter}-{live}".lower()
+    aliases = {one: providers.alias(adapter, f"{name}-{one}", *case.turns) for one, case in CASES.items()}
+    aliases["helper"] = providers.alias(adapter, f"{name}-helper", says("Helped."))
+    place.workshop(models=aliases, live_text=live, model_settings=ROOM)
+    place.write("a.txt", "Two")
+    for one, case in CASES.items():
+        place.worker(one, one, **case.keys)
+    came = dict(zip(CASES, await asyncio.gather(*(outcome(place, one) for one in CASES)), strict=True))
+    scripts = {one: providers.scripts[f"{name}-{one}"] for one in CASES}
+    assert {one: script.complaints for one, script in scripts.items() if script.complaints} == {}
+    assert {one: output for one, (output, error) in came.items() if not error} == {
+        one: case.output for one, case in CASES.items() if not case.error
+    }
+    assert {one for one, (_, error) in came.items() if CASES[one].error in error} == set(CASES)
+    assert {streamed for script in scripts.values() for streamed in script.streamed} == {live}
+    for one, case in CASES.items():
+        assert case.told in json.dumps(scripts[one].requests[-1]), one
+    assert "I cannot help with that." in came["refusal"][1] or adapter in ("anthropic", "google")
+
+
+async def test_one_reads_in_a_conversation_what_its_model_was_told(place: Place, providers: Providers) -> None:
+    told = {"empty": "Please return text.", "new-tool": "New tools: helper"}
+    aliases = {one: providers.alias("chat", f"told-{one}", *CASES[one].turns) for one in told}
+    place.workshop(models={**aliases, "helper": providers.alias("chat", "told-helper", says("Helped."))})
+    for one, text in told.items():
+        place.worker(one, one, **CASES[one].keys)
+        run = await place.start(one, mode="approve_all")
+        await place.client.result(run)
+        said = [(entry.kind, entry.text) async for entry in read_transcript(place.client.temporal, f"{run}/main")]
+        assert ("prompt", text) in said
+        assert ("prompt", "") not in said
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
+async def test_another_provider_goes_on_where_one_has_begun(place: Place, providers: Providers, live: bool) -> None:
+    """Each turn begins with the first model: so each of the two is told what the other one has said."""
+    refused = Failure(401, "Not with this key.")
+    pairs = {f"{first}-{second}": (first, second) for first, second in permutations(ADAPTERS, 2)}
+    aliases: dict[str, Any] = {}
+    for pair, (first, second) in pairs.items():
+        thinks = says(Think("First, the file."), "I look.", Ask("read_file", {"path": "/a.txt"}))
+        broken = says(Think("Once more."), Ask("read_file", HALF), Ask("no_such_tool", {}))
+        begins = (thinks, refused, says(Think("Enough."), "Two."), refused, refused)
+        goes_on = (broken, Answer(), RIGHT)
+        aliases[f"{pair}-1"] = providers.alias(first, f"{pair}-{live}-1", *begins)
+        aliases[f"{pair}-2"] = providers.alias(second, f"{pair}-{live}-2", *goes_on)
+    place.workshop(models=aliases, live_text=live, model_settings=ROOM)
+    place.write("a.txt", "Two")
+    for pair in pairs:
+        place.worker(pair, f"{pair}-1,{pair}-2", model_settings={"thinking": "medium"}, **STRUCTURED, **FILES)
+    came = dict(zip(pairs, await asyncio.gather(*(outcome(place, pair) for pair in pairs)), strict=True))
+    complaints = {name: script.complaints for name, script in providers.scripts.items() if script.complaints}
+    assert complaints == {}
+    assert came == dict.fromkeys(pairs, ({"n": 2}, ""))
+    asked = [len(providers.scripts[f"{pair}-{live}-{one}"].requests) for pair in pairs for one in (1, 2)]
+    assert asked == [5, 3] * len(pairs)
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
+async def test_an_image_reaches_every_model_that_sees(place: Place, providers: Providers, live: bool) -> None:
+    name = f"image-{live}"
+    turns = {adapter: (Answer(), says("A square.")) for adapter in ADAPTERS}
+    place.workshop(
+        models={
+            one: providers.alias(one, f"{name}-{one}", *said, accepts=["text", "image"]) for one, said in turns.items()
+        },
+        live_text=live,
+        model_settings=ROOM,
+    )
+    (place.folder / "square.png").write_bytes(PNG)
+    (file,) = snapshot_host_files([place.folder / "square.png"], LocalBlobStore(blob_folder(place.folder)), 20_000_000)
+    for adapter in ADAPTERS:
+        place.worker(adapter, adapter)
+    came = await asyncio.gather(*(outcome(place, one, attachments=[file.model_dump()]) for one in ADAPTERS))
+    assert came == [("A square.", "")] * len(ADAPTERS)
+    for adapter in ADAPTERS:
+        script = providers.scripts[f"{name}-{adapter}"]
+        assert script.complaints == []
+        assert all("iVBORw0KGgo" in json.dumps(request) for request in script.requests)
+
+
+GONE: list[ModelMessage] = [
+    ModelRequest(parts=[UserPromptPart("Go.")]),
+    ModelResponse(parts=[ToolCallPart("gone", {"x": 1}, tool_call_id="c1")]),
+    ModelRequest(
+        parts=[
+            ToolReturnPart("gone", "It worked.", tool_call_id="c1"),
+            ToolAvailabilityDeltaPart(tools_added=["gone", "here"]),
+        ]
+    ),
+    ModelResponse(parts=[]),
+    ModelRequest(parts=[RetryFeedbackPart("Please return text.", retry=RetryInfo(cause="no_output"))]),
+]
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("adapter", ADAPTERS)
+async def test_a_tool_that_has_gone_was_there_all_the_same(providers: Providers, adapter: str, live: bool) -> None:
+    alias = ModelAlias(**providers.alias(adapter, f"gone-{adapter}-{live}", says("Fine.")))
+    here = ToolDefinition(name="here", parameters_json_schema={"type": "object", "properties": {}})
+    parameters = ModelRequestParameters(function_tools=[here], introduced_tool_names={"here"})
+    part = ConversationPart(number=1, live=live)
+    settings: Any = {CONVERSATION_SETTING: part.model_dump(exclude_defaults=True), **ROOM}
+    before = list(GONE)
+
+    async def turn() -> ModelResponse:
+        model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
+        return await ServedModel(model).request(GONE, settings, parameters)
+
+    answer = await ActivityEnvironment().run(turn)
+    assert answer.text == "Fine."
+    script = providers.scripts[f"gone-{adapter}-{live}"]
+    assert script.complaints == []
+    assert script.streamed == [live]
+    assert "It worked." in json.dumps(script.requests)
+    assert '"here"' in json.dumps(script.requests[0]["tools"])
+    assert before == GONE

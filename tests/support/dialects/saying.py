@@ -1,0 +1,103 @@
+"""What a model says, whatever the protocol: the scripts of `server` are made of these."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Json = dict[str, Any]
+TOOL_NAME = r"[a-zA-Z0-9_-]{1,64}"
+
+
+@dataclass(frozen=True)
+class Say:
+    """Text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Think:
+    """Thinking, signed where the protocol signs it."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A tool call. `args` that are a text are what the model wrote and no JSON."""
+
+    name: str
+    args: Json | str = field(default_factory=dict[str, Any])
+
+    @property
+    def written(self) -> str:
+        """The arguments as text."""
+        return self.args if isinstance(self.args, str) else json.dumps(self.args)
+
+
+Part = Say | Think | Ask
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer; no parts: an empty one. `refusal` is what the model says instead."""
+
+    parts: tuple[Part, ...] = ()
+    end: Literal["done", "length"] = "done"
+    refusal: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All that is said."""
+        return "".join(part.text for part in self.parts if isinstance(part, Say))
+
+    @property
+    def thought(self) -> str:
+        """All that is thought."""
+        return "".join(part.text for part in self.parts if isinstance(part, Think))
+
+    @property
+    def calls(self) -> list[Ask]:
+        """The tool calls."""
+        return [part for part in self.parts if isinstance(part, Ask)]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An HTTP error in the provider's words."""
+
+    status: int
+    message: str
+
+
+def says(*parts: Part | str, end: Literal["done", "length"] = "done") -> Answer:
+    """An answer of these parts."""
+    return Answer(tuple(Say(part) if isinstance(part, str) else part for part in parts), end)
+
+
+def asks(name: str, /, **args: Any) -> Answer:
+    """An answer that is one tool call."""
+    return says(Ask(name, args))
+
+
+def signed(text: str) -> str:
+    """The signature of a thought, which its provider can check."""
+    return hashlib.sha256(f"thought: {text}".encode()).hexdigest()
+
+
+def halves(text: str) -> Iterator[str]:
+    """A text in two pieces, as a stream brings it; nothing of an empty one."""
+    middle = len(text) // 2
+    return (piece for piece in (text[:middle], text[middle:]) if piece)
+
+
+def is_object(text: Any) -> bool:
+    """Whether a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (TypeError, ValueError):
+        return False
