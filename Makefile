@@ -6,10 +6,10 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
 ASIDE := -n 3 --dist worksteal
 
-.PHONY: help setup demo browser test security check histories bench certify clean
+.PHONY: help setup demo browser test security check histories bench certify compose-test clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/.ready  ## Install the project and its tools into .venv
 
@@ -61,6 +61,10 @@ JOBS ?= 4
 certify: .venv/.ready  ## Kill a run after every event of its history, in four ways; takes an hour of an idle machine
 	$(BIN)/llm-do-temporal certify editor - --workshop tests/support/relay --every $(EVERY) --jobs $(JOBS) \
 	    --kill service --kill server --kill two --kill freeze < tests/support/relay/prompt.txt
+
+compose-test: .venv/.ready  ## Bring up docker-compose.yml, break it in mid-run, and take it down; needs a Docker engine
+	@$(BIN)/python -m tests.compose.stack
+	$(call PYTEST,compose) --verbose --timeout 1800 tests/compose/check_stack.py
 
 clean:  ## Remove everything that these targets made
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPayloadConverter, PydanticAIPlugin
-from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
@@ -54,6 +54,7 @@ from llm_do_temporal.encryption.keys import KeyRing, key_ring
 from llm_do_temporal.keyless_failures import keyless
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
+from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.polling import Workers
 from llm_do_temporal.private_files import close_to_others
 from llm_do_temporal.redaction import guard_logging
@@ -108,6 +109,8 @@ class ServiceSettings:
     """How long activities that are under way may take after the service was told to stop."""
     only: frozenset[Role] = ROLES
     """What this process does, of all that a workshop needs."""
+    isolation: Isolation = Isolation.PREFERRED
+    """What is wanted where commands cannot be isolated; the stricter of this and what the workshop says counts."""
     deployment: WorkerDeploymentConfig | None = None
     """Which version of a worker deployment this process is; None: it is none, and takes every run."""
 
@@ -131,6 +134,9 @@ async def register_search_attributes(client: Client) -> bool:
 def _build_adapters() -> None:
     """Build what Pydantic AI builds when it is used first: in a workflow's task that would take too long."""
     ModelMessagesTypeAdapter.dump_python([])
+    # A quarter of a second on an idle machine; values of other types that workflows get are quick.
+    converter = _QUICK_CONVERTER.payload_converter
+    converter.from_payloads(converter.to_payloads([ModelResponse(parts=[])]), [ModelResponse])
 
 
 def build_worker(
@@ -158,7 +164,8 @@ def build_worker(
         search_attributes=search_attributes,
         queues=Queues(models=tuple(providers), files=separate_files),
     )
-    files = [definitions.load_run, definitions.load_worker, *_file_activities(workshop, blobs, client)]
+    own = _file_activities(workshop, blobs, client, chosen.isolation)
+    files = [definitions.load_run, definitions.load_worker, *own]
     activities = _by_role(conversations, files, has_files="files" in chosen.only)
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     return Workers(
@@ -212,9 +219,11 @@ def _tuner(settings: ServiceSettings) -> WorkerTuner:
     )
 
 
-def _file_activities(workshop: Path, blobs: BlobStore, client: Client) -> list[Callable[..., Any]]:
+def _file_activities(
+    workshop: Path, blobs: BlobStore, client: Client, isolation: Isolation
+) -> list[Callable[..., Any]]:
     files = FileActivities(workshop)
-    shell = ShellActivities(workshop, blobs)
+    shell = ShellActivities(workshop, blobs, isolation=isolation)
     attachments = AttachmentActivities(workshop, blobs)
     delegation = DelegationActivities(workshop)
     external = ExternalActivities(workshop, client)

@@ -54,6 +54,7 @@ server, which is joined where it runs and started where it does not. `check`, `c
 | `LLM_DO_ENCRYPTION` | `required`: without a key it is an error, and not plain text |
 | `LLM_DO_BLOBS_URL` | where blobs are kept, like `s3://BUCKET/PREFIX`; comes before `blobs:` of `workshop.yaml` |
 | `LLM_DO_UI_URL` | in the worker service: where people reach the web page, where the workshop has no `ui_url` |
+| `LLM_DO_ISOLATION` | `required` in the worker service: no [command](workers.md#shell) runs without isolation |
 | `LLM_DO_NOTIFY` | `off` in the worker service: nobody is notified of what happens |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | the collector of OpenTelemetry [traces](observability.md#traces); none by default |
 | `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |

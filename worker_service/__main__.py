@@ -12,8 +12,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,13 +21,13 @@ from temporalio.client import Client
 from temporalio.runtime import Runtime
 
 from llm_do_temporal.client.connecting import Connection, connect, connect_embedded
-from llm_do_temporal.client.session import task_queue
+from llm_do_temporal.client.session import required_isolation, task_queue
 from llm_do_temporal.definitions import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.policy.queues import Polled
 from llm_do_temporal.service import build_worker, register_search_attributes
+from llm_do_temporal.signals import leave_when_told
 from llm_do_temporal.telemetry import begin_telemetry, end_telemetry
-from worker_service.health import health_server, polls
+from worker_service.health import Progress, health_server
 from worker_service.logs import begin_logging
 from worker_service.metrics import install_runtime, watch_pending
 from worker_service.settings import EmbeddedSettings, Settings, read_settings
@@ -40,6 +40,7 @@ _log = logging.getLogger("worker_service")
 
 def main() -> None:
     """Run until SIGTERM or SIGINT, then finish what is under way."""
+    leave_when_told()
     arguments = _parser().parse_args()
     settings, code = None, 0
     try:
@@ -78,7 +79,7 @@ def _break_off() -> NoReturn:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.embedded:
-        return EmbeddedSettings(workshop=arguments.workshop, task_queue=task_queue())
+        return EmbeddedSettings(workshop=arguments.workshop, task_queue=task_queue(), isolation=required_isolation())
     return read_settings(
         workshop=arguments.workshop, only=arguments.only, max_cached_workflows=arguments.max_cached_workflows
     )
@@ -103,63 +104,55 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
             next_step="--workshop or LLM_DO_WORKSHOP names the one with workshop.yaml.",
         )
     workshop = find_workshop(settings.workshop, named=settings.workshop != Path())
-    service = settings.service
     runtime = install_runtime(settings.listen, settings.metrics_port)
+    progress = Progress()
+    with _health(settings, progress):
+        progress.client = client = await _connected(arguments)
+        registered = await register_search_attributes(client)
+        stop = asyncio.Event()
+        worker = build_worker(client, workshop, settings.service, search_attributes=registered)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        try:
+            async with _counted(client, runtime, wanted=settings.metrics_port is not None and registered), worker:
+                progress.polled = worker.polled
+                _log.info("ready: task queue %s", ", ".join(one.task_queue for one in worker.polled))
+                await stop.wait()
+                progress.stopping = True
+                _log.info("stopping: finishing what is under way")
+                patience = settings.service.graceful_shutdown.total_seconds() + _CANCEL_SECONDS
+                loop.call_later(patience, _break_off)
+        except RuntimeError as error:
+            # So the SDK says that its worker cannot go on.
+            raise ConnectionFailed(
+                f"the Temporal worker has ended: {str(error).partition(': Status {')[0]}",
+                next_step="Check the address, the namespace, and what the credentials allow.",
+            ) from error
+
+
+async def _connected(arguments: argparse.Namespace) -> Client:
     if arguments.embedded:
-        client = await connect_embedded(arguments.embedded)
-    else:
-        client = await connect(Connection(arguments.address, arguments.namespace, profile=arguments.profile))
-    registered = await register_search_attributes(client)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    worker = build_worker(client, workshop, service, search_attributes=registered)
-    try:
-        async with _observed(client, runtime, settings, stop, worker.polled, count=registered), worker:
-            _log.info("ready: task queue %s", ", ".join(one.task_queue for one in worker.polled))
-            await stop.wait()
-            _log.info("stopping: finishing what is under way")
-            loop.call_later(service.graceful_shutdown.total_seconds() + _CANCEL_SECONDS, _break_off)
-    except RuntimeError as error:
-        # So the SDK says that its worker cannot go on.
-        raise ConnectionFailed(
-            f"the Temporal worker has ended: {str(error).partition(': Status {')[0]}",
-            next_step="Check the address, the namespace, and what the credentials allow.",
-        ) from error
+        return await connect_embedded(arguments.embedded)
+    return await connect(Connection(arguments.address, arguments.namespace, profile=arguments.profile))
+
+
+def _health(settings: Settings, progress: Progress) -> AbstractContextManager[None]:
+    """Health, where it is wanted, from before there is a connection until the last activity has ended."""
+    if settings.health_port is None:
+        return nullcontext()
+    return health_server(settings.listen, settings.health_port, progress)
 
 
 @asynccontextmanager
-async def _observed(
-    client: Client,
-    runtime: Runtime,
-    settings: Settings,
-    stop: asyncio.Event,
-    polled: Sequence[Polled],
-    *,
-    count: bool,
-) -> AsyncGenerator[None]:
-    """Health and metrics, where they are wanted, until the last activity has ended."""
-
-    async def alive() -> str | None:
-        return None
-
-    async def ready() -> str | None:
-        return "stopping" if stop.is_set() else await polls(client, polled)
-
-    with ExitStack() as open_until_then:
-        if settings.health_port is not None:
-            open_until_then.enter_context(
-                health_server(settings.listen, settings.health_port, alive=alive, ready=ready)
-            )
-        watching = None
-        if settings.metrics_port is not None and count:
-            watching = asyncio.create_task(watch_pending(client, runtime))
-        try:
-            yield
-        finally:
-            if watching is not None:
-                watching.cancel()
+async def _counted(client: Client, runtime: Runtime, *, wanted: bool) -> AsyncGenerator[None]:
+    """What waits for people is counted, where that is wanted, while the block runs."""
+    watching = asyncio.create_task(watch_pending(client, runtime)) if wanted else None
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.cancel()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`/healthz` and `/readyz`: whether the process lives, and whether it takes work.
 
-Served in a thread of its own, so that a busy event loop is seen rather than waited for.
+Served from before there is a connection, in a thread of its own, so that a busy event loop is seen rather than waited
+for.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -26,6 +28,31 @@ ANSWER_SECONDS = 3
 """How long the server, and this process, may take to show that they are there."""
 Check = Callable[[], Awaitable[str | None]]
 """What is wrong, or None."""
+
+
+@dataclass
+class Progress:
+    """How far the process is."""
+
+    client: Client | None = None
+    """None: not connected yet."""
+    polled: Sequence[Polled] = ()
+    """Its task queues, once it polls them."""
+    stopping: bool = False
+
+    async def alive(self) -> str | None:
+        """What is wrong with the process: nothing, where it can say so."""
+        return None
+
+    async def ready(self) -> str | None:
+        """Why it takes no work; None where it does."""
+        if self.stopping:
+            return "stopping"
+        if self.client is None:
+            return "not connected to the Temporal server yet"
+        if not self.polled:
+            return "connected to the Temporal server, and not polling yet"
+        return await polls(self.client, self.polled)
 
 
 async def polls(client: Client, polled: Sequence[Polled]) -> str | None:
@@ -52,10 +79,10 @@ def _kinds(one: Polled) -> Iterator[TaskQueueType.ValueType]:
 
 
 @contextmanager
-def health_server(address: str, port: int, *, alive: Check, ready: Check) -> Generator[None]:
-    """Serve while the block runs. Call it on the event loop that the checks need. Raises UsageError for the port."""
+def health_server(address: str, port: int, progress: Progress) -> Generator[None]:
+    """Serve while the block runs. Call it on the event loop of the client. Raises UsageError for the port."""
     loop = asyncio.get_running_loop()
-    checks = {"/healthz": alive, "/readyz": ready}
+    checks: dict[str, Check] = {"/healthz": progress.alive, "/readyz": progress.ready}
 
     class Answers(BaseHTTPRequestHandler):
         timeout = 2 * ANSWER_SECONDS

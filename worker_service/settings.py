@@ -26,6 +26,7 @@ from yaml import YAMLError
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages import TASK_QUEUE
 from llm_do_temporal.policy.queues import ROLES, Role
+from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.service import ServiceSettings
 from llm_do_temporal.variables import PREFIX, check_spelling
 
@@ -70,6 +71,8 @@ class Settings(BaseSettings):
     target_memory: Fraction | None = None
     """How much of its memory may be taken; both of them or neither."""
     graceful_shutdown_seconds: float = Field(default=ServiceSettings.graceful_shutdown.total_seconds(), ge=0, le=86_400)
+    isolation: Isolation = ServiceSettings.isolation
+    """`required`: where commands cannot be isolated, none is run, whatever the workshop says."""
     listen: str = "127.0.0.1"
     """Address that health and metrics are served at; 0.0.0.0 in a container."""
     health_port: Port | None = None
@@ -106,6 +109,7 @@ class Settings(BaseSettings):
             max_cached_workflows=self.max_cached_workflows,
             max_concurrent_activities=self.max_concurrent_activities,
             max_concurrent_workflow_tasks=self.max_concurrent_workflow_tasks,
+            isolation=self.isolation,
             targets=self._targets(),
             graceful_shutdown=timedelta(seconds=self.graceful_shutdown_seconds),
             deployment=self._deployment(),

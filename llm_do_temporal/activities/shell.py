@@ -31,11 +31,13 @@ from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
 from llm_do_temporal.messages import CommandOutput, CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.policy.sandbox import Place, Tree, join, locate, locate_all
 from llm_do_temporal.policy.shell import Isolation, lies_in
+from llm_do_temporal.variables import ISOLATION_VARIABLE
 
 SHOWN_BYTES = 64 * 1024
 """How much of one stream a model is shown; both together stay far below what a history carries."""
 _NOTE = "ran without isolation, which does not work on this machine"
 _HELD_BACK = "too many files to look at or to mount; read-only here or hidden, though it need not be"
+_SOMEBODY = "Somebody who runs the worker service has to change this; go on without commands."
 _MAX_LISTED = 5
 _LOOKED_AT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -43,13 +45,24 @@ _log = logging.getLogger(__name__)
 
 
 class ShellActivities:
-    """Commands in one workshop. `bwrap` finds what isolates them, for machines (and tests) that differ."""
+    """Commands in one workshop. `bwrap` finds what isolates them, for machines (and tests) that differ.
 
-    def __init__(self, workshop: Path, blobs: BlobStore, bwrap: Callable[[], str | None] = working_bwrap) -> None:
+    `isolation` is what the worker service wants; a workshop can want more and not less.
+    """
+
+    def __init__(
+        self,
+        workshop: Path,
+        blobs: BlobStore,
+        bwrap: Callable[[], str | None] = working_bwrap,
+        *,
+        isolation: Isolation = Isolation.PREFERRED,
+    ) -> None:
         self._workshop = workshop.resolve()
         self._folder = WorkshopFolder(workshop)
         self._blobs = blobs
         self._bwrap = bwrap
+        self._isolation = isolation
         self._named = NamedFiles(self._workshop)
 
     @activity.defn(name="preview_command")
@@ -85,7 +98,7 @@ class ShellActivities:
         if not asked.tree.mounts:
             raise SandboxRefusal("commands cannot run here: this worker has no file access")
         if bwrap is None:
-            _check_unisolated(asked)
+            _check_unisolated(asked, self._isolation)
         with ExitStack() as opened:
             places = [Place(mount=m, relative=".", path=m.at) for m in asked.tree.mounts]
             if asked.sandbox_paths is not None:
@@ -182,13 +195,18 @@ class ShellActivities:
         return CommandOutput(text=text, bytes=stream.total, truncated=True, sha256=sha256, kept_bytes=kept)
 
 
-def _check_unisolated(asked: ShellInput) -> None:
+def _check_unisolated(asked: ShellInput, wanted: Isolation) -> None:
     """Without isolation nothing holds a command to a part of the files, to read-only ones, or to several folders."""
     why = "isolation of commands (bubblewrap) does not work on this machine, and "
     if asked.settings.isolation is Isolation.REQUIRED:
         raise SandboxRefusal(
             f"commands cannot run here: {why}the workshop requires it (shell.isolation: required)",
-            next_step="Somebody who runs the worker service has to change this; go on without commands.",
+            next_step=_SOMEBODY,
+        )
+    if wanted is Isolation.REQUIRED:
+        raise SandboxRefusal(
+            f"commands cannot run here: {why}the worker service requires it ({ISOLATION_VARIABLE}=required)",
+            next_step=_SOMEBODY,
         )
     if any(mount.readonly for mount in asked.tree.mounts):
         raise SandboxRefusal(

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.plain_text import say
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.signals import leave_when_told
 
 if TYPE_CHECKING:
     from temporalio.converter import DataConverter
@@ -53,6 +54,7 @@ async def codec_server(
     ui_origin
         Where the Temporal UI is, like https://temporal.example.com; repeat it for more; default: http://localhost:8233.
     """
+    leave_when_told()
     from llm_do_temporal.codec_server import DEFAULT_ORIGINS, DEFAULT_PORT, build_codec_app
     from llm_do_temporal.ui.admitting import Admission, admitted
     from llm_do_temporal.ui.listening import HttpServer, check_names, listen, shown_address

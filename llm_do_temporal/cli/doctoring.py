@@ -156,14 +156,15 @@ def _variables(workshop: Workshop) -> Iterator[Finding]:
 def _isolation(workshop: Workshop) -> Finding:
     from llm_do_temporal.activities.isolation import working_bwrap
     from llm_do_temporal.client.diagnosis import Finding
+    from llm_do_temporal.client.session import required_isolation
     from llm_do_temporal.policy.shell import Isolation
 
     found = working_bwrap()
     if found is not None:
         return Finding("isolation", "ok", f"commands run in {found}")
-    required = workshop.config.shell.isolation is Isolation.REQUIRED
+    required = Isolation.REQUIRED in (workshop.config.shell.isolation, required_isolation())
     what = "commands are refused" if required else "commands run with all rights of the worker service"
-    step = "Install bubblewrap on a Linux that allows user namespaces, or run the worker service in a container."
+    step = "Install bubblewrap on a Linux that allows user namespaces, or in a container that does."
     message = f"bubblewrap does not work on this machine: {what}"
     return Finding("isolation", "error" if required else "warning", message, step)
 

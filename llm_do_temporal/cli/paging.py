@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.plain_text import say
+from llm_do_temporal.signals import leave_when_told
 
 if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
@@ -49,6 +50,7 @@ async def ui(
     temporal_ui
         Address of the Temporal UI, for links into it; known for the embedded server.
     """
+    leave_when_told()
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.telemetry import begin_telemetry
     from llm_do_temporal.ui.admitting import Admission

@@ -17,6 +17,7 @@ from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.paging import announce_page
 from llm_do_temporal.cli.plain_text import PROGRAM, say
 from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.signals import hold_back, leave_when_told
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.embedded import HostInfo
@@ -98,6 +99,7 @@ def worker(
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Run the worker service alone, against the server that the flags, TEMPORAL_* or a profile name."""
+    leave_when_told()
     workshop = location.find_workshop()
     command = [sys.executable, "-P", "-m", "worker_service", "--workshop", str(workshop)]
     if only is not None:
@@ -145,6 +147,7 @@ async def migrate_check(
 
 def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
     """Let another program take the place of this process, so that its signals and its exit code are its own."""
+    hold_back()
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, command, {**os.environ, **variables})  # noqa: S606 - no shell is wanted

@@ -15,8 +15,10 @@ from llm_do_temporal.client.connecting import Connection, connect, connect_embed
 from llm_do_temporal.client.embedded import embedded_server
 from llm_do_temporal.client.runs import LlmDoClient
 from llm_do_temporal.encryption.keys import key_ring
-from llm_do_temporal.errors import WorkshopNotFound
+from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.messages import TASK_QUEUE
+from llm_do_temporal.policy.shell import Isolation
+from llm_do_temporal.variables import ISOLATION_VARIABLE
 
 
 @dataclass(frozen=True)
@@ -54,3 +56,12 @@ async def open_session(connection: Connection, workshop: Path | None) -> AsyncGe
 def task_queue() -> str:
     """The task queue that the worker service of this environment polls."""
     return os.environ.get("LLM_DO_TASK_QUEUE") or TASK_QUEUE
+
+
+def required_isolation() -> Isolation:
+    """What this environment wants where commands cannot be isolated. Raises UsageError for what is no such word."""
+    said = os.environ.get(ISOLATION_VARIABLE) or Isolation.PREFERRED
+    try:
+        return Isolation(said)
+    except ValueError:
+        raise UsageError(f"{ISOLATION_VARIABLE} is 'required' or 'preferred', not '{said}'") from None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from temporalio.client import Client
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
@@ -162,6 +164,24 @@ async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address:
     _, log = service.communicate(timeout=60)
     lines = [json.loads(line) for line in log.splitlines()]
     assert {"ready: task queue llm-do", "stopping: finishing what is under way"} <= {line["message"] for line in lines}
+
+
+def test_a_service_that_has_only_begun_says_so_and_leaves_when_told(desk: Desk) -> None:
+    """The server takes connections and answers nothing; 143 would be a program that died of the signal."""
+    health = any_free_port()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        desk.environment |= {"TEMPORAL_ADDRESS": f"127.0.0.1:{silent.getsockname()[1]}"}
+        first = desk.begin("worker")
+        eventually(lambda: "worker_service" in psutil.Process(first.pid).cmdline(), "the service has the process")
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(timeout=60) == 0
+
+        desk.environment |= {"LLM_DO_HEALTH_PORT": str(health)}
+        second = desk.begin("worker")
+        eventually(lambda: asked(health, "/healthz") == (200, "ok\n"), "the process lives")
+        assert asked(health, "/readyz") == (503, "not connected to the Temporal server yet\n")
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(timeout=60) == 0
 
 
 def test_a_service_that_cannot_serve_as_asked_says_why_and_ends(desk: Desk, address: str) -> None:

@@ -88,7 +88,13 @@ class FakeProvider:
     """The server and its memory. Faults are used up in order, one a request, before the script is asked."""
 
     def __init__(
-        self, script: Script, *, faults: Iterable[Answer] = (), log: Path | None = None, port: int = 0
+        self,
+        script: Script,
+        *,
+        faults: Iterable[Answer] = (),
+        log: Path | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
     ) -> None:
         self._script = script
         self._faults = deque(faults)
@@ -99,7 +105,7 @@ class FakeProvider:
         self._asked = itertools.count(1)
         self._gates: list[Gate] = []
         self._closing = threading.Event()
-        self._server = _Server(("127.0.0.1", port), self)
+        self._server = _Server((host, port), self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="scripted-provider")
 
     @property
@@ -359,6 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C. The first line printed is the base URL."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.provider", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 in a container")
     parser.add_argument("--script", default="pitch-decks", help="pitch-decks, or module:script")
     parser.add_argument("--log", type=Path, help="append every request to this file, one JSON object a line")
     parser.add_argument("--fault", action="append", default=[], help="429[:SECONDS], 500, 401, drop, garbage, delay:S")
@@ -371,7 +378,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
     faults = [_parse_fault(text) for text in options.fault]
-    with FakeProvider(_load_script(options.script), faults=faults, log=options.log, port=options.port) as provider:
+    script, where = _load_script(options.script), {"port": options.port, "host": options.host}
+    with FakeProvider(script, faults=faults, log=options.log, **where) as provider:
         print(provider.url, flush=True)
         stop.wait()
 

@@ -38,9 +38,9 @@ def render(values: dict[str, Any], release: str = "decks") -> list[Manifest]:
     return [one for text in templates for one in yaml.safe_load_all(text) if one]
 
 
-def chart_faults(manifests: list[Manifest]) -> list[str]:
-    """Everything that is wrong."""
-    faults = [f"{_called(one)}: {fault}" for one in manifests for fault in _shape_faults(one)]
+def chart_faults(manifests: list[Manifest], versions: tuple[str, ...] = KUBERNETES) -> list[str]:
+    """Everything that is wrong for these versions of Kubernetes."""
+    faults = [f"{_called(one)}: {fault}" for one in manifests for fault in _shape_faults(one, versions)]
     names = [_called(one) for one in manifests]
     faults += [f"{name} is there twice" for name in set(names) if names.count(name) > 1]
     for one in manifests:
@@ -49,14 +49,20 @@ def chart_faults(manifests: list[Manifest]) -> list[str]:
 
 
 def variables(manifest: Manifest) -> dict[str, str | None]:
-    """The variables of a Deployment's program; None: it comes from a secret."""
+    """The variables of a program; None: it comes from a secret."""
     return {one["name"]: one.get("value") for one in container(manifest)["env"]}
 
 
 def container(manifest: Manifest) -> dict[str, Any]:
-    """The program of a Deployment."""
-    (only,) = manifest["spec"]["template"]["spec"]["containers"]
+    """The program of a Deployment or CronJob."""
+    (only,) = pod(manifest)["containers"]
     return only
+
+
+def pod(manifest: Manifest) -> dict[str, Any]:
+    """The pods of a Deployment or CronJob."""
+    spec = manifest["spec"]["jobTemplate"]["spec"] if manifest["kind"] == "CronJob" else manifest["spec"]
+    return spec["template"]["spec"]
 
 
 def _faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
@@ -64,6 +70,13 @@ def _faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
     labels = [each["spec"]["template"]["metadata"]["labels"] for each in deployments.values()]
     match one["kind"]:
         case "Deployment":
+            if not _selects(one["spec"]["selector"]["matchLabels"], one):
+                yield "it does not select its own pods"
+            yield from _pod_faults(one, all_of_them)
+            yield from _probe_faults(one)
+        case "CronJob":
+            if one["spec"]["concurrencyPolicy"] != "Forbid":
+                yield "it begins beside itself"
             yield from _pod_faults(one, all_of_them)
         case "Service":
             found = [each for each in deployments.values() if _selects(one["spec"]["selector"], each)]
@@ -95,13 +108,11 @@ def _faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
 
 
 def _pod_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
-    pod, program = one["spec"]["template"]["spec"], container(one)
-    if not _selects(one["spec"]["selector"]["matchLabels"], one):
-        yield "it does not select its own pods"
-    if pod["serviceAccountName"] not in [
+    pods, program = pod(one), container(one)
+    if pods["serviceAccountName"] not in [
         each["metadata"]["name"] for each in all_of_them if each["kind"] == "ServiceAccount"
     ]:
-        yield f"there is no account {pod['serviceAccountName']}"
+        yield f"there is no account {pods['serviceAccountName']}"
     yield from command_faults(program["args"])
     yield from (f"nobody reads the variable {name}" for name in variables(one) if name not in VARIABLES)
     names = [each["name"] for each in program["env"]]
@@ -109,14 +120,15 @@ def _pod_faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
     safe = program["securityContext"]
     if not (safe.get("readOnlyRootFilesystem") and safe["capabilities"]["drop"] == ["ALL"]):
         yield "its root filesystem can be written, or it keeps capabilities"
-    if not (pod["securityContext"].get("runAsNonRoot") and pod["securityContext"]["runAsUser"]):
+    if safe.get("procMount") == "Unmasked" and pods.get("hostUsers") is not False:
+        yield "Kubernetes unmasks /proc only for pods with users of their own"
+    if not (pods["securityContext"].get("runAsNonRoot") and pods["securityContext"]["runAsUser"]):
         yield "it may run as root"
     mounted = [each["name"] for each in program["volumeMounts"]]
-    if sorted(mounted) != sorted(each["name"] for each in pod["volumes"]):
+    if sorted(mounted) != sorted(each["name"] for each in pods["volumes"]):
         yield "its volumes are not what it mounts"
-    yield from _probe_faults(one)
     under_way = variables(one).get("LLM_DO_GRACEFUL_SHUTDOWN_SECONDS")
-    if under_way and pod["terminationGracePeriodSeconds"] <= int(under_way):
+    if under_way and pods["terminationGracePeriodSeconds"] <= int(under_way):
         yield "it is killed before it has finished what is under way"
 
 
@@ -162,16 +174,16 @@ def _scaler_faults(one: Manifest, all_of_them: list[Manifest], deployments: dict
             yield "it looks at another server than the worker service"
 
 
-def _shape_faults(one: Manifest) -> Iterator[str]:
+def _shape_faults(one: Manifest, versions: tuple[str, ...]) -> Iterator[str]:
     if "keda.sh" not in one["apiVersion"]:
-        yield from _misshapen(json.dumps(one))
+        yield from _misshapen(json.dumps(one), versions)
 
 
 @cache
-def _misshapen(manifest: str) -> tuple[str, ...]:
+def _misshapen(manifest: str, versions: tuple[str, ...]) -> tuple[str, ...]:
     """What the schemas of Kubernetes have against it; most manifests of a test are those of the test before."""
     faults: list[str] = []
-    for version in KUBERNETES:
+    for version in versions:
         try:
             kubernetes_validate.validate(json.loads(manifest), version, strict=True)
         except kubernetes_validate.ValidationError as error:

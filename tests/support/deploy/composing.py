@@ -27,6 +27,8 @@ Service = dict[str, Any]
 Compose = dict[str, Any]
 _ADDRESS = re.compile(r"(?:https?://)?([A-Za-z0-9.-]+):(\d{2,5})(/\S*)?")
 _HERE = ("localhost", "127.0.0.1")
+_ISOLATING = frozenset({"seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"})
+"""Without these bubblewrap makes no namespace, or cannot mount in it."""
 _WORKSHOP = "/workshop"
 _DOCKERFILE = final_stage(read_dockerfile((ROOT / "worker_service/Dockerfile").read_text()))
 _BUILT_IN = image_variables(_DOCKERFILE)
@@ -64,6 +66,7 @@ def _service_faults(service: Service, name: str, compose: Compose) -> Iterator[s
     yield from _health_faults(service)
     yield from _address_faults(service, compose["services"])
     yield from _safety_faults(service, name)
+    yield from _bound_faults(service)
 
 
 def _variable_faults(service: Service) -> Iterator[str]:
@@ -131,6 +134,8 @@ def _health_faults(service: Service) -> Iterator[str]:
     kind, program, *arguments = check["test"]
     if kind != "CMD" or program not in (("python",) if _is_ours(service) else _known(service).programs):
         yield f"its image has no {program}"
+    if "localhost" in " ".join(arguments):
+        yield "its health is asked for at localhost, which may be ::1, where it does not listen"
     for _, port, path in _ADDRESS.findall(" ".join(arguments)):
         if int(port) not in listening_ports(service):
             yield f"its health is asked for at port {port}, where it does not listen"
@@ -160,10 +165,26 @@ def _safety_faults(service: Service, name: str) -> Iterator[str]:
         yield "its root filesystem is not read-only, or it keeps capabilities"
     if service.get("user", "0").split(":")[0] in ("0", "root"):
         yield "it runs as root"
+    if "no-new-privileges:true" not in service.get("security_opt", ()):
+        yield "its programs may get more rights than it has"
     if name == "worker":
+        if not set(service["security_opt"]) >= _ISOLATING:
+            yield "it cannot isolate the commands of workers"
         grace = float(str(service.get("stop_grace_period", "10s")).removesuffix("s"))
         if grace <= float(_variables(service).get("LLM_DO_GRACEFUL_SHUTDOWN_SECONDS", 30)):
             yield "it is killed before it has finished what is under way"
+
+
+def _bound_faults(service: Service) -> Iterator[str]:
+    """Disk, memory and processes of the machine that a container could use up."""
+    if not service.get("logging", {}).get("options", {}).get("max-size"):
+        yield "its log has no bound"
+    if not _is_ours(service):
+        return
+    if not all("size=" in place for place in service.get("tmpfs", ())) or not service.get("tmpfs"):
+        yield "its /tmp has no bound, or none of its own"
+    if not service.get("pids_limit"):
+        yield "it may start any number of processes"
 
 
 def _published_faults(services: dict[str, Service]) -> Iterator[str]:

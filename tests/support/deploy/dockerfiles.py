@@ -6,9 +6,11 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.shell import Isolation
 from tests.support.deploy.programs import (
     HEALTH_PATHS,
     ROOT,
@@ -29,11 +31,18 @@ def dockerfile_faults(text: str) -> list[str]:
     instructions = read_dockerfile(text)
     final = final_stage(instructions)
     return [
+        *_frontend_faults(text),
         *_copy_faults(instructions),
         *_install_faults(text),
         *_start_faults(final),
         *_setting_faults(final),
     ]
+
+
+def _frontend_faults(text: str) -> Iterator[str]:
+    """A frontend that is named is fetched from its registry, before anything is built."""
+    if re.search(r"^#\s*syntax=", text, re.MULTILINE | re.IGNORECASE):
+        yield "it is built with a frontend from a registry"
 
 
 def _copy_faults(instructions: list[Instruction]) -> Iterator[str]:
@@ -46,12 +55,12 @@ def _copy_faults(instructions: list[Instruction]) -> Iterator[str]:
         for source in sources:
             if not (ROOT / source).exists():
                 yield f"there is no {source}"
-            elif source not in kept:
+            elif not any(Path(source).is_relative_to(one) for one in kept):
                 yield f"{source} is kept out by the .dockerignore"
 
 
 def _install_faults(text: str) -> Iterator[str]:
-    for extra in ",".join(re.findall(r'"\.\[([\w,]+)\]"', text)).split(","):
+    for extra in re.findall(r"extras\['(\w+)'\]", text):
         if extra not in _PROJECT["optional-dependencies"]:
             yield f"there is no extra {extra}"
     oldest = tuple(int(part) for part in re.findall(r"\d+", _PROJECT["requires-python"])[:2])
@@ -64,11 +73,16 @@ def _start_faults(final: list[Instruction]) -> Iterator[str]:
     last = {one.name: one.text for one in final}
     if last.get("USER", "root").split(":")[0] in ("root", "0"):
         yield "it runs as root"
-    *before, program = json.loads(last["ENTRYPOINT"])
+    *before, script = json.loads(last["ENTRYPOINT"])
     if before != ["tini", "--"]:
         yield "nobody takes in what commands leave behind"
-    if program not in _PROJECT["scripts"]:
-        yield f"there is no program {program}"
+    path = ROOT / "worker_service" / script
+    if f"COPY worker_service/{script} /opt/llm-do/bin/{script}" not in [f"{one.name} {one.text}" for one in final]:
+        yield f"there is no {script} on its path"
+    elif not path.stat().st_mode & 0o111:
+        yield f"{script} cannot be executed"
+    elif f'exec {next(iter(_PROJECT["scripts"]))} "$@"' not in path.read_text():
+        yield f"{script} does not become our program"
     yield from command_faults(json.loads(last["CMD"]))
 
 
@@ -81,9 +95,12 @@ def _setting_faults(final: list[Instruction]) -> Iterator[str]:
             settings = read_settings()
     except UsageError as error:
         yield str(error)
+    if settings.isolation is not Isolation.REQUIRED:
+        yield "commands run beside its keys where they cannot be isolated"
     last = {one.name: one.text for one in final}
     for url in re.findall(r"http://[^']+", last["HEALTHCHECK"]):
-        if url not in [f"http://127.0.0.1:{settings.health_port}{path}" for path in HEALTH_PATHS]:
+        # That the process lives is not what others wait for: it may have no connection.
+        if url != f"http://127.0.0.1:{settings.health_port}{HEALTH_PATHS[1]}":
             yield f"its health is asked for at {url}"
     if last["EXPOSE"].split() != [str(settings.health_port), str(settings.metrics_port)]:
         yield f"EXPOSE does not name the ports {settings.health_port} and {settings.metrics_port}"

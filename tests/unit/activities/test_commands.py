@@ -37,6 +37,7 @@ class Commands:
     blobs: LocalBlobStore
     bwrap: str | None
     tree: Tree = WHOLE
+    isolation: Isolation = Isolation.PREFERRED
 
     def asked(self, *argv: str, timeout: int = 60, **more: Any) -> ShellInput:
         tree: Tree = more.pop("tree", self.tree)
@@ -57,7 +58,7 @@ class Commands:
 
     @property
     def activities(self) -> ShellActivities:
-        return ShellActivities(self.folder, self.blobs, lambda: self.bwrap)
+        return ShellActivities(self.folder, self.blobs, lambda: self.bwrap, isolation=self.isolation)
 
 
 @pytest.fixture(params=WAYS, ids=lambda way: "isolated" if way else "bare")
@@ -260,6 +261,16 @@ async def test_where_isolation_is_required_nothing_runs_without(commands: Comman
     settings = ShellSettings(isolation=Isolation.REQUIRED)
     if commands.bwrap is None:
         assert "the workshop requires it" in await commands.refused("touch", "x", settings=settings)
+        assert not (commands.folder / "x").exists()
+    else:
+        assert (await commands.run("touch", "x", settings=settings)).isolated
+
+
+async def test_a_service_that_requires_isolation_is_not_talked_out_of_it(commands: Commands) -> None:
+    commands.isolation = Isolation.REQUIRED
+    settings = ShellSettings(isolation=Isolation.PREFERRED)
+    if commands.bwrap is None:
+        assert "the worker service requires it" in await commands.refused("touch", "x", settings=settings)
         assert not (commands.folder / "x").exists()
     else:
         assert (await commands.run("touch", "x", settings=settings)).isolated

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from llm_do_temporal.errors import UsageError
-from tests.support.deploy.charts import CHART, Manifest, chart_faults, container, render, variables
+from tests.support.deploy.charts import CHART, KUBERNETES, Manifest, chart_faults, container, pod, render, variables
 from tests.support.deploy.programs import ROOT
 
 Values = dict[str, Any]
@@ -72,6 +72,16 @@ OPEN = {
         "ingress": {"enabled": True, "tlsSecretName": "cert"},
     }
 }
+CODEC: Values = {
+    "codecServer": {
+        "enabled": True,
+        "hosts": ["codec.example.com"],
+        "uiOrigins": ["https://temporal.example.com"],
+        "tokens": {"secretName": "codec"},
+        "ingress": {"enabled": True, "className": "nginx", "tlsSecretName": "cert"},
+    }
+}
+TIMED: Values = {"gc": {"enabled": True, "schedule": "30 2 * * 0"}}
 NAMED: Values = {
     "imagePullSecrets": [{"name": "r"}],
     "serviceAccount": {"annotations": {"a": "b"}},
@@ -93,8 +103,12 @@ ALWAYS = ["Deployment", "PodDisruptionBudget", "ServiceAccount"]
             [OPEN, PLACED, NAMED],
             ["Deployment", "Ingress", "Service"],
         ),
+        (
+            [OPEN, STORED, CODEC, TIMED, NAMED, {"workshop": {"claim": "decks", "oneMachine": True}}],
+            ["CronJob", "Deployment", "Deployment", "Ingress", "Ingress", "Service", "Service"],
+        ),
     ],
-    ids=["least", "no page", "secrets", "scaled", "scaled with TLS", "scaled with a key", "open"],
+    ids=["least", "no page", "secrets", "scaled", "scaled with TLS", "scaled with a key", "open", "codec and timer"],
 )
 def test_what_it_makes_is_what_kubernetes_and_our_programs_take(changes: list[Values], made: list[str]) -> None:
     manifests = render(values(*changes))
@@ -133,6 +147,13 @@ def test_helm_has_nothing_to_say_against_it() -> None:
         ({"encryption": {"secretName": "Not_a_name"}}, "/encryption/secretName"),
         ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
         ({"postgresql": {"enabled": True}}, "postgresql"),
+        ({"worker": {"isolation": "yes"}}, "/worker/isolation"),
+        (CODEC, "/encryption/secretName"),
+        ({**STORED, "codecServer": {**CODEC["codecServer"], "hosts": []}}, "/codecServer/hosts"),
+        ({**STORED, "codecServer": {**CODEC["codecServer"], "uiOrigins": []}}, "/codecServer/uiOrigins"),
+        ({**STORED, "codecServer": {**CODEC["codecServer"], "tokens": {}}}, "/codecServer/tokens/secretName"),
+        ({"gc": {"schedule": "daily"}}, "/gc/schedule"),
+        ({"gc": {"olderThan": "soon"}}, "/gc/olderThan"),
     ],
     ids=str,
 )
@@ -195,11 +216,13 @@ def test_a_volume_of_one_machine_keeps_all_pods_together() -> None:
     manifests = render(values(given, {"workshop": {"claim": "decks", "oneMachine": True}}))
     assert chart_faults(manifests) == []
     pods = [deployment(manifests, part)["spec"]["template"] for part in ("worker", "page")]
-    for pod in pods:
-        (beside,) = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    for one in pods:
+        (beside,) = one["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert beside["topologyKey"] == "kubernetes.io/hostname"
         # Its own labels are among them: else the first pod would wait for another for ever.
-        assert all(beside["labelSelector"]["matchLabels"].items() <= one["metadata"]["labels"].items() for one in pods)
+        assert all(
+            beside["labelSelector"]["matchLabels"].items() <= other["metadata"]["labels"].items() for other in pods
+        )
     assert ["nodeAffinity" in pod["spec"]["affinity"] for pod in pods] == [True, False]
 
 
@@ -214,6 +237,40 @@ def test_each_role_is_a_release_of_its_own() -> None:
 def test_what_fills_the_workshop_may_no_more_than_the_program() -> None:
     (fills,) = deployment(render(values(COPIED)), "worker")["spec"]["template"]["spec"]["initContainers"]
     assert fills["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_commands_can_be_isolated_where_the_values_say_so() -> None:
+    manifests = render(values(STORED, CODEC, TIMED, {"worker": {"isolation": True}}))
+    # The oldest that it is checked against knows no profile of AppArmor; the documentation asks for a newer one.
+    assert chart_faults(manifests, KUBERNETES[1:]) == []
+    worker = deployment(manifests, "worker")
+    allowed = container(worker)["securityContext"]
+    assert allowed["procMount"] == "Unmasked"
+    assert allowed["seccompProfile"] == allowed["appArmorProfile"] == {"type": "Unconfined"}
+    assert pod(worker)["hostUsers"] is False
+    # Nobody else runs commands.
+    others = [one for one in manifests if one["kind"] in ("Deployment", "CronJob") and one is not worker]
+    assert len(others) == 3
+    assert not any("procMount" in container(one)["securityContext"] or "hostUsers" in pod(one) for one in others)
+
+
+def test_the_timer_removes_blobs_as_the_worker_services_keep_them() -> None:
+    manifests = render(values(STORED, TIMED, {"gc": {"olderThan": "2d"}}))
+    (timer,) = [one for one in manifests if one["kind"] == "CronJob"]
+    assert timer["spec"]["schedule"] == "30 2 * * 0"
+    assert container(timer)["args"] == ["gc", "--older-than=2d"]
+    told, worker = variables(timer), variables(deployment(manifests, "worker"))
+    assert told.items() <= worker.items()
+    assert [one["secretRef"]["name"] for one in container(timer)["envFrom"]] == ["s3"]
+
+
+def test_the_codec_server_answers_the_ui_that_the_values_name() -> None:
+    manifests = render(values(STORED, CODEC))
+    codec = deployment(manifests, "codec-server")
+    assert "--ui-origin=https://temporal.example.com" in container(codec)["args"]
+    (ingress,) = [one for one in manifests if one["kind"] == "Ingress"]
+    assert [rule["host"] for rule in ingress["spec"]["rules"]] == ["codec.example.com"]
+    assert variables(codec)["LLM_DO_ENCRYPTION_KEY_FILE"] == "/secrets/encryption/encryption_keys"
 
 
 def test_the_backlog_of_each_queue_is_looked_at() -> None:
@@ -249,6 +306,9 @@ WRONG: list[tuple[Change, str]] = [
     (lambda m: m["worker"]["spec"].update(replicas=2), "undo what it has scaled"),
     (lambda m: m["service"]["spec"]["selector"].update({"app.kubernetes.io/component": "x"}), "selects 0 deployments"),
     (lambda m: m["service"]["spec"]["ports"][0].update(targetPort="https"), "no port https"),
+    (lambda m: m["timer"]["spec"].update(concurrencyPolicy="Allow"), "begins beside itself"),
+    (lambda m: container(m["timer"])["args"].append("--older=1h"), "Unknown option"),
+    (lambda m: container(m["worker"])["securityContext"].update(procMount="Unmasked"), "users of their own"),
     (lambda m: m["scaler"]["spec"]["scaleTargetRef"].update(name="x"), "scales nothing"),
     (lambda m: m["scaler"]["spec"]["triggers"][0]["metadata"].update(queueName="x"), "KEDA does not know queueName"),
     (lambda m: m["scaler"]["spec"]["triggers"][0]["metadata"].update(targetQueueSize=5), "KEDA takes text"),
@@ -257,9 +317,10 @@ WRONG: list[tuple[Change, str]] = [
 
 @pytest.mark.parametrize(("change", "said"), WRONG, ids=[said for _, said in WRONG])
 def test_what_is_wrong_is_found(change: Change, said: str) -> None:
-    manifests = render(values(SCALED, {"encryption": {"secretName": "keys"}}))
+    manifests = render(values(SCALED, TIMED, {"encryption": {"secretName": "keys"}}))
+    (timer,) = [one for one in manifests if one["kind"] == "CronJob"]
     (scaler,) = [one for one in manifests if one["kind"] == "ScaledObject"]
     (service,) = [one for one in manifests if one["kind"] == "Service"]
     parts = {part: deployment(manifests, part) for part in ("worker", "page")}
-    change({**parts, "service": service, "scaler": scaler})
+    change({**parts, "service": service, "scaler": scaler, "timer": timer})
     assert any(said in fault for fault in chart_faults(manifests)), chart_faults(manifests)

@@ -164,6 +164,24 @@ WRONG: list[tuple[str, Change, str]] = [
         "given /run/secrets/page_tokens and does not look at it",
     ),
     ("root", lambda s: s["worker"].pop("user"), "worker: it runs as root"),
+    (
+        "a container that cannot isolate",
+        lambda s: s["worker"]["security_opt"].remove("systempaths=unconfined"),
+        "worker: it cannot isolate the commands",
+    ),
+    (
+        "a program that may gain rights",
+        lambda s: s["page"].pop("security_opt"),
+        "page: its programs may get more rights",
+    ),
+    ("a /tmp without bound", lambda s: s["page"].update(tmpfs=["/tmp"]), "page: its /tmp has no bound"),
+    ("processes without bound", lambda s: s["worker"].pop("pids_limit"), "worker: it may start any number"),
+    ("a log without bound", lambda s: s["blobs"].pop("logging"), "blobs: its log has no bound"),
+    (
+        "a health check by a name",
+        lambda s: s["page"]["healthcheck"]["test"].append("http://localhost:8234/static/style.css"),
+        "page: its health is asked for at localhost",
+    ),
     ("a filesystem that can be written", lambda s: s["page"].pop("read_only"), "page: its root filesystem"),
     ("too little time to stop", lambda s: s["worker"].update(stop_grace_period="30s"), "killed before it has finished"),
     ("a second builder", lambda s: s["page"].update(build=s["worker"]["build"]), "2 services build the image"),
@@ -192,6 +210,27 @@ def test_it_stops_where_a_secret_is_missing(tmp_path: Path) -> None:
 def test_without_the_rest_of_the_example_it_is_the_same(compose: Compose, tmp_path: Path) -> None:
     needed = "\n".join(re.findall(r"^\w+=$", EXAMPLE.read_text(), flags=re.MULTILINE))
     assert json.loads(config(filled(needed), tmp_path).stdout) == compose
+
+
+def test_every_port_of_this_machine_can_be_another(compose: Compose, tmp_path: Path) -> None:
+    moved = re.sub(r"^(\w+_PORT)=(\d+)$", r"\1=1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
+    elsewhere = json.loads(config(filled(moved), tmp_path).stdout)
+    before = {port["published"] for one in compose["services"].values() for port in one.get("ports", ())}
+    after = {port["published"] for one in elsewhere["services"].values() for port in one.get("ports", ())}
+    assert after == {f"1{port}" for port in before}
+    # What names an address names the new one.
+    assert compose_faults(elsewhere) == []
+
+
+def test_root_is_refused_before_anything_begins(tmp_path: Path) -> None:
+    (tmp_path / "id").write_text("#!/bin/sh\necho 0\n")
+    (tmp_path / "id").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    script = ROOT / "worker_service/entrypoint.sh"
+    done = subprocess.run([script, "worker"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "does not run as root" in done.stderr
+    assert "LLM_DO_UID" in done.stderr
 
 
 def test_what_the_example_names_is_what_the_file_reads(compose: Compose) -> None:
@@ -266,15 +305,18 @@ def test_the_images_have_one_version(compose: Compose) -> None:
         ("COPY llm_do_temporal llm_do_temporal", "COPY tests tests", "tests is kept out by the .dockerignore"),
         ("USER 10001:10001", "USER root", "it runs as root"),
         ("USER 10001:10001\n", "", "it runs as root"),
-        ('"llm-do-temporal"]', '"llm-do"]', "there is no program llm-do"),
+        ('"entrypoint.sh"]', '"start.sh"]', "there is no start.sh on its path"),
+        ("ARG PYTHON=3.12", "# syntax=docker/dockerfile:1\nARG PYTHON=3.12", "a frontend from a registry"),
+        ("LLM_DO_ISOLATION=required", "LLM_DO_ISOLATION=preferred", "commands run beside its keys"),
+        ("LLM_DO_ISOLATION=required", "LLM_DO_ISOLATION=never", "'isolation' (LLM_DO_ISOLATION)"),
         ('ENTRYPOINT ["tini", "--", ', "ENTRYPOINT [", "what commands leave behind"),
         ('CMD ["worker"]', 'CMD ["serve"]', "Unknown command"),
-        ("127.0.0.1:8080/healthz", "127.0.0.1:8081/healthz", "asked for at http://127.0.0.1:8081/healthz"),
-        ("127.0.0.1:8080/healthz", "127.0.0.1:8080/health", "asked for at http://127.0.0.1:8080/health"),
+        ("127.0.0.1:8080/readyz", "127.0.0.1:8081/readyz", "asked for at http://127.0.0.1:8081/readyz"),
+        ("127.0.0.1:8080/readyz", "127.0.0.1:8080/healthz", "asked for at http://127.0.0.1:8080/healthz"),
         ("LLM_DO_LISTEN=", "LLM_DO_LISTEN_AT=", "nobody reads the variable LLM_DO_LISTEN_AT"),
         ("LLM_DO_HEALTH_PORT=8080", "LLM_DO_HEALTH_PORT=eighty", "'health_port' (LLM_DO_HEALTH_PORT)"),
         ("EXPOSE 8080 9464", "EXPOSE 8080", "EXPOSE does not name the ports 8080 and 9464"),
-        (".[mcp,otel]", ".[mcp,tracing]", "there is no extra tracing"),
+        ("extras['otel']", "extras['tracing']", "there is no extra tracing"),
         ("ARG PYTHON=3.12", "ARG PYTHON=3.9", "Python 3.9 is too old"),
     ],
 )

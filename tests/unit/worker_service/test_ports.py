@@ -8,12 +8,8 @@ import pytest
 
 from llm_do_temporal.errors import UsageError
 from worker_service import health
-from worker_service.health import health_server
+from worker_service.health import Progress, health_server
 from worker_service.metrics import install_runtime
-
-
-async def fine() -> None:
-    return None
 
 
 async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
@@ -23,7 +19,7 @@ async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
             install_runtime("127.0.0.1", port)
         with (
             pytest.raises(UsageError, match=f"health cannot be served at 127.0.0.1:{port}: "),
-            health_server("127.0.0.1", port, alive=fine, ready=fine),
+            health_server("127.0.0.1", port, Progress()),
         ):
             pass
 
@@ -33,7 +29,7 @@ async def test_who_connects_and_says_nothing_is_not_waited_for_long(monkeypatch:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     with (
-        health_server("127.0.0.1", port, alive=fine, ready=fine),
+        health_server("127.0.0.1", port, Progress()),
         socket.create_connection(("127.0.0.1", port), timeout=60) as silent,
     ):
         assert silent.recv(1) == b""

@@ -10,7 +10,9 @@ import pytest
 from temporalio.common import VersioningBehavior
 from temporalio.worker import ResourceBasedTunerConfig
 
+from llm_do_temporal.client.session import required_isolation
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.service import ServiceSettings
 from worker_service.settings import EmbeddedSettings, read_settings
 
@@ -72,6 +74,17 @@ def test_a_service_of_the_embedded_server_hears_nothing_of_deployed_ones(
     assert settings.service == ServiceSettings(task_queue="here")
 
 
+def test_required_isolation_counts_for_every_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert required_isolation() is read_settings().service.isolation is Isolation.PREFERRED
+    monkeypatch.setenv("LLM_DO_ISOLATION", "required")
+    assert required_isolation() is read_settings().service.isolation is Isolation.REQUIRED
+    embedded = EmbeddedSettings(workshop=tmp_path, isolation=required_isolation())
+    assert embedded.service.isolation is Isolation.REQUIRED
+    monkeypatch.setenv("LLM_DO_ISOLATION", "always")
+    with pytest.raises(UsageError, match="LLM_DO_ISOLATION is 'required' or 'preferred', not 'always'"):
+        required_isolation()
+
+
 def test_the_version_is_not_what_a_build_server_calls_its_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUILD_ID", "7")
     monkeypatch.setenv("DEPLOYMENT_NAME", "shop")
@@ -110,6 +123,7 @@ def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"LLM_DO_TARGET_CPU": "0", "LLM_DO_TARGET_MEMORY": "0.8"}, "'target_cpu' (LLM_DO_TARGET_CPU)"),
         ({"LLM_DO_TARGET_CPU": "0.9", "LLM_DO_TARGET_MEMORY": "80"}, "'target_memory' (LLM_DO_TARGET_MEMORY)"),
         ({"LLM_DO_VERSIONING": "sometimes"}, "'versioning' (LLM_DO_VERSIONING)"),
+        ({"LLM_DO_ISOLATION": "always"}, "'isolation' (LLM_DO_ISOLATION) cannot be used"),
         ({"LLM_DO_ONLY": "workflows,model"}, "'only.1' (LLM_DO_ONLY)"),
         ({"LLM_DO_MAX_CACHED_WORKFLOWS": "9" * 30}, "'max_cached_workflows'"),
         ({"LLM_DO_HEALT_PORT": "80"}, "LLM_DO_HEALT_PORT is none that is known; did you mean LLM_DO_HEALTH_PORT?"),

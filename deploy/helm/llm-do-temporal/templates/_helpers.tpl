@@ -227,13 +227,74 @@ securityContext: {{ include "llm-do.confined" . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* The page answers to its own names only. */}}
-{{- define "llm-do.pageProbe" -}}
+{{/* What answers browsers does so to its own names only. */}}
+{{- define "llm-do.probe" -}}
 httpGet:
-  path: /static/style.css
+  path: {{ .path }}
   port: http
   httpHeaders:
     - name: Host
-      value: {{ first .Values.page.hosts | quote }}
+      value: {{ first .hosts | quote }}
 timeoutSeconds: 5
+{{- end }}
+
+{{/* Which machine a pod goes to, all of it. */}}
+{{- define "llm-do.placement" -}}
+{{- with .given.nodeSelector }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .given.tolerations }}
+tolerations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with include "llm-do.affinity" (dict "root" .root "given" .given.affinity) }}
+affinity: {{ . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* A Service for what answers browsers, and an Ingress where that is wanted. */}}
+{{- define "llm-do.door" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .name }}
+  labels: {{ include "llm-do.labels" .root | nindent 4 }}
+spec:
+  selector: {{ include "llm-do.selector" . | nindent 4 }}
+  ports:
+    - name: http
+      port: 80
+      targetPort: http
+{{- if .given.ingress.enabled }}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: {{ .name }}
+  labels: {{ include "llm-do.labels" .root | nindent 4 }}
+  {{- with .given.ingress.annotations }}
+  annotations: {{ toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  {{- with .given.ingress.className }}
+  ingressClassName: {{ . }}
+  {{- end }}
+  {{- with .given.ingress.tlsSecretName }}
+  tls:
+    - hosts: {{ toYaml $.given.hosts | nindent 8 }}
+      secretName: {{ . }}
+  {{- end }}
+  rules:
+    {{- range .given.hosts }}
+    - host: {{ . | quote }}
+      http:
+        paths:
+          - path: /
+            pathType: Prefix
+            backend:
+              service:
+                name: {{ $.name }}
+                port:
+                  name: http
+    {{- end }}
+{{- end }}
 {{- end }}
