@@ -19,6 +19,7 @@ def test_check_says_of_the_guides_worker_what_the_guide_shows(workshop: Workshop
     (worker,) = re.findall(r"```yaml\n(# workers/analyzer.worker\n.+?)```", GUIDE, re.DOTALL)
     (shown,) = re.findall(r"```text\n(workers/analyzer.worker.+?)\n```", GUIDE)
     workshop.write("workshop.yaml", "name: decks\n")
+    workshop.write("pipeline/deck.pdf", "")
     workshop.write("workers/analyzer.worker", f"{worker}---\nRead input/deck.pdf.\n")
     said = [f"{one.file}:{one.line}: {one.severity}: {one.message}" for one in workshop.problems()]
     assert said == [shown]

@@ -16,6 +16,7 @@ def faults_of(root: Path, page: str) -> list[Fault]:
     # The page links to these.
     (root / "docs" / "observability.md").write_text("# Observability\n\n## Traces\n")
     (root / "docs" / "encryption.md").write_text("# Encryption\n\n## A key that is missing or wrong\n")
+    (root / "docs" / "workers.md").write_text("# Workers\n\n## Shell\n")
     (root / check_docs.COMMANDS_PAGE).write_text(page)
     return check_docs.check_docs(root, lambda: COMMANDS, ())
 
