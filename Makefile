@@ -6,16 +6,15 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
 ASIDE := -n 3 --dist worksteal
 
-.PHONY: help setup demo browser test security check histories bench certify compose-test clean
+.PHONY: help setup demo browser test security check lock histories bench certify compose-test clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/.ready  ## Install the project and its tools into .venv
 
-demo: .venv/.ready  ## Evaluate the sample pitch decks on this machine: no key, no server needed
-	$(BIN)/llm-do-temporal start pitch_orchestrator "evaluate every deck" --workshop workers --approve-all
-	@echo && echo "The evaluations are here:" && ls -1 workers/files/evaluations/*.md
+demo: .venv/.product  ## Evaluate the sample pitch decks on this machine: no key, no server needed
+	@$(BIN)/python scripts/demo.py
 
 browser: .venv/.ready  ## Install a Chromium for the tests of the page, where there is none
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
@@ -48,6 +47,13 @@ check: .venv/.ready  ## Check format, style, types, layers, budgets and document
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python scripts/check_budgets.py
 	$(BIN)/python scripts/check_docs.py
+	$(BIN)/python scripts/check_packages.py
+
+# A changed requirement in pyproject.toml is taken up, everything else stays at its version. UPGRADE=--upgrade takes the
+# newest of everything that pyproject.toml allows, UPGRADE='--upgrade-package NAME' of one.
+UPGRADE ?=
+lock: .venv/.lock  ## Write the versions and hashes in requirements/ anew, from pyproject.toml
+	$(BIN)/python scripts/lock.py $(UPGRADE)
 
 histories: .venv/.ready  ## Record what features without a history of this version do, for tests/replay
 	$(BIN)/python -m scripts.record_histories
@@ -70,23 +76,22 @@ clean:  ## Remove everything that these targets made
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Without uv: dependency groups need pip 25.1.
-.venv/.ready: pyproject.toml
-	@if command -v uv >/dev/null; then \
-	    set -x && uv sync; \
-	else \
-	    $(PYTHON3) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version if sys.version_info < (3, 11) else 0)' && \
-	    set -x && \
-	    $(PYTHON3) -m venv .venv && \
-	    $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
-	    $(BIN)/python -m pip install --quiet --editable . --group dev; \
-	fi
+# What .venv has so far: the product alone, or with the tools of development, and of more. requirements/ has the versions.
+INSTALL = @$(PYTHON3) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version if sys.version_info < (3, 11) else 0)' && \
+    $(PYTHON3) scripts/install.py
+
+.venv/.product: pyproject.toml requirements/build.txt requirements/product.txt
+	$(INSTALL) product
 	@touch $@
 
-.venv/.bench: .venv/.ready
-	@if command -v uv >/dev/null; then \
-	    set -x && uv sync --group bench; \
-	else \
-	    set -x && $(BIN)/python -m pip install --quiet --group bench; \
-	fi
+.venv/.ready: pyproject.toml requirements/build.txt requirements/dev.txt
+	$(INSTALL) dev
+	@touch .venv/.product $@
+
+.venv/.bench: .venv/.ready requirements/bench.txt
+	$(INSTALL) bench
+	@touch $@
+
+.venv/.lock: .venv/.ready requirements/lock.txt
+	$(INSTALL) lock
 	@touch $@

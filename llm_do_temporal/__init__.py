@@ -58,3 +58,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'llm_do_temporal' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """All names, those that are not loaded yet among them."""
+    return sorted({*globals(), *__all__})

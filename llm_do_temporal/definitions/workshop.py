@@ -157,6 +157,8 @@ def check_sandbox_root(sandbox: WorkshopSandbox, root: Path, *, elsewhere: bool 
     try:
         root_tree(sandbox)
         real = (root / sandbox.root).resolve()
+        if real.is_symlink():  # in a circle; before Python 3.13, resolving it fails
+            raise RuntimeError
     except SandboxRefusal as refusal:
         return refusal.message
     except (OSError, RuntimeError):

