@@ -60,9 +60,12 @@ def _copy_faults(instructions: list[Instruction]) -> Iterator[str]:
 
 
 def _install_faults(text: str) -> Iterator[str]:
-    for extra in re.findall(r"extras\['(\w+)'\]", text):
-        if extra not in _PROJECT["optional-dependencies"]:
-            yield f"there is no extra {extra}"
+    for listed in re.findall(r"--requirement (\S+)", text):
+        if not (ROOT / listed).exists():
+            yield f"there is no {listed}"
+    for command in re.findall(r"pip (?:--python \S+ )?install (?:[^&]*)", text):
+        if "--require-hashes" not in command and "--no-deps /tmp/wheels/" not in command:
+            yield f"it installs what nobody has looked at: {command.split(chr(10))[0]}"
     oldest = tuple(int(part) for part in re.findall(r"\d+", _PROJECT["requires-python"])[:2])
     for version in re.findall(r"ARG PYTHON=(\S+)", text):
         if tuple(int(part) for part in version.split(".")[:2]) < oldest:

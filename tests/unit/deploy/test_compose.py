@@ -316,7 +316,8 @@ def test_the_images_have_one_version(compose: Compose) -> None:
         ("LLM_DO_LISTEN=", "LLM_DO_LISTEN_AT=", "nobody reads the variable LLM_DO_LISTEN_AT"),
         ("LLM_DO_HEALTH_PORT=8080", "LLM_DO_HEALTH_PORT=eighty", "'health_port' (LLM_DO_HEALTH_PORT)"),
         ("EXPOSE 8080 9464", "EXPOSE 8080", "EXPOSE does not name the ports 8080 and 9464"),
-        ("extras['otel']", "extras['tracing']", "there is no extra tracing"),
+        ("requirements/service.txt", "requirements/services.txt", "there is no requirements/services.txt"),
+        ("install --require-hashes --no-deps --only", "install --no-deps --only", "what nobody has looked at"),
         ("ARG PYTHON=3.12", "ARG PYTHON=3.9", "Python 3.9 is too old"),
     ],
 )
