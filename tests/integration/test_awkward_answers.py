@@ -42,8 +42,8 @@ from tests.support.dialects.server import ADAPTERS, Providers
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
-STRUCTURED = {"output_schema": SCHEMA}
-FILES = {"toolsets": {"filesystem": {}}}
+STRUCTURED: dict[str, Any] = {"output_schema": SCHEMA}
+FILES: dict[str, Any] = {"toolsets": {"filesystem": {}}}
 RIGHT = asks("final_result", n=2)
 READ = asks("read_file", path="/a.txt")
 ROOM = {"max_tokens": 20_000}

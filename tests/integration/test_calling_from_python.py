@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,14 +17,12 @@ from llm_do_temporal import WorkerRunResult, call_worker, run_worker
 from llm_do_temporal.errors import BudgetExceeded, DepthExceeded, RunAborted, RunCancelled, UsageError
 from llm_do_temporal.messages import CALL_FOR_TOOL_UPDATE, MAX_CALL_FOR_TOOL_BYTES
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from llm_do_temporal.workflows import python_tools
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, told
 
 TOOLS = '''
 import asyncio
-import time
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 from llm_do_temporal import CallerContext, ToolCallFailed, call_worker
 from llm_do_temporal.tools import ToolContext, idempotent, tool_context
@@ -51,6 +48,21 @@ def review(path: str) -> dict:
 async def ask(worker: str, question: str) -> str:
     """Ask a worker."""
     return (await call_worker(worker, question)).output
+
+
+def handed_on(question: str) -> list:
+    """Ask the sage from a thread of its own."""
+    here = CallerContext.current()
+    with ThreadPoolExecutor() as threads:
+        lost = threads.submit(CallerContext.current).result()
+        result = threads.submit(call_worker, "sage", question, caller_context=here).result()
+    return [lost, result.run, result.output, result.usage.requests]
+
+
+@idempotent
+def handed_on_again(question: str) -> list:
+    """Ask it from another thread."""
+    return handed_on(question)
 
 
 @idempotent
@@ -84,21 +96,12 @@ def elsewhere(model: str) -> str:
     return call_worker("sage", "?", model=model).output
 
 
-def stuck() -> str:
-    """Take its time."""
-    here = Path(__file__).parent
-    (here / "began").touch()
-    while not (here / "stop").exists():
-        time.sleep(0.01)
-    return "It took its time."
-
-
 @tool_context
 async def within(ctx: ToolContext) -> str:
     """Try to call a worker from workflow code."""
     return call_worker("sage", "?").output
 '''
-NAMES = ("review", "ask", "ask_many", "judged", "much", "elsewhere", "stuck", "within")
+NAMES = ("review", "ask", "handed_on", "handed_on_again", "ask_many", "judged", "much", "elsewhere", "within")
 FREE = {"pre_approved": True}
 TOOLSET = '''
 from pydantic_ai import RunContext
@@ -196,6 +199,18 @@ async def test_a_worker_without_a_model_has_the_one_of_the_tools_worker(place: P
     # The sage plays main's script, and its own call is one too deep.
     assert any("would run at depth 2, the limit is 1" in text for text in all_told(main, "ask"))
     assert "by main" in all_told(main, "ask")
+
+
+async def test_a_thread_of_a_tools_own_calls_for_its_run_with_the_context_it_is_handed(place: Place) -> None:
+    tools = ("handed_on", "handed_on_again")
+    main = prepare(place, *(call(tool, question=f"From {tool}?") for tool in tools), "Done.")
+    place.worker("sage", scripted(lambda messages: f"heard {heard(messages)}"), toolsets={})
+    run = await place.start("main", mode=ALL)
+    result = await place.client.result(run)
+    assert [told(main, tool) for tool in tools] == [[f'[null,"{run}","heard From {tool}?",1]'] for tool in tools]
+    assert (result.usage.requests, result.usage.tool_calls) == (5, 2)
+    nodes = (await place.client.view(run)).ordered
+    assert [(node.path, node.depth) for node in nodes] == [("main", 0), ("main/sage-1", 1), ("main/sage-2", 1)]
 
 
 def all_told(model: ScriptedModel, tool: str) -> list[str]:
@@ -330,20 +345,6 @@ async def test_a_toolset_knows_whom_it_works_for_and_calls_workers(place: Place)
     # No tool is called while tools are listed.
     await place.run("other")
     assert other.requests[0].tools == {}
-
-
-async def test_a_function_that_takes_too_long_is_given_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_tools, "CALL_TIMEOUT", timedelta(seconds=0.5))
-    main = prepare(place, call("stuck"), "Done.")
-    run = await place.start("main")
-    (question,) = await place.pending(run)
-    assert "may have happened" in question.request.summary
-    assert "the time was up while this ran" in question.request.reason
-    assert (place.folder / "began").exists()
-    place.write("stop", "")
-    await place.decide(run, "reject", by="ada")
-    await place.client.result(run)
-    assert "is unknown: the time was up while it ran" in told(main, "stuck")[0]
 
 
 async def test_a_run_that_is_started_too_deep_ends_at_once(place: Place) -> None:

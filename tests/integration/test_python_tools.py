@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
+from llm_do_temporal.workflows import python_tools
 from tests.integration.conftest import Place
 
 TOOLS = '''\
 import asyncio
 import os
+import time
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -79,6 +83,15 @@ def steady(text: str) -> str:
 def once(text: str) -> str:
     _counted()
     raise ConnectionError("gone")
+
+
+def stuck() -> str:
+    """Take its time."""
+    here = Path(__file__).parent
+    (here / "began").touch()
+    while not (here / "stop").exists():
+        time.sleep(0.01)
+    return "It took its time."
 
 
 def key_of(text: str, key: IdempotencyKey) -> str:
@@ -161,6 +174,20 @@ async def test_any_other_function_is_attempted_once(place: Place) -> None:
     await place.run("main")
     assert told(model, "once") == ["'once' raised ConnectionError: gone"]
     assert (place.folder / "count.txt").read_text() == "x"
+
+
+async def test_a_function_that_takes_too_long_is_given_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_tools, "CALL_TIMEOUT", timedelta(seconds=0.5))
+    model = main(place, call("stuck"), "Done.", stuck=FREE)
+    run = await place.start("main")
+    (question,) = await place.pending(run)
+    assert "may have happened" in question.request.summary
+    assert "the time was up while this ran" in question.request.reason
+    assert (place.folder / "began").exists()
+    place.write("stop", "")
+    await place.decide(run, "reject", by="ada")
+    await place.client.result(run)
+    assert "is unknown: the time was up while it ran" in told(model, "stuck")[0]
 
 
 async def test_the_key_of_a_call_is_filled_in_and_its_own(place: Place) -> None:

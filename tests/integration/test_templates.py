@@ -327,11 +327,11 @@ async def test_a_template_is_called_from_python_under_rules(place: Place) -> Non
     assert "Extra context, the file PROCEDURE.md:\nScore it." in request.prompt
     assert "Extra context:\nBe brief." in request.prompt
     assert "Attached file: file.pdf" in request.prompt
-    locked = TemplateCall(**{**rules, "allow_templates": []}, lock_template="templates/evaluate-one.yaml")
-    assert json.loads(await locked.run_async(**{**given, "template": "whatever", "expect_json": False})) == result
+    locked = TemplateCall(**(rules | {"allow_templates": []}), lock_template="templates/evaluate-one.yaml")
+    assert json.loads(await locked.run_async(**(given | {"template": "whatever", "expect_json": False}))) == result
     place.write("templates/free.yaml", "system: Judge.\n")
     place.write("big.pdf", "x" * 11)
-    for changed, words in (
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"template": "other/one.yaml"}, "this TemplateCall may not call template 'other/one.yaml'"),
         ({"template": "templates/gone.yaml"}, "there is no template 'templates/gone.yaml'"),
         ({"params": {}}, "it needs 'detail_level'"),
@@ -341,9 +341,10 @@ async def test_a_template_is_called_from_python_under_rules(place: Place) -> Non
         ({"attachments": [place.folder / "big.pdf"]}, "this TemplateCall accepts at most 10 (max_total_bytes)"),
         ({"attachments": [{"file": "x"}]}, "a file is given as its path or as"),
         ({"fragments": [{"path": "gone.md"}]}, "the fragment 'gone.md' cannot be read"),
-    ):
+    ]
+    for changed, words in refused:
         with pytest.raises(LlmDoError) as caught:
-            await TemplateCall(**rules).run_async(**{**given, **changed})
+            await TemplateCall(**rules).run_async(**(given | changed))
         assert words in str(caught.value)
     with pytest.raises(UsageError, match="would block the event loop"):
         TemplateCall(**rules).run(**given)

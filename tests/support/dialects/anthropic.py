@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from tests.support.dialects.saying import TOOL_NAME, Answer, Json, Say, Think, halves, signed
 
@@ -39,12 +39,15 @@ def check(body: Json, _headers: Json) -> str | None:
     """What Anthropic would refuse in a request; None where it is fine."""
     if not isinstance(body.get("max_tokens"), int):
         return "max_tokens: Field required"
-    thinks = (body.get("thinking") or {}).get("type") == "enabled"
-    if thinks and (body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
+    thinking: Json = body.get("thinking") or {}
+    choice: Json = body.get("tool_choice") or {}
+    thinks = thinking.get("type") == "enabled"
+    if thinks and choice.get("type") in {"any", "tool"}:
         return "Thinking may not be enabled when tool_choice forces tool use."
-    if thinks and body["thinking"]["budget_tokens"] >= body["max_tokens"]:
+    if thinks and thinking["budget_tokens"] >= body["max_tokens"]:
         return "`max_tokens` must be greater than `thinking.budget_tokens`"
-    names = [tool["name"] for tool in body.get("tools") or []]
+    tools: list[Json] = body.get("tools") or []
+    names: list[str] = [tool["name"] for tool in tools]
     if len(set(names)) != len(names) or not all(re.fullmatch(TOOL_NAME, name) for name in names):
         return f"tools: Tool names must be unique and match a pattern: {names}"
     messages: list[Json] = body.get("messages") or []
@@ -144,7 +147,7 @@ def _block(part: Any, number: int, place: int) -> Json:
         return {"type": "text", "text": part.text, "citations": None}
     if isinstance(part, Think):
         return {"type": "thinking", "thinking": part.text, "signature": signed(part.text)}
-    given = part.args if isinstance(part.args, dict) else {}
+    given = cast("Json", part.args) if isinstance(part.args, dict) else {}
     return {"type": "tool_use", "id": f"toolu_{number}_{place}", "name": part.name, "input": given}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 from tests.support.dialects.saying import TOOL_NAME, Answer, Json, halves, is_object
 from tests.support.wire import check_conversation
@@ -46,7 +46,8 @@ def check(body: Json, _headers: Json) -> str | None:
     for place, message in enumerate(messages):
         if (wrong := _wrong(message)) is not None:
             return f"messages[{place}]: {wrong}"
-    names = [tool["function"]["name"] for tool in body.get("tools") or []]
+    tools: list[Json] = body.get("tools") or []
+    names: list[str] = [tool["function"]["name"] for tool in tools]
     if len(set(names)) != len(names) or not all(re.fullmatch(TOOL_NAME, name) for name in names):
         return f"invalid 'tools': {names}"
     return check_conversation(body)
@@ -63,10 +64,11 @@ def _wrong(message: Json) -> str | None:
     if role != "assistant" and content is None:
         return "invalid type for 'content': null"
     if isinstance(content, list):
-        kinds: list[Any] = [part.get("type") for part in content]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        kinds = [part.get("type") for part in cast("list[Json]", content)]
         if not kinds or not set(kinds) <= (_USER_PARTS if role == "user" else {"text", "refusal"}):
             return f"invalid content parts {kinds}"
-    for call in message.get("tool_calls") or []:
+    calls: list[Json] = message.get("tool_calls") or []
+    for call in calls:
         # OpenAI itself takes any text; servers that render it into a template do not.
         if not is_object(call["function"]["arguments"]):
             return f"arguments are no JSON object: {call['function']['arguments']!r}"

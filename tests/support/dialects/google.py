@@ -47,7 +47,9 @@ def check(body: Json, _headers: Json) -> str | None:
     for place, content in enumerate(contents):
         if (wrong := _wrong(content)) is not None:
             return f"contents[{place}]: {wrong}"
-    names = [one["name"] for tool in body.get("tools") or [] for one in tool.get("functionDeclarations") or []]
+    tools: list[Json] = body.get("tools") or []
+    functions: list[Json] = [one for tool in tools for one in tool.get("functionDeclarations") or ()]
+    names: list[str] = [one["name"] for one in functions]
     if len(set(names)) != len(names) or not all(re.fullmatch(TOOL_NAME, name) for name in names):
         return f"Invalid function names: {names}"
     return _check_calls(contents)

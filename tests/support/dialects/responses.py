@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 from tests.support.dialects.saying import TOOL_NAME, Answer, Ask, Json, Think, halves, is_object, signed
 
@@ -52,11 +52,12 @@ def check(body: Json, _headers: Json) -> str | None:
     if not isinstance(items, list) or not items:
         return "missing required parameter: 'input'"
     asked: dict[str, bool] = {}
-    given: list[Json] = items  # pyright: ignore[reportUnknownVariableType]
+    given = cast("list[Json]", items)
     for place, item in enumerate(given):
         if (wrong := _wrong(item, given[:place], given[place + 1 :], asked)) is not None:
             return f"input[{place}]: {wrong}"
-    for tool in body.get("tools") or []:
+    tools: list[Json] = body.get("tools") or []
+    for tool in tools:
         if tool.get("type") != "function" or not re.fullmatch(TOOL_NAME, tool["name"]):
             return f"invalid tool: {tool}"
     missing = sorted(call for call, is_answered in asked.items() if not is_answered)
@@ -92,7 +93,8 @@ def _wrong_call(item: Json, before: list[Json]) -> str | None:
 
 def _wrong_reasoning(item: Json, after: list[Json]) -> str | None:
     own = str(item.get("id"))
-    thought = "".join(part["text"] for part in item.get("summary") or [])
+    summary: list[Json] = item.get("summary") or []
+    thought = "".join(part["text"] for part in summary)
     if not own.startswith("rs_") or item.get("encrypted_content", signed(thought)) != signed(thought):
         return f"the encrypted content of '{own}' could not be verified"
     following = str(after[0].get("id")) if after else ""
@@ -109,7 +111,8 @@ def _wrong_message(item: Json) -> str | None:
         return f"invalid 'id': '{item['id']}'; expected an ID that begins with 'msg'"
     if isinstance(content, str):
         return None
-    kinds = [part.get("type") for part in content or []]
+    parts: list[Json] = content or []
+    kinds = [part.get("type") for part in parts]
     if not kinds or not set(kinds) <= ({"output_text", "refusal"} if role == "assistant" else _SAID):
         return f"invalid content of {role}: {kinds}"
     return None

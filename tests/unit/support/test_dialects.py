@@ -11,10 +11,10 @@ from tests.support.dialects.saying import signed
 
 USER = {"role": "user", "content": "Go."}
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-TOOL_USE = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
+TOOL_USE: dict[str, Any] = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "x"}
 TURN = {"role": "user", "parts": [{"text": "Go."}]}
-FUNCTION_CALL = {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]}
+FUNCTION_CALL: dict[str, Any] = {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]}
 
 
 def told(*items: Any, **more: Any) -> dict[str, Any]:
