@@ -22,19 +22,34 @@ def trace(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def events_of(stderr: str) -> list[dict[str, Any]]:
+    """The events among the lines of stderr."""
+    return [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
+
+
 def of_kind(spans: list[dict[str, Any]], operation: str) -> list[dict[str, Any]]:
     """The spans of one GenAI operation."""
     return [span for span in spans if span["attributes"].get("gen_ai.operation.name") == operation]
 
 
 def test_events_are_lines_on_stderr_and_the_result_is_alone_on_stdout(desk: Desk) -> None:
-    done = desk.type("start", "greeter", "hello", "--log-events")
-    assert done.stdout.startswith("Hello")
-    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    prompt = f"evaluate {desk.decks[0]}.pdf"
+    asked = desk.type("start", "pitch_orchestrator", prompt, "--id", "job", "--log-events", code=3)
+    assert [event["tool"] for event in events_of(asked.stderr) if event["type"] == "approval.requested"] == [
+        "write_file"
+    ]
+    desk.type("approve", "job", "a1")
+    done = desk.type("watch", "job", "--log-events")
+    assert done.stdout.startswith("Evaluated 1 of 1 decks")
+    events = events_of(done.stderr)
     kinds = [event["type"] for event in events]
     assert kinds[0] == "run.started"
     assert {"invocation.started", "turn.started", "turn.completed", "invocation.completed"} <= set(kinds)
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    # A tool that the model called, and what a person decided about another.
+    assert next(event["what"] for event in events if event.get("activity") == "list_files") == "list /pipeline"
+    (decided,) = [event for event in events if event["type"] == "approval.decided"]
+    assert (decided["id"], decided["decision"]) == ("a1", "approve")
 
 
 def test_a_trace_has_every_turn_and_call_and_no_bytes_and_no_host_path(desk: Desk, tmp_path: Path) -> None:

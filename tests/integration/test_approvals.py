@@ -151,6 +151,11 @@ async def test_a_remembered_approval_answers_the_identical_call_of_a_child(place
     assert first.verdict is not None
     assert second.verdict is not None
     assert (first.verdict.door, second.verdict.door, second.verdict.by) == ("update", "grant", "ada")
+    # What was remembered was for that run: another one asks about the same call again.
+    other = await place.start("child")
+    (asked,) = await place.pending(other)
+    assert asked.request.args == first.request.args
+    assert asked.verdict is None
 
 
 async def test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another(place: Place) -> None:

@@ -154,11 +154,20 @@ async def test_an_attachment_that_is_not_accepted_is_named_and_no_child_starts(p
 
 async def test_the_callers_policy_counts_as_well_as_the_callees(place: Place) -> None:
     deck(place)
-    main = scripted(call("reader", input="go", attachments=["pipeline/deck.pdf"]), "Alone.")
-    place.worker("reader", scripted())
-    place.worker("main", main, toolsets=calls("reader"), attachment_policy={"denied_suffixes": [".pdf"]})
+    place.write("full.txt", "x" * 2_000)
+    place.write("more.txt", "x" * 2_001)
+    files = (["pipeline/deck.pdf"], ["full.txt"], ["more.txt"], ["full.txt", "full.txt"])
+    reader = scripted("Read it.")
+    main = scripted([call("reader", input="go", attachments=one) for one in files], "Done.")
+    place.worker("reader", reader)
+    policy = {"denied_suffixes": [".pdf"], "max_total_bytes": 2_000}
+    place.worker("main", main, toolsets=calls("reader"), attachment_policy=policy)
     await place.run("main", mode=ALL)
-    assert "has a suffix that worker 'main' denies: .pdf" in told(main, "reader")[0]
+    denied, at_the_limit, above, together = told(main, "reader")
+    assert "has a suffix that worker 'main' denies: .pdf" in denied
+    assert at_the_limit == "Read it."
+    assert all("at most 2000 are accepted" in one for one in (above, together))
+    assert len(reader.requests) == 1
 
 
 async def test_a_capital_suffix_is_the_same_suffix(place: Place) -> None:

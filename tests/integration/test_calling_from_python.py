@@ -259,7 +259,7 @@ async def test_a_rejection_can_be_caught_and_structured_values_travel_both_ways(
 
 async def test_what_cannot_be_called_is_told_to_the_model(place: Place) -> None:
     calls = [
-        call("ask", worker="sage", question="?"),
+        call("ask", worker="deeper", question="?"),
         call("ask", worker="nobody", question="?"),
         call("ask", worker="../sage", question="?"),
         call("much"),
@@ -267,18 +267,22 @@ async def test_what_cannot_be_called_is_told_to_the_model(place: Place) -> None:
         call("within"),
     ]
     main = prepare(place, calls, "Alone then.")
+    deeper = scripted(call("ask", worker="sage", question="?"), "Alone, too.")
+    place.worker("deeper", deeper, toolsets={"custom": {"ask": FREE}})
     place.worker("sage", scripted())
-    place.workshop(max_depth=0)
+    place.workshop(max_depth=1)
     run = await place.start("main", mode=ALL)
     await place.client.result(run)
-    deep, absent, hostile = told(main, "ask")
-    assert "maximum worker depth exceeded: 'sage' would run at depth 1" in deep
-    assert "'nobody'" in absent
+    answered, absent, hostile = told(main, "ask")
+    assert answered == "Alone, too."
+    assert "maximum worker depth exceeded: 'sage' would run at depth 2" in told(deeper, "ask")[0]
+    assert "there is no worker 'nobody'" in absent
     assert "'../sage'" in hostile
+    assert "depth" not in absent + hostile
     assert f"at most {MAX_CALL_FOR_TOOL_BYTES} fit" in told(main, "much")[0]
     assert "call_worker takes no `workshop`, `model`, `mode` or `connection`" in told(main, "elsewhere")[0]
     assert "call_worker and run_worker cannot be used" in told(main, "within")[0]
-    assert len((await place.client.view(run)).nodes) == 1
+    assert [node.worker for node in (await place.client.view(run)).ordered] == ["main", "deeper"]
 
 
 async def test_in_strict_mode_it_is_refused_and_where_a_refusal_aborts_nothing_catches_it(place: Place) -> None:

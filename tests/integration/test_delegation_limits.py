@@ -37,8 +37,11 @@ async def test_depth_zero_allows_the_entry_worker_and_nobody_else(place: Place) 
     main = scripted(call("sage", input="go"), "Alone.")
     place.worker("sage", scripted())
     place.worker("main", main, toolsets=calls("sage"))
-    await place.run("main", mode=ALL)
+    run = await place.start("main")
+    await place.client.result(run)
     assert "the limit is 0" in told(main, "sage")[0]
+    # Nobody is asked about a call that cannot be.
+    assert (await place.client.desk(run)).approvals == ()
 
 
 def last_result(messages: list[ModelMessage]) -> str:
@@ -129,6 +132,10 @@ async def test_the_usage_of_a_run_is_the_sum_of_all_its_turns_failed_children_in
     for node in view.ordered:
         spent = spent.plus(node.usage)
     assert usage == spent
+    # Each node has what its own turns took, and not what those below it did.
+    requests = sorted((node.worker, node.usage.requests) for node in view.ordered)
+    assert requests == [("branch", 2), ("broken", 1), ("leaf", 1), ("leaf", 1), ("leaf", 1), ("main", 2)]
+    assert all(node.usage.input_tokens and node.usage.output_tokens for node in view.ordered)
 
 
 async def test_result_and_tree_count_the_calls_that_models_asked_for(place: Place) -> None:

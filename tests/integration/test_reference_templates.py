@@ -13,7 +13,7 @@ from llm_do_temporal.messages import DecisionKind
 from llm_do_temporal.testing import Call, call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation_limits import last_result
-from tests.integration.test_templates import OF_THE_REFERENCE, may_call
+from tests.integration.test_templates import ALL, OF_THE_REFERENCE, calls, may_call, told
 
 SINGLE = Path(__file__).parents[2] / "llm_do_temporal/shipped/templates/pitchdeck-single.yaml"
 SCORES = dict.fromkeys(("problem", "product", "market", "team", "financials"), 4)
@@ -114,3 +114,20 @@ async def test_a_template_calls_another_one_and_that_call_asks_like_any(place: P
     assert result.output == "Judged."
     assert asked == [(0, "templates/outer.yaml"), (1, "templates/inner.yaml")]
     assert [node.depth for node in (await place.client.view(run)).ordered] == [0, 1, 2]
+
+
+async def test_in_an_isolated_workshop_a_template_has_the_workshops_model_or_none(place: Place) -> None:
+    own, main = scripted("Judged."), scripted([calls(), calls("templates/two.yaml")], "Done.")
+    place.write("templates/one.yaml", "system: Judge.\n")
+    place.write("templates/two.yaml", "system: Judge.\n")
+    place.workshop(model_resolution="isolated")
+    may_call(place, main)
+    await place.run("main", mode=ALL)
+    # The model of its caller is not for it.
+    assert ["no model for worker" in one for one in told(main)] == [True, True]
+    place.workshop(model_resolution="isolated", model=place.script("own", own))
+    again = scripted([calls(), calls("templates/two.yaml")], "Done.")
+    may_call(place, again)
+    await place.run("main", mode=ALL)
+    assert told(again) == ["Judged.", "Judged."]
+    assert len(own.requests) == 2

@@ -101,6 +101,7 @@ async def test_a_person_sees_the_whole_definition_before_anything_is_written(pla
     (asked,) = await place.pending(run)
     (use,) = asked.request.capabilities
     assert use.name == "worker.create"
+    assert asked.request.args == {"name": "helper", "instructions": "One.\n---\nTwo.", "description": "Helps."}
     shown = use.payload["definition"]
     assert asked.request.diff == shown
     assert yaml.safe_load(shown) == {

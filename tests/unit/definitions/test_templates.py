@@ -179,10 +179,12 @@ def test_mistakes_in_a_template_are_errors(workshop: WorkshopFolder, text: str, 
 
 
 def test_an_edited_template_is_read_anew(workshop: WorkshopFolder) -> None:
-    workshop.write(ONE, "system: Judge.\n")
-    first = loaded(workshop).worker
-    workshop.write(ONE, "system: Judge well.\n")
-    assert (first.instructions, loaded(workshop).worker.instructions) == ("Judge.", "Judge well.")
+    # The same registry keeps nothing of what it has read.
+    registry, found = workshop.registry(), list[str]()
+    for text in ("Judge.", "Judge well."):
+        workshop.write(ONE, f"system: {text}\n")
+        found.append(load_template(registry, workshop.root, ONE, {}, "The input.").worker.instructions)
+    assert found == ["Judge.", "Judge well."]
 
 
 def test_a_template_that_is_not_there_is_named(workshop: WorkshopFolder) -> None:

@@ -91,9 +91,21 @@ def test_nobody_can_write_the_id_of_an_alias() -> None:
 def test_isolated_workers_inherit_nothing(
     force: str | None, run: str, worker: str | None, caller: str | None, expected: str
 ) -> None:
-    sources = ModelSources(force_model=force, run_model=run, workshop_model="p:workshop", isolated=True)
+    sources = ModelSources(
+        force_model=force,
+        run_model=run,
+        workshop_model="p:workshop",
+        environment_model="p:environment",
+        isolated=True,
+    )
     found = resolve_model(sources, worker="w", worker_model=worker, caller_model=caller, compatible=None)
     assert found == expected
+
+
+def test_an_isolated_worker_whose_caller_alone_has_a_model_has_none() -> None:
+    sources = ModelSources(run_model="p:run", isolated=True)
+    with pytest.raises(ModelRefusal, match="no model for worker 'w'"):
+        resolve_model(sources, worker="w", worker_model=None, caller_model="p:caller", compatible=None)
 
 
 def test_settings_are_merged_key_by_key() -> None:

@@ -72,6 +72,7 @@ def test_every_spelling_of_a_path_names_one_file(path: str, expected: str) -> No
         ("", "is outside"),
         (".", "is outside"),
         ("/etc/passwd", "is outside"),
+        ("~/x", "is outside"),
         ("/inputs/x", "is outside"),
         ("/Input/x", "is outside"),
         ("other:x", "is outside"),
@@ -99,6 +100,8 @@ def test_without_files_the_refusal_says_how_to_get_some() -> None:
         # with the whole workshop at `/`, a colon is part of a name
         (WHOLE, "input:deck.pdf", "/", "input:deck.pdf"),
         (WHOLE, ":x", "/", ":x"),
+        # `~` is a folder of that name, nobody's home
+        (WHOLE, "~/x", "/", "~/x"),
         (NAMED, "/output", "/output", "."),
         # the mount furthest in wins
         (NESTED, "/docs/a.md", "/docs", "a.md"),
