@@ -224,7 +224,7 @@ async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None
 async def test_a_run_that_is_started_to_approve_everything_asks_nobody(office: Office) -> None:
     ada = await office.person()
     await ada.goto(f"{office.link}/start")
-    await ada.get_by_label("Worker").select_option("clerk")
+    await ada.get_by_label("Worker", exact=True).select_option("clerk")
     await ada.get_by_label("Prompt").fill(json.dumps([[write("/unasked.txt", "nobody was asked")]]))
     await ada.get_by_label("Approvals").select_option("approve everything")
     await ada.get_by_role("button", name="Start").click()
