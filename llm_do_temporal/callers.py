@@ -39,7 +39,7 @@ _CANCEL_POLL_SECONDS = 0.5
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 5.0
 """Seconds between two tries to ask."""
-_PASSES = frozenset(
+PASSING_STATUSES = frozenset(
     {
         RPCStatusCode.ABORTED,
         RPCStatusCode.CANCELLED,
@@ -71,7 +71,7 @@ class WorkerCall(Coroutine[Any, Any, WorkerRunResult]):
     def __init__(self, work: Coroutine[Any, Any, WorkerRunResult]) -> None:
         """`work` makes the call: at once, and to its end, where no event loop runs in this thread."""
         self._work = work
-        self._result: WorkerRunResult | None = None if _loop_is_running() else run_in_thread(work)
+        self._result: WorkerRunResult | None = None if loop_is_running() else run_in_thread(work)
 
     @property
     def output(self) -> Any:
@@ -212,7 +212,7 @@ class _Door:
             except WorkflowUpdateRPCTimeoutOrCancelledError:
                 pass
             except RPCError as error:
-                if error.status not in _PASSES:
+                if error.status not in PASSING_STATUSES:
                     raise ToolCallFailed(f"'{request.worker}' could not be called: {error.message}") from error
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
@@ -353,7 +353,8 @@ def _words(error: WorkflowUpdateFailedError) -> str:
     return str(getattr(cause, "message", None) or cause)
 
 
-def _loop_is_running() -> bool:
+def loop_is_running() -> bool:
+    """Whether an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 from temporalio.client import WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.callers import PASSING_STATUSES
 from llm_do_temporal.cli.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.options import Location, OutputFormat
 from llm_do_temporal.cli.output import EventLines, ItemLines, Outcome, failure, report, seen_of
@@ -44,17 +45,6 @@ _TROUBLE_SECONDS = 3.0
 _TELL_SECONDS = 0.1
 _SETTLE_SECONDS = 2.0
 """How long to wait for the other questions of a turn, or for the last news of children, before going on without."""
-_LOST = frozenset(
-    {
-        RPCStatusCode.ABORTED,
-        RPCStatusCode.CANCELLED,
-        RPCStatusCode.DEADLINE_EXCEEDED,
-        RPCStatusCode.INTERNAL,
-        RPCStatusCode.RESOURCE_EXHAUSTED,
-        RPCStatusCode.UNAVAILABLE,
-        RPCStatusCode.UNKNOWN,
-    }
-)
 
 T = TypeVar("T")
 Stay = Literal["live", "until_question", "until_end"]
@@ -343,6 +333,6 @@ async def _stop(*tasks: asyncio.Task[Any]) -> None:
 def _explain(error: RPCError, run: str) -> Exception:
     if error.status is RPCStatusCode.NOT_FOUND:
         return UsageError(f"run '{run}' is no longer on the server")
-    if error.status in _LOST:
+    if error.status in PASSING_STATUSES:
         return ConnectionLost(error.message)
     return ConnectionFailed(f"the Temporal server refused: {error.message}")

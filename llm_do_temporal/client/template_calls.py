@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 from temporalio import activity
 
+from llm_do_temporal.callers import loop_is_running
 from llm_do_temporal.client.connecting import Connection
 from llm_do_temporal.client.preparing import prepare
 from llm_do_temporal.client.running import AnyPath, Parameter, run_template
@@ -83,15 +84,12 @@ class TemplateCall:
         expect_json: bool = False,
     ) -> Any:
         """`run_async` for code that does not run in an event loop. Raises UsageError where it does."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            call = self.run_async(template, input, attachments, fragments, params, expect_json=expect_json)
-            return asyncio.run(call)
-        raise UsageError(
-            "TemplateCall.run would block the event loop that runs here",
-            next_step="Write `await TemplateCall(…).run_async(…)`.",
-        )
+        if loop_is_running():
+            raise UsageError(
+                "TemplateCall.run would block the event loop that runs here",
+                next_step="Write `await TemplateCall(…).run_async(…)`.",
+            )
+        return asyncio.run(self.run_async(template, input, attachments, fragments, params, expect_json=expect_json))
 
     async def run_async(
         self,

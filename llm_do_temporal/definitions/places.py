@@ -92,7 +92,7 @@ def may_be_workers(root: Path, known: Iterable[str]) -> list[Path]:
     """YAML files in the workshop's own folder that a name may lead to without being listed, whatever their style."""
     names = set(known)
     others = [path for path in _files(root) if path.stem not in names and path.name not in _NOT_WORKERS]
-    return sorted(path for path in others if path.suffix != ".worker" and _has(path, root, _INSTRUCTIONS))
+    return sorted(path for path in others if path.suffix != ".worker" and _INSTRUCTIONS in _content(path, root))
 
 
 def described_places(name: str) -> str:
@@ -145,14 +145,12 @@ def _is_root_worker(path: Path, root: Path) -> bool:
         return True
     if path.name in _NOT_WORKERS:
         return False
-    try:
-        return _INSTRUCTIONS_KEY.search(read_bytes(path, root)) is not None
-    except Unreadable:
-        return False
+    return _INSTRUCTIONS_KEY.search(_content(path, root)) is not None
 
 
-def _has(path: Path, root: Path, said: bytes) -> bool:
+def _content(path: Path, root: Path) -> bytes:
+    """What the file holds; nothing where it cannot be read."""
     try:
-        return said in read_bytes(path, root)
+        return read_bytes(path, root)
     except Unreadable:
-        return False
+        return b""

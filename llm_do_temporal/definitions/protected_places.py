@@ -68,8 +68,10 @@ def _named(root: Path, _states: tuple[tuple[object, ...], ...]) -> Protection:
     # Of a file with mistakes, whatever in it could be a name counts until they are mended.
     unclear = [worker.place for worker in workers if not worker.is_valid or has_mistakes(worker)]
     unclear += [] if is_whole else [WorkerPlace("", root / WORKSHOP_FILE, root)]
-    words = {word for place in unclear for word in _words(_text(place), place)}
-    programs = {word for place in unclear for word in (*_words(_head(place), place), *_absolute(_head(place)))}
+    texts = [(place, _text(place)) for place in unclear]
+    words = {word for place, text in texts for word in _words(text, place)}
+    heads = [(place, _head(text, place)) for place, text in texts]
+    programs = {word for place, head in heads for word in (*_words(head, place), *_absolute(head))}
     globs = [glob for one in toolsets for glob in _globs(one)]
     return Protection(
         templates=tuple(dict.fromkeys([*globs, *sorted(words)])),
@@ -166,9 +168,8 @@ def _text(place: WorkerPlace) -> str:
         return ""
 
 
-def _head(place: WorkerPlace) -> str:
+def _head(text: str, place: WorkerPlace) -> str:
     """What stands before a worker's instructions; all of a file that is nothing but YAML."""
-    text = _text(place)
     if place.path.suffix != ".worker":
         return text
     begin = _BODY.match(text)

@@ -26,7 +26,7 @@ from llm_do_temporal.definitions.worker_file import ParsedWorker, read_worker
 from llm_do_temporal.definitions.workshop import Workshop
 from llm_do_temporal.errors import DefinitionError, WorkerNotFound
 from llm_do_temporal.messages import DelegateTool, DelegationToolset, PinnedWorker
-from llm_do_temporal.policy.delegation import check_name
+from llm_do_temporal.policy.delegation import check_name, is_name
 
 
 class Registry:
@@ -44,7 +44,7 @@ class Registry:
 
     def names(self) -> list[str]:
         """Every name that can be asked for, sorted, those that ship with the package included."""
-        return [name for name in known_names(root=self._root, shipped=self._shipped) if _is_name(name)]
+        return [name for name in known_names(root=self._root, shipped=self._shipped) if is_name(name)]
 
     def path_of(self, name: str) -> Path:
         """The file that defines a worker. Raises WorkerNotFound, or DefinitionError where no file may be used."""
@@ -220,11 +220,3 @@ def _schema_problem(parsed: ParsedWorker, error: DefinitionError, key: str, refe
         return parsed.problem_at((key,), f"'{key}': {error.problem}", next_step=error.next_step)
     wanted = f"{reference} of worker '{parsed.place.name}'"
     return Problem(error.file, error.line, f"{error.problem} (loading {wanted})")
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except DefinitionError:
-        return False
-    return True

@@ -37,6 +37,15 @@ def check_name(name: str) -> None:
         raise DefinitionError(f"worker name '{name}' is reserved for a tool; choose another")
 
 
+def is_name(name: str) -> bool:
+    """Whether `name` can be a worker's name."""
+    try:
+        check_name(name)
+    except DefinitionError:
+        return False
+    return True
+
+
 def check_allowed(name: str, allow: Sequence[str], *, caller: str) -> None:
     """Raise DelegationRefusal unless `allow` names the worker or holds `*`."""
     if "*" not in allow and name not in allow:

@@ -16,7 +16,7 @@ from pydantic import Field
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
 from llm_do_temporal.policy.attachments import DEFAULT_MAX_ATTACHMENTS, DEFAULT_MAX_TOTAL_BYTES, AttachmentPolicy
 from llm_do_temporal.policy.delegation import MAX_NAME_CHARS as MAX_WORKER_NAME_CHARS
-from llm_do_temporal.policy.delegation import check_name
+from llm_do_temporal.policy.delegation import check_name, is_name
 from llm_do_temporal.policy.protection import fits
 from llm_do_temporal.policy.sandbox import Suffixes
 from llm_do_temporal.policy.values import Value
@@ -104,12 +104,12 @@ def worker_name(template: str) -> str:
     plain = re.sub(r"[^a-z0-9_-]+", "_", path.removeprefix(FOLDER).lower().replace("/", _BETWEEN))
     back = plain.replace(_BETWEEN, "/")
     meant = PACKAGE + back.removeprefix("pkg/") if back.startswith("pkg/") else f"{FOLDER}{back}.yaml"
-    if meant == template and _is_name(plain):
+    if meant == template and is_name(plain):
         return plain
     digest = hashlib.sha256(template.encode()).hexdigest()[:_DIGEST_CHARS]
     cut = plain[: MAX_WORKER_NAME_CHARS - len("template_-") - _DIGEST_CHARS]
     name = f"{cut}-{digest}"
-    return name if _is_name(name) else f"template_{name}"
+    return name if is_name(name) else f"template_{name}"
 
 
 def choose_template(rules: TemplateRules, asked: str, *, caller: str) -> str:
@@ -130,14 +130,6 @@ def matches(name: str, pattern: str) -> bool:
         return both and fnmatchcase(name.removeprefix(PACKAGE), pattern.removeprefix(PACKAGE))
     plain = _plain(pattern)
     return plain is not None and fits(name.split("/"), plain.split("/"))
-
-
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except DefinitionError:
-        return False
-    return True
 
 
 def _plain(path: str) -> str | None:
