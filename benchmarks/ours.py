@@ -14,9 +14,9 @@ from benchmarks.contenders import Contender, Place, terminate, until
 from benchmarks.plans import Plan
 from benchmarks.processes import NotMeasured, Service, python, spawn
 from benchmarks.texts import CALLEES, FUNCTIONS, GUARDED, INSTRUCTIONS
-from llm_do_temporal.blobs import blob_folder
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.local_blobs import blob_folder
 from llm_do_temporal.messages import Decision, StartRunInput
 
 QUEUE = "ours"

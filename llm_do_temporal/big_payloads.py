@@ -32,15 +32,8 @@ from temporalio.exceptions import ApplicationError
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES, MAX_VALUE_BYTES, TOO_LARGE
 
-KEPT_FROM_BYTES = 256 * 1024
-"""From here on a value goes to the blob store."""
-MAX_INLINE_BYTES = 1_900_000
-"""The largest value that a client without the blob store sends; Temporal takes 2 MiB."""
-MAX_VALUE_BYTES = 16 * 1024 * 1024
-"""The largest value that is sent at all: what a workflow can work on without holding up its worker service."""
-TOO_LARGE = "PayloadsTooLarge"
-"""The SDK's name, and ours, for a result that cannot be carried; it is no smaller the next time."""
 REFERENCE_TYPE = b"temporal.api.sdk.v1.ExternalStorageReference"
 """What the SDK marks references with."""
 KEPT_OUTSIDE = "(kept in the blob store of its workshop, which is not at hand here)"

@@ -16,14 +16,7 @@ from pydantic_ai.messages import ModelResponse, ModelResponsePart, ToolCallPart
 from pydantic_core import PydanticSerializationError
 
 from llm_do_temporal.errors import ModelFailed
-
-MAX_CALL_BYTES = 1024 * 1024
-"""Arguments of all tool calls of one answer, as JSON. What they set off travels together, each several times (in the
-question for a person beside their diff, in the activity), and one message to the server has at most 4 MiB."""
-MAX_ANSWER_BYTES = 4 * 1024 * 1024
-"""One answer of a model, its text or its structured output included; far more than any model writes at once."""
-OVERSIZED = "llm_do_oversized_bytes"
-"""The only argument of a call whose real arguments were too large to keep: their size."""
+from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
 
 _ANSWER = TypeAdapter(ModelResponse)
 

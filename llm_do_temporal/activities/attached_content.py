@@ -9,28 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from pydantic_ai import BinaryContent
-from pydantic_ai.messages import DocumentUrl, ImageUrl, ModelMessage, ModelRequest, UserContent, UserPromptPart
+from pydantic_ai.messages import DocumentUrl, ImageUrl, ModelMessage, ModelRequest, UserPromptPart
 
 from llm_do_temporal.activities.attached_text import text_of
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import ModelFailed
-from llm_do_temporal.policy.attachment_forms import Form, kind_of
-from llm_do_temporal.policy.attachments import Attachment
-
-BLOB_SCHEME = "llmdo-blob:sha256/"
-_AS_TEXT = "?as=text"
-
-
-def reference(attachment: Attachment, form: Form) -> UserContent:
-    """What stands for an attachment in a conversation."""
-    query = _AS_TEXT if form == "text" else ""
-    url = f"{BLOB_SCHEME}{attachment.sha256}{query}#{quote(attachment.path)}"
-    if form == "native" and attachment.media_type.startswith("image/"):
-        return ImageUrl(url, media_type=attachment.media_type)
-    return DocumentUrl(url, media_type=attachment.media_type)
+from llm_do_temporal.message_history import AS_TEXT, BLOB_SCHEME
+from llm_do_temporal.policy.attachment_forms import kind_of
 
 
 def resolve_blobs(messages: Sequence[ModelMessage], blobs: BlobStore | None) -> list[ModelMessage]:
@@ -76,6 +64,6 @@ def _content(item: Any, blobs: BlobStore | None) -> Any:
     digest, _, _ = address.partition("?")
     data = blobs.read(digest)
     # References without a form are of runs that were started by an earlier version: text types went in as text.
-    if address.endswith(_AS_TEXT) or kind_of(item.media_type) == "text":
+    if address.endswith(AS_TEXT) or kind_of(item.media_type) == "text":
         return text_of(data, item.media_type, unquote(name))
     return BinaryContent(data=data, media_type=item.media_type, identifier=unquote(name) or None)

@@ -16,7 +16,6 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 from pydantic_ai.messages import (
-    InstructionPart,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -30,6 +29,7 @@ from temporalio.api.common.v1 import Payload
 
 from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
 from llm_do_temporal.messages import (
     ANSWER_MARK,
     CONVERSATION_SETTING,
@@ -259,29 +259,6 @@ def _this_run() -> str:
     return f"{info.workflow_id}/{info.workflow_run_id}"
 
 
-def instructions_of(messages: Sequence[ModelMessage]) -> str | None:
-    """The instructions that a request with these messages carries."""
-    last = messages[-1] if messages else None
-    return last.instructions if isinstance(last, ModelRequest) else None
-
-
-def instructions_in(parameters: ModelRequestParameters) -> str | None:
-    """The instructions that a request with these parameters carries."""
-    return InstructionPart.join(parameters.instruction_parts) if parameters.instruction_parts else None
-
-
-def mark_of(answer: ModelMessage | None) -> str | None:
-    """The mark of an answer; None for one without, and for anything else."""
-    return (answer.metadata or {}).get(ANSWER_MARK) if isinstance(answer, ModelResponse) else None
-
-
-def lean(message: ModelMessage) -> ModelMessage:
-    """A message without what each of them would repeat, and what no provider is told."""
-    if isinstance(message, ModelRequest):
-        return replace(message, instructions=None, run_id=None, conversation_id=None)
-    return replace(message, model_id=None, run_id=None, conversation_id=None, metadata=None)
-
-
 def _characters(message: ModelMessage) -> int:
     """About how much memory a message takes."""
     return sum(len(str(getattr(part, "content", "") or getattr(part, "args", ""))) for part in message.parts)
@@ -293,7 +270,7 @@ class ConversationActivities:
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
 
-    @activity.defn
+    @activity.defn(name="keep_conversation")
     async def keep_conversation(self, wanted: KeepConversationInput) -> KeptConversation:
         """See Conversations.keep."""
         return await self._conversations.keep(wanted)

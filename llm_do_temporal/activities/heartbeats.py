@@ -25,10 +25,10 @@ from temporalio.worker import (
     Interceptor,
 )
 
-from llm_do_temporal.big_payloads import KEPT_FROM_BYTES
 from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages import TIME_IS_UP
+from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 
 BEAT_SECONDS = 1.0
 _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
-from llm_do_temporal.activities.failures import is_passing
 from llm_do_temporal.activities.opening import Folder, WorkshopFolder
+from llm_do_temporal.activities.os_errors import is_passing
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages import FileEntry, FileListing, ListFilesInput
 from llm_do_temporal.policy.sandbox import STATE_FOLDER, TEMPORARY_NAME, Place, Tree, has_suffix, join, locate_all

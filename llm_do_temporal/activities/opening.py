@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from llm_do_temporal.activities.failures import naming
+from llm_do_temporal.activities.os_errors import naming
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.sandbox import Place, check_not_state, has_suffix, join
 

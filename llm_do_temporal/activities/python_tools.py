@@ -17,7 +17,8 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from llm_do_temporal.activities.failures import is_passing, user_errors
+from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.activities.os_errors import is_passing
 from llm_do_temporal.callers import run_in_thread, working_for
 from llm_do_temporal.definitions.python_functions import PythonFunction, as_json, explain_exception
 from llm_do_temporal.definitions.python_modules import importable

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from llm_do_temporal.big_payloads import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.definitions.inputs import check_input
 from llm_do_temporal.definitions.registry import Registry
@@ -26,6 +25,7 @@ from llm_do_temporal.errors import (
     UsageError,
 )
 from llm_do_temporal.messages import PinnedWorker, StartRunInput
+from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.attachments import Attachment, check_attachment_names, check_attachments
 from llm_do_temporal.policy.model_ids import Aliases
 from llm_do_temporal.policy.models import resolve_model

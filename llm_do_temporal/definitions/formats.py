@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from llm_do_temporal.blob_places import BlobSettings
+from llm_do_temporal.definitions.blob_settings import BlobSettings
 from llm_do_temporal.definitions.external_keys import ClassOptions, McpKeys
 from llm_do_temporal.definitions.model_keys import ServerSideToolKeys
 from llm_do_temporal.messages import Strict

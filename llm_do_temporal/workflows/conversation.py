@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_ai.messages import UserContent
 
-from llm_do_temporal.activities.attached_content import reference
+from llm_do_temporal.message_history import reference
 from llm_do_temporal.messages import InvokeWorkerInput
 from llm_do_temporal.policy.attachment_forms import Form, accepted_files, attachment_forms
 from llm_do_temporal.policy.attachments import Attachment

@@ -36,7 +36,7 @@ from llm_do_temporal.workflows.failures import explain, spent_before
 from llm_do_temporal.workflows.gate import Outcome, Prepared, Question, Shown
 from llm_do_temporal.workflows.handing import Giver, Limit, definition_digest, hand_over, limit_of, sharing_questions
 from llm_do_temporal.workflows.invoking import run_invocation
-from llm_do_temporal.workflows.limits import limits_for
+from llm_do_temporal.workflows.limited_calls import limits_for
 
 _ASKS_BEFORE_PYTHON = "asks-before-python"
 _FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")

@@ -10,7 +10,6 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
-from llm_do_temporal.activities.answers import MAX_CALL_BYTES
 from llm_do_temporal.errors import DecisionRefused, Refusal
 from llm_do_temporal.messages import (
     Approval,
@@ -25,10 +24,11 @@ from llm_do_temporal.messages import (
     Verdict,
     WithdrawApprovalsInput,
 )
+from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
 from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.policy.limits import Dimension, described
+from llm_do_temporal.policy.tool_paths import PATH_TOOLS, judge_path
 from llm_do_temporal.schemas import schema_problems
-from llm_do_temporal.workflows.file_tools import PATH_TOOLS, judge_path
 from llm_do_temporal.workflows.voting import check_who, with_vote
 
 NOBODY_IN_TIME = "timeout"

@@ -18,10 +18,10 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
-from llm_do_temporal.big_payloads import TOO_LARGE
 from llm_do_temporal.encryption.codec import could_not_read, lacks_key
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages import FILES_ELSEWHERE, WITHDRAW_APPROVALS_SIGNAL, WithdrawApprovalsInput
+from llm_do_temporal.messages.sizes import TOO_LARGE
 from llm_do_temporal.workflows.routing import queue_of, use_files_queue
 
 T = TypeVar("T")

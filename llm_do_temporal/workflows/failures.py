@@ -28,7 +28,6 @@ from temporalio.exceptions import (
 )
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
-from llm_do_temporal.big_payloads import TOO_LARGE
 from llm_do_temporal.errors import (
     BudgetExceeded,
     EffectFailed,
@@ -38,6 +37,7 @@ from llm_do_temporal.errors import (
     rebuild_error,
 )
 from llm_do_temporal.messages import OTHER_MODEL, TIME_IS_UP, OtherModel, Usage
+from llm_do_temporal.messages.sizes import TOO_LARGE
 
 _SAID_CHARACTERS = 500
 """Of what a model says when it refuses."""

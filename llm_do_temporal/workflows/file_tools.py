@@ -26,20 +26,14 @@ from llm_do_temporal.policy.protection import defines
 from llm_do_temporal.policy.sandbox import (
     Place,
     Tree,
-    check_readable,
-    check_size,
-    check_writable,
     describe_roots,
-    locate,
     normalise,
 )
+from llm_do_temporal.policy.tool_paths import WRITING_TOOLS, judge_path, utf8_bytes
 from llm_do_temporal.workflows.effects import run_effect, run_quick
 from llm_do_temporal.workflows.gate import GatedTool, Outcome, Prepared, Question, Shown
 
 DEFAULT_MAX_CHARS = 20_000
-_WRITING = frozenset({"write_file", "edit_file"})
-PATH_TOOLS = frozenset({"read_file"}) | _WRITING
-"""The tools `judge_path` can judge."""
 LARGEST_MAX_CHARS = 1_000_000
 """More than most models can be told at all."""
 _SEES_READ_FILES = "files-to-read-are-seen"
@@ -59,26 +53,7 @@ def unusable(tool: str, tree: Tree) -> bool:
 
     Such a tool is not shown to a model; one that calls it all the same is told why it cannot.
     """
-    return tool in _WRITING and all(mount.readonly for mount in tree.mounts)
-
-
-def judge_path(tool: str, tree: Tree, args: dict[str, Any]) -> Place:
-    """Where a file tool's `path` argument leads, if the tool may be used there. Raises SandboxRefusal.
-
-    Pure, so that the desk can say no to changed arguments as soon as they arrive.
-    """
-    place = locate(tree, str(args.get("path", ".")))
-    if tool in ("read_file", "edit_file"):
-        check_readable(place)
-    if tool in _WRITING:
-        check_writable(place, tree)
-    if tool == "write_file":
-        check_size(place, _utf8_bytes(args.get("content")))
-    return place
-
-
-def _utf8_bytes(text: object) -> int:
-    return len(str(text).encode("utf-8", errors="replace"))
+    return tool in WRITING_TOOLS and all(mount.readonly for mount in tree.mounts)
 
 
 def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
@@ -155,7 +130,7 @@ class WriteFile:
         """Check path and size; the effect writes atomically."""
         place = judge_path(self.name, self.tree, args)
         content: str = args["content"]
-        size = _utf8_bytes(content)
+        size = utf8_bytes(content)
         request = WriteFileInput(
             mount=place.mount,
             relative=place.relative,
@@ -193,7 +168,7 @@ class EditFile:
             new_text=args["new_text"],
             definitions=defines(place),
         )
-        question = _write_question(place, args, self.name, _utf8_bytes(args["new_text"]))
+        question = _write_question(place, args, self.name, utf8_bytes(args["new_text"]))
         return _change("edit", request, question)
 
 

@@ -20,7 +20,6 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
-from llm_do_temporal.activities.answers import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.errors import (
     ApprovalRefusal,
     ApprovalTimedOut,
@@ -32,6 +31,7 @@ from llm_do_temporal.errors import (
 )
 from llm_do_temporal.messages import DecisionKind, RunSettings, Usage
 from llm_do_temporal.messages import Verdict as DecisionTaken
+from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import CapabilityUse, Terms, Verdict, canonical, decide
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile

@@ -25,10 +25,10 @@ from pydantic_ai.usage import RunUsage
 from pydantic_core import to_json
 from temporalio import workflow
 
-from llm_do_temporal.activities.conversations import instructions_in, instructions_of, lean, mark_of
-from llm_do_temporal.big_payloads import MAX_VALUE_BYTES
 from llm_do_temporal.errors import BudgetExceeded
+from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
+from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
 from llm_do_temporal.workflows.model_chain import running_chain
 
 TURNS_A_RUN = 100

@@ -12,7 +12,6 @@ from temporalio.exceptions import ChildWorkflowError, TerminatedError
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ParentClosePolicy
 
-from llm_do_temporal.big_payloads import MAX_VALUE_BYTES
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages import (
     INVOCATION_MEMO,
@@ -24,6 +23,7 @@ from llm_do_temporal.messages import (
     InvokeWorkerInput,
     WithdrawApprovalsInput,
 )
+from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
 from llm_do_temporal.policy.ledger import Report
 from llm_do_temporal.policy.queues import fairness_key
 from llm_do_temporal.workflows.effects import await_op, send_signal, withdraw

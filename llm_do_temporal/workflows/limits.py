@@ -20,7 +20,6 @@ from temporalio.exceptions import FailureError
 from llm_do_temporal.messages import (
     REPORT_SPENDING_SIGNAL,
     InvokeWorkerInput,
-    PinnedWorker,
     Spending,
     Usage,
 )
@@ -31,7 +30,6 @@ from llm_do_temporal.policy.limits import (
     RESERVED,
     Amounts,
     Dimension,
-    Limits,
 )
 from llm_do_temporal.workflows.effects import send_signal
 from llm_do_temporal.workflows.metrics import count_turn, is_generated, worker_label
@@ -40,17 +38,6 @@ from llm_do_temporal.workflows.model_chain import running_chain
 _TURN = Amounts(turns=1)
 _CALL = Amounts(tool_calls=1)
 _INVOCATION = Amounts(invocations=1)
-
-
-def limited_by(limits: Limits, above: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
-    """The dimensions that are limited for an invocation with these limits below others."""
-    return tuple(dict.fromkeys((*above, *limits.set_ones)))
-
-
-def limits_for(caller: InvokeWorkerInput, worker: PinnedWorker) -> dict[str, Any]:
-    """What the invocation of a callee is told of limits."""
-    limited = limited_by(worker.limits, caller.limited)
-    return {"limited": limited, "started_at": workflow.now()} if limited else {}
 
 
 class Purse:

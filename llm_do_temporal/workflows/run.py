@@ -59,7 +59,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.effects import run_quick, send_signal
     from llm_do_temporal.workflows.failures import as_failure, explain
     from llm_do_temporal.workflows.invoking import run_invocation
-    from llm_do_temporal.workflows.limits import limited_by
+    from llm_do_temporal.workflows.limited_calls import limited_by
     from llm_do_temporal.workflows.metrics import count_answer
     from llm_do_temporal.workflows.notifying import Notifier
     from llm_do_temporal.workflows.run_spans import run_span, tell_result

@@ -43,7 +43,8 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.identity import IDENTITY_VERSION
     from llm_do_temporal.policy.ledger import Action
     from llm_do_temporal.telemetry.spans import outside_workflow_span
-    from llm_do_temporal.workflows.agent import AGENT, HIDDEN, TOOL_RETRIES
+    from llm_do_temporal.workflows.agent import AGENT, TOOL_RETRIES
+    from llm_do_temporal.workflows.capabilities import HIDDEN
     from llm_do_temporal.workflows.conversation import first_message
     from llm_do_temporal.workflows.delegation_tools import Delegator, delegation_tools
     from llm_do_temporal.workflows.effects import run_effect, send_signal, withdraw

@@ -11,8 +11,8 @@ import pytest
 from pydantic_ai.messages import ModelMessage
 from temporalio.client import WorkflowHistory
 
-from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.errors import AttachmentRefusal
+from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.snapshots import snapshot_host_files
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted

@@ -30,9 +30,9 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.model_building import build_model
 from llm_do_temporal.activities.serving import ServedModel
-from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.client.transcript_pages import read_transcript
 from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
 from llm_do_temporal.policy.model_ids import ModelAlias, serving_id
 from llm_do_temporal.snapshots import snapshot_host_files

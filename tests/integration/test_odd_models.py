@@ -11,8 +11,8 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from llm_do_temporal import big_payloads
-from llm_do_temporal.activities.answers import MAX_ANSWER_BYTES, MAX_CALL_BYTES
 from llm_do_temporal.errors import BudgetExceeded, EffectFailed, ModelFailed, UsageError
+from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows import growing, invoking
 from tests.integration.conftest import Place

@@ -18,8 +18,8 @@ import pytest
 from llm_do_temporal import pdf_reading
 from llm_do_temporal.activities.attached_text import MAX_CHARS, text_of
 from llm_do_temporal.activities.offline.deck import UnreadableDeck, read_deck
-from llm_do_temporal.blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.errors import AttachmentRefusal, RunCancelled
+from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.pdf_reading import Order, PdfFailure, in_thread, pdf_text
 from llm_do_temporal.snapshots import snapshot_host_files
 from llm_do_temporal.ui.pdfs import pages_alone

@@ -11,8 +11,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.shell import ShellActivities
-from llm_do_temporal.blobs import LocalBlobStore
 from llm_do_temporal.errors import Refusal
+from llm_do_temporal.local_blobs import LocalBlobStore
 from llm_do_temporal.messages import ShellInput, ShellResult
 from llm_do_temporal.policy.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellDefault, ShellPolicy, ShellRule, judge_command, working_directory

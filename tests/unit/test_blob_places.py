@@ -10,9 +10,10 @@ import obstore
 import pytest
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from llm_do_temporal.blob_places import BLOBS_VARIABLE, BlobSettings, blob_settings, blobs_elsewhere, workshop_blobs
-from llm_do_temporal.blobs import LocalBlobStore
+from llm_do_temporal.blob_places import BLOBS_VARIABLE, blob_settings, blobs_elsewhere, workshop_blobs
+from llm_do_temporal.definitions.blob_settings import BlobSettings
 from llm_do_temporal.errors import DefinitionError, UsageError
+from llm_do_temporal.local_blobs import LocalBlobStore
 
 
 def workshop(folder: Path, blobs: str = "") -> Path:

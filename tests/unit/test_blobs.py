@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.blobs import CHUNK_BYTES, STATE_FOLDER, BlobStore, BlobTooLarge, LocalBlobStore, blob_folder
+from llm_do_temporal.blobs import CHUNK_BYTES, BlobStore, BlobTooLarge
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
+from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.policy.sandbox import STATE_FOLDER
 
 DATA = b"text"
 DIGEST = hashlib.sha256(DATA).hexdigest()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.blobs import LocalBlobStore
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.local_blobs import LocalBlobStore
 from llm_do_temporal.snapshots import HEAD_BYTES, guess_media_type, snapshot_host_files
 
 PDF, PNG = b"%PDF-1.7\n", b"\x89PNG\r\n\x1a\n"

@@ -7,7 +7,8 @@ import errno
 import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from llm_do_temporal.activities.failures import naming, user_errors
+from llm_do_temporal.activities.failures import user_errors
+from llm_do_temporal.activities.os_errors import naming
 from llm_do_temporal.errors import (
     BlobsUnreachable,
     DefinitionError,

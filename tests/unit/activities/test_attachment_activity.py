@@ -10,7 +10,8 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
-from llm_do_temporal.blobs import LocalBlobStore, Readable, blob_folder
+from llm_do_temporal.blobs import Readable
+from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.messages import AttachedFile, SnapshotInput
 from llm_do_temporal.policy.attachments import Attachment
 from llm_do_temporal.policy.sandbox import Mount

@@ -18,7 +18,7 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.isolation import working_bwrap
 from llm_do_temporal.activities.shell import SHOWN_BYTES, ShellActivities
-from llm_do_temporal.blobs import LocalBlobStore
+from llm_do_temporal.local_blobs import LocalBlobStore
 from llm_do_temporal.messages import ShellInput, ShellResult
 from llm_do_temporal.policy.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import Isolation, ShellSettings, working_directory

@@ -19,10 +19,11 @@ from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterc
 from llm_do_temporal import big_payloads
 from llm_do_temporal.activities import heartbeats
 from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
-from llm_do_temporal.big_payloads import KEPT_FROM_BYTES, keeping_big_payloads
-from llm_do_temporal.blobs import LocalBlobStore
+from llm_do_temporal.big_payloads import keeping_big_payloads
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
+from llm_do_temporal.local_blobs import LocalBlobStore
+from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 
 NO_CLIENT = cast("Client", None)
 """Nothing here begins late, so the server is not asked."""

@@ -18,9 +18,9 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.blobs import LocalBlobStore
 from llm_do_temporal.client.collecting import collect, mentioned, needed
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
+from llm_do_temporal.local_blobs import LocalBlobStore
 
 DIGEST = hashlib.sha256(b"one").hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()

@@ -15,9 +15,10 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.big_payloads import REFERENCE_TYPE, keeping_big_payloads
-from llm_do_temporal.blobs import BlobStore, LocalBlobStore
+from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.client.histories import put_back, read_events
 from llm_do_temporal.errors import BlobsUnreachable
+from llm_do_temporal.local_blobs import LocalBlobStore
 
 STARTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
 TASK = EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED

@@ -15,11 +15,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal import codec_server
 from llm_do_temporal.big_payloads import REFERENCE_TYPE, keeping_big_payloads
-from llm_do_temporal.blobs import LocalBlobStore
 from llm_do_temporal.codec_server import build_codec_app
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.encryption.sealing import Seal
+from llm_do_temporal.local_blobs import LocalBlobStore
 from llm_do_temporal.ui.access import TokenAccess
 from llm_do_temporal.ui.admitting import Admission, admitted
 

@@ -10,11 +10,11 @@ import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.big_payloads import keeping_big_payloads
-from llm_do_temporal.blobs import LocalBlobStore
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.encryption.sealing import Seal
 from llm_do_temporal.errors import EffectFailed, KeyMismatch
+from llm_do_temporal.local_blobs import LocalBlobStore
 
 OLD, NEW = Key("old", b"o" * 32), Key("new", b"n" * 32)
 DECK = b"%PDF the deck of Kelpworks" * 200_000

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.answers import MAX_CALL_BYTES
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages import (
     Decision,
@@ -16,6 +15,7 @@ from llm_do_temporal.messages import (
     RequestApprovalInput,
     WithdrawApprovalsInput,
 )
+from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.sandbox import Mount, Tree
 from llm_do_temporal.workflows import desk

@@ -8,7 +8,8 @@ import pytest
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.sandbox import Mount, Tree
-from llm_do_temporal.workflows.file_tools import file_tools, judge_path
+from llm_do_temporal.policy.tool_paths import judge_path
+from llm_do_temporal.workflows.file_tools import file_tools
 
 TREE = Tree(
     mounts=(

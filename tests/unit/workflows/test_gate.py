@@ -10,9 +10,9 @@ from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 from temporalio.workflow import NondeterminismError
 
-from llm_do_temporal.activities.answers import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.errors import ApprovalRefusal, ApprovalTimedOut, EffectFailed, RunAborted, SandboxRefusal
 from llm_do_temporal.messages import DecisionKind, RunSettings, Verdict
+from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling, Terms
 from llm_do_temporal.policy.models import ModelSources
 from llm_do_temporal.workflows.gate import Gate, GatedTool, Outcome, Prepared, Question
