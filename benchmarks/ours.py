@@ -16,8 +16,9 @@ from benchmarks.processes import NotMeasured, Service, python, spawn
 from benchmarks.texts import CALLEES, FUNCTIONS, GUARDED, INSTRUCTIONS
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.local_blobs import blob_folder
-from llm_do_temporal.messages import Decision, StartRunInput
+from llm_do_temporal.messages.approvals import Decision
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.storage.local import blob_folder
 
 QUEUE = "ours"
 CONTEXT_TOKENS = 50_000

@@ -20,8 +20,8 @@ from benchmarks.dbos_peer import Dbos
 from benchmarks.ours import Ours
 from benchmarks.plans import Plan
 from benchmarks.processes import NotMeasured, Service, free_port, python, read_line, spawn
-from llm_do_temporal.client.children import temporal_binary
-from llm_do_temporal.client.connecting import Connection, connect
+from llm_do_temporal.client.connection.connect import Connection, connect
+from llm_do_temporal.client.embedded.processes import temporal_binary
 from llm_do_temporal.errors import ConnectionFailed
 
 SERVER_START_SECONDS = 30

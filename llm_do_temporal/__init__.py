@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from llm_do_temporal.callers import CallerContext, WorkerCall, WorkerRunResult
-    from llm_do_temporal.client.connecting import Connection
-    from llm_do_temporal.client.questions import Question
-    from llm_do_temporal.client.running import call_worker, run_worker
-    from llm_do_temporal.client.runs import LlmDoClient
+    from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.client.connection.connect import Connection
+    from llm_do_temporal.client.history.questions import Question
+    from llm_do_temporal.client.run_worker import call_worker, run_worker
     from llm_do_temporal.client.template_calls import TemplateCall
-    from llm_do_temporal.messages import Decision
+    from llm_do_temporal.messages.approvals import Decision
     from llm_do_temporal.tools import ToolCallFailed, ToolContext, tool_context
 
 __version__ = "0.1.0"
@@ -38,17 +38,17 @@ __all__ = [
 ]
 _HOMES = {
     "CallerContext": "llm_do_temporal.callers",
-    "Connection": "llm_do_temporal.client.connecting",
-    "Decision": "llm_do_temporal.messages",
-    "LlmDoClient": "llm_do_temporal.client.runs",
-    "Question": "llm_do_temporal.client.questions",
+    "Connection": "llm_do_temporal.client.connection.connect",
+    "Decision": "llm_do_temporal.messages.approvals",
+    "LlmDoClient": "llm_do_temporal.client.client",
+    "Question": "llm_do_temporal.client.history.questions",
     "TemplateCall": "llm_do_temporal.client.template_calls",
     "ToolCallFailed": "llm_do_temporal.tools",
     "ToolContext": "llm_do_temporal.tools",
     "WorkerCall": "llm_do_temporal.callers",
     "WorkerRunResult": "llm_do_temporal.callers",
-    "call_worker": "llm_do_temporal.client.running",
-    "run_worker": "llm_do_temporal.client.running",
+    "call_worker": "llm_do_temporal.client.run_worker",
+    "run_worker": "llm_do_temporal.client.run_worker",
     "tool_context": "llm_do_temporal.tools",
 }
 

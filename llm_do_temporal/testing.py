@@ -21,9 +21,9 @@ from typing import Any, cast
 from pydantic_ai.messages import ModelMessage, ModelResponsePart, TextPart, ToolCallPart
 from pydantic_ai.models import Model
 
-from llm_do_temporal.activities.offline.script_model import ScriptModel
-from llm_do_temporal.activities.offline.scripts import SCRIPTS, TEST_PREFIX
-from llm_do_temporal.activities.offline.seen import SeenRequest, ToolResult
+from llm_do_temporal.offline.model.script_model import ScriptModel
+from llm_do_temporal.offline.model.scripts import SCRIPTS, TEST_PREFIX
+from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult
 
 __all__ = ["Call", "Fails", "ScriptedModel", "SeenRequest", "ToolResult", "call", "fails", "register_model", "scripted"]
 

@@ -20,11 +20,11 @@ from typing import NoReturn
 from temporalio.client import Client
 from temporalio.runtime import Runtime
 
-from llm_do_temporal.client.connecting import Connection, connect, connect_embedded
+from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded
 from llm_do_temporal.client.session import required_isolation, task_queue
-from llm_do_temporal.definitions import find_workshop
+from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.service import build_worker, register_search_attributes
+from llm_do_temporal.service.build import build_worker, register_search_attributes
 from llm_do_temporal.signals import leave_when_told
 from llm_do_temporal.telemetry import begin_telemetry, end_telemetry
 from worker_service.health import Progress, health_server

@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from llm_do_temporal.redaction import guard_process
+from llm_do_temporal.redaction.configured_keys import guard_process
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _CONTEXT = ("temporal_workflow", "temporal_activity")

@@ -1,6 +1,6 @@
 """Metrics for Prometheus: the SDK's own, what runs count, and what waits for people.
 
-Owns the endpoint. The names of what runs count are in `workflows.metrics`.
+Owns the endpoint. The names of what runs count are in `workflows.runtime.metrics`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from temporalio.runtime import (
 )
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.view import pending_from_memo
+from llm_do_temporal.client.views.run_view import pending_from_memo
 from llm_do_temporal.errors import KeyMismatch, UsageError
-from llm_do_temporal.messages import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_WORKFLOW, WORKER_ATTRIBUTE
-from llm_do_temporal.workflows.metrics import COST, UNKNOWN, WAITED, worker_label
+from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_WORKFLOW, WORKER_ATTRIBUTE
+from llm_do_temporal.workflows.runtime.metrics import COST, UNKNOWN, WAITED, worker_label
 
 PENDING = "llm_do_approvals_pending"
 POLL_SECONDS = 15.0

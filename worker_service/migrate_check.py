@@ -21,11 +21,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
-from llm_do_temporal.client.connecting import Connection, connect, connect_embedded
-from llm_do_temporal.client.trees import quoted
+from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded
+from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
-from llm_do_temporal.messages import RUN_WORKFLOW, WORKER_WORKFLOW
-from llm_do_temporal.service import build_replayer
+from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
+from llm_do_temporal.service.build import build_replayer
 from worker_service.metrics import install_runtime
 
 _OPEN = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}') AND ExecutionStatus = 'Running'"

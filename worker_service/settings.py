@@ -23,12 +23,12 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import ResourceBasedTunerConfig, WorkerDeploymentConfig
 from yaml import YAMLError
 
+from llm_do_temporal.environment import PREFIX, check_spelling
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages import TASK_QUEUE
+from llm_do_temporal.messages.base import TASK_QUEUE
 from llm_do_temporal.policy.queues import ROLES, Role
 from llm_do_temporal.policy.shell import Isolation
-from llm_do_temporal.service import ServiceSettings
-from llm_do_temporal.variables import PREFIX, check_spelling
+from llm_do_temporal.service.build import ServiceSettings
 
 FILE_VARIABLE = "LLM_DO_SETTINGS"
 """Names the file."""

@@ -16,15 +16,11 @@ from typing import BinaryIO
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.activities.opening import WorkshopFolder
-from llm_do_temporal.activities.seen_files import see_file
-from llm_do_temporal.blobs import BlobStore, BlobTooLarge
+from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, SandboxRefusal
-from llm_do_temporal.messages import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput, SnapshotResult
-from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.sandbox import (
+from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput, SnapshotResult
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import (
     Place,
     Tree,
     check_readable,
@@ -32,7 +28,11 @@ from llm_do_temporal.policy.sandbox import (
     describe_roots,
     locate_in_workshop,
 )
-from llm_do_temporal.snapshots import copy_into
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+from llm_do_temporal.sandbox.seen_files import see_file
+from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge
+from llm_do_temporal.storage.snapshots import copy_into
 
 MAX_BESIDE = 500
 """Names that are looked at to find the one that was meant."""

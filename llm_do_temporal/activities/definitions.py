@@ -8,24 +8,21 @@ from typing import Any
 
 from temporalio import activity
 
-from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.blobs import BlobStore
-from llm_do_temporal.definitions import Registry, Workshop, load_workshop, notify_settings, run_settings
-from llm_do_temporal.definitions.inputs import build_input
-from llm_do_temporal.definitions.templates import load_started
+from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.definitions.registry.inputs import build_input
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.registry.templates import load_started
+from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
-from llm_do_temporal.messages import (
-    BuiltInput,
-    LoadedRun,
-    LoadRunInput,
-    LoadWorkerInput,
-    PinnedWorker,
-    StartRunInput,
-)
-from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.policy.notifying import NotifySettings
+from llm_do_temporal.messages.definitions import PinnedWorker
+from llm_do_temporal.messages.delegation import BuiltInput
+from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput, LoadWorkerInput
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import root_tree
+from llm_do_temporal.policy.notifications import NotifySettings
 from llm_do_temporal.policy.queues import Queues
-from llm_do_temporal.policy.sandbox import root_tree
+from llm_do_temporal.storage.blobs import BlobStore
 
 MODEL_VARIABLE = "LLM_DO_MODEL"
 UI_URL_VARIABLE = "LLM_DO_UI_URL"

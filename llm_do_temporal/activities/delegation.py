@@ -9,24 +9,22 @@ from pathlib import Path
 
 from temporalio import activity
 
-from llm_do_temporal.activities.changes import alone_in, read_old, replace_file
-from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.activities.model_building import check_provider
-from llm_do_temporal.activities.opening import WorkshopFolder
-from llm_do_temporal.definitions import Registry, load_workshop
-from llm_do_temporal.definitions.generated import (
+from llm_do_temporal.activities.models.builder import check_provider
+from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.definitions.registry.generated import (
     MAX_DEFINITION_BYTES,
     check_draft,
     draft_worker,
     generated_place,
 )
-from llm_do_temporal.definitions.inputs import build_input
-from llm_do_temporal.definitions.output_schemas import check_output
-from llm_do_temporal.definitions.templates import load_template, template_place
-from llm_do_temporal.definitions.worker_file import parse_worker
-from llm_do_temporal.definitions.workshop import model_aliases
+from llm_do_temporal.definitions.registry.inputs import build_input
+from llm_do_temporal.definitions.registry.output_schemas import check_output
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.registry.templates import load_template, template_place
+from llm_do_temporal.definitions.workers.worker_file import parse_worker
+from llm_do_temporal.definitions.workshop.workshop import load_workshop, model_aliases
 from llm_do_temporal.errors import DelegationRefusal
-from llm_do_temporal.messages import (
+from llm_do_temporal.messages.delegation import (
     BuildInputInput,
     BuiltInput,
     CheckedOutput,
@@ -38,8 +36,10 @@ from llm_do_temporal.messages import (
     SaveWorkerInput,
     WorkerDraft,
 )
-from llm_do_temporal.policy.model_ids import chain_of, full_name
-from llm_do_temporal.policy.sandbox import Mount, Place
+from llm_do_temporal.policy.files.sandbox import Mount, Place
+from llm_do_temporal.policy.models.ids import chain_of, full_name
+from llm_do_temporal.sandbox.changes import alone_in, read_old, replace_file
+from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 
 
 class DelegationActivities:

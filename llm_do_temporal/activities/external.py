@@ -25,14 +25,15 @@ from pydantic_core import to_jsonable_python
 from temporalio import activity
 from temporalio.client import Client
 
+from llm_do_temporal.activities.external_output import bounded, logged, logged_error, server_stderr
 from llm_do_temporal.activities.external_sources import construct
-from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.activities.foreign_texts import bounded, logged, logged_error, server_stderr
-from llm_do_temporal.activities.model_building import NamedModel
+from llm_do_temporal.activities.models.builder import NamedModel
+from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import CallerContext, working_for
-from llm_do_temporal.definitions.external import CAPABILITIES_METHOD
+from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError
-from llm_do_temporal.messages import (
+from llm_do_temporal.json_schema import check_schema
+from llm_do_temporal.messages.external import (
     CallExternalToolInput,
     ExternalCapabilities,
     ExternalResult,
@@ -43,8 +44,7 @@ from llm_do_temporal.messages import (
     ListExternalToolsInput,
 )
 from llm_do_temporal.policy.external import offered_name
-from llm_do_temporal.redaction import remove_keys
-from llm_do_temporal.schemas import check_schema
+from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.tools import ToolCallFailed
 
 LISTING_SECONDS = 60

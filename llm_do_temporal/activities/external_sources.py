@@ -11,10 +11,10 @@ from typing import TextIO, cast
 
 from pydantic_ai.toolsets import AbstractToolset
 
-from llm_do_temporal.definitions.external import MCP_STEP, has_mcp, load_toolset_class
+from llm_do_temporal.definitions.tools.external import MCP_STEP, has_mcp, load_toolset_class
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.messages import ExternalToolset, McpServer
-from llm_do_temporal.redaction import know_variable
+from llm_do_temporal.messages.external import ExternalToolset, McpServer
+from llm_do_temporal.redaction.configured_keys import know_variable
 
 CONNECT_SECONDS = 45
 """A server that is a program has to be loaded first, perhaps on a busy machine."""

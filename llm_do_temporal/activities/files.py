@@ -14,14 +14,10 @@ from typing import BinaryIO
 
 from temporalio import activity
 
-from llm_do_temporal.activities.changes import OldFile, alone_in, diff_of, read_old, replace_file
-from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.activities.listing import list_tree
-from llm_do_temporal.activities.opening import OpenBelow, Target, WorkshopFolder, writing_no_link
-from llm_do_temporal.activities.seen_files import check_as_shown, see_open, seen_old
-from llm_do_temporal.definitions.protected_places import protection_of
+from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
-from llm_do_temporal.messages import (
+from llm_do_temporal.messages.effects import (
     EditFileInput,
     FileChange,
     FileListing,
@@ -30,8 +26,12 @@ from llm_do_temporal.messages import (
     ReadFileInput,
     WriteFileInput,
 )
+from llm_do_temporal.policy.files.sandbox import Place, check_readable, check_size, check_writable
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.sandbox import Place, check_readable, check_size, check_writable
+from llm_do_temporal.sandbox.changes import OldFile, alone_in, diff_of, read_old, replace_file
+from llm_do_temporal.sandbox.listing import list_tree
+from llm_do_temporal.sandbox.safe_open import OpenBelow, Target, WorkshopFolder, writing_no_link
+from llm_do_temporal.sandbox.seen_files import check_as_shown, see_open, seen_old
 
 MAX_READ_BYTES = 10_000_000
 """The largest file that is read as text where its mount sets no `max_file_bytes`."""

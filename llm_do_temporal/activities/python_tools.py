@@ -17,15 +17,15 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.activities.os_errors import is_passing
+from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import run_in_thread, working_for
-from llm_do_temporal.definitions.python_functions import PythonFunction, as_json, explain_exception
-from llm_do_temporal.definitions.python_modules import importable
-from llm_do_temporal.definitions.python_sources import PythonFile
-from llm_do_temporal.definitions.python_tools import load_function, read_source
+from llm_do_temporal.definitions.tools.python_functions import PythonFunction, as_json, explain_exception
+from llm_do_temporal.definitions.tools.python_modules import importable
+from llm_do_temporal.definitions.tools.python_sources import PythonFile
+from llm_do_temporal.definitions.tools.python_tools import load_function, read_source
 from llm_do_temporal.errors import DefinitionError, EffectFailed
-from llm_do_temporal.messages import CallPythonToolInput, PythonToolResult
+from llm_do_temporal.messages.effects import CallPythonToolInput, PythonToolResult
+from llm_do_temporal.sandbox.os_errors import is_passing
 
 _NEW_RUN = "Tell whoever started this run; a new run uses the file as it is now."
 

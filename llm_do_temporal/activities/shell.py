@@ -20,18 +20,18 @@ from pathlib import Path, PurePosixPath
 
 from temporalio import activity
 
-from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.activities.grounds import Ground, run_on, search_path
-from llm_do_temporal.activities.isolation import IsolatedFolder, working_bwrap
-from llm_do_temporal.activities.named_files import NamedFiles, readings
-from llm_do_temporal.activities.opening import WorkshopFolder
-from llm_do_temporal.activities.processes import KEPT_BYTES, Ended, Stream
-from llm_do_temporal.blobs import BlobStore
+from llm_do_temporal.activities.command_environment import Ground, run_on, search_path
+from llm_do_temporal.activities.command_files import NamedFiles, readings
+from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
-from llm_do_temporal.messages import CommandOutput, CommandPreview, ShellInput, ShellResult
-from llm_do_temporal.policy.sandbox import Place, Tree, join, locate, locate_all
+from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
+from llm_do_temporal.policy.files.sandbox import Place, Tree, join, locate, locate_all
 from llm_do_temporal.policy.shell import Isolation, lies_in
-from llm_do_temporal.variables import ISOLATION_VARIABLE
+from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder, working_bwrap
+from llm_do_temporal.sandbox.processes import KEPT_BYTES, Ended, Stream
+from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+from llm_do_temporal.storage.blobs import BlobStore
 
 SHOWN_BYTES = 64 * 1024
 """How much of one stream a model is shown; both together stay far below what a history carries."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from llm_do_temporal.inert_text import inert
-from llm_do_temporal.messages import DecisionKind, Notification
-from llm_do_temporal.policy.notifying import NotifyEvent
-from llm_do_temporal.visible import told_apart, written_out
+from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.messages.notifications import Notification
+from llm_do_temporal.policy.notifications import NotifyEvent
+from llm_do_temporal.redaction.hidden_characters import told_apart, written_out
+from llm_do_temporal.redaction.inert_text import inert
 
 MAX_CHARS = 2_000
 """Of one text, as it is sent; Slack refuses a message with a longer one than 3,000."""

@@ -16,11 +16,11 @@ from contextlib import suppress
 from cyclopts import CycloptsError
 
 from llm_do_temporal.cli.app import app
+from llm_do_temporal.cli.commands.start import STDIN
 from llm_do_temporal.cli.output import say_error
-from llm_do_temporal.cli.plain_text import PROGRAM, say
-from llm_do_temporal.cli.starting import STDIN
+from llm_do_temporal.cli.text import PROGRAM, say
 from llm_do_temporal.errors import LlmDoError, UsageError
-from llm_do_temporal.redaction import guard_process, remove_keys
+from llm_do_temporal.redaction.configured_keys import guard_process, remove_keys
 from llm_do_temporal.telemetry import end_telemetry
 
 _INTERRUPTED = 130

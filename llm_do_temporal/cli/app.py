@@ -9,25 +9,25 @@ from importlib.metadata import version
 
 from cyclopts import App, Parameter
 
-from llm_do_temporal.cli.certifying import certify
-from llm_do_temporal.cli.checking import check
-from llm_do_temporal.cli.collecting import gc
-from llm_do_temporal.cli.completing import completion
-from llm_do_temporal.cli.deciding import approvals, approve, modify, reject, watch_approvals
-from llm_do_temporal.cli.decoding import codec_server
-from llm_do_temporal.cli.deleting import delete
-from llm_do_temporal.cli.doctoring import doctor
-from llm_do_temporal.cli.granting import grants, revoke
-from llm_do_temporal.cli.importing import import_command
-from llm_do_temporal.cli.listing import cancel, list_runs, show
-from llm_do_temporal.cli.making import init
-from llm_do_temporal.cli.naming import models
-from llm_do_temporal.cli.paging import ui
-from llm_do_temporal.cli.plain_text import PROGRAM
-from llm_do_temporal.cli.serving import dev, migrate_check, worker
-from llm_do_temporal.cli.starting import start
-from llm_do_temporal.cli.staying import result, watch
-from llm_do_temporal.cli.telling import export, logs
+from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, watch_approvals
+from llm_do_temporal.cli.commands.certify import certify
+from llm_do_temporal.cli.commands.check import check
+from llm_do_temporal.cli.commands.codec_server import codec_server
+from llm_do_temporal.cli.commands.completion import completion
+from llm_do_temporal.cli.commands.delete import delete
+from llm_do_temporal.cli.commands.doctor import doctor
+from llm_do_temporal.cli.commands.export import export, logs
+from llm_do_temporal.cli.commands.gc import gc
+from llm_do_temporal.cli.commands.grants import grants, revoke
+from llm_do_temporal.cli.commands.import_workers import import_command
+from llm_do_temporal.cli.commands.init import init
+from llm_do_temporal.cli.commands.models import models
+from llm_do_temporal.cli.commands.runs import cancel, list_runs, show
+from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
+from llm_do_temporal.cli.commands.start import start
+from llm_do_temporal.cli.commands.ui import ui
+from llm_do_temporal.cli.commands.watch import result, watch
+from llm_do_temporal.cli.text import PROGRAM
 
 app = App(
     name=PROGRAM,

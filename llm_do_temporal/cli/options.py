@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 from pydantic_core import from_json
 
-from llm_do_temporal.cli.plain_text import PROGRAM
+from llm_do_temporal.cli.text import PROGRAM
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.workshop_search import search_upwards
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.connecting import Connection
+    from llm_do_temporal.client.connection.connect import Connection
 
 OutputFormat = Literal["text", "json", "jsonl"]
 Output = Annotated[OutputFormat, Parameter(name=["--output", "-o"])]
@@ -48,7 +48,7 @@ class Location:
 
     def connection(self) -> Connection:
         """The connection flags, as the client takes them."""
-        from llm_do_temporal.client.connecting import Connection
+        from llm_do_temporal.client.connection.connect import Connection
 
         return Connection(
             address=self.address,
@@ -71,7 +71,7 @@ class Location:
         if given is None:
             return search_upwards(Path.cwd())
         if given.is_file() and given.name not in ("workshop.yaml", "workshop.yml"):
-            from llm_do_temporal.client.single_file import is_worker_file, single_file_workshop
+            from llm_do_temporal.client.embedded.single_file import is_worker_file, single_file_workshop
 
             if is_worker_file(given.name):
                 return single_file_workshop(given)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from llm_do_temporal.cli.options import OutputFormat
-from llm_do_temporal.cli.plain_text import PROGRAM, say, visible_block, visible_line
+from llm_do_temporal.cli.text import PROGRAM, say, visible_block, visible_line
 from llm_do_temporal.errors import LlmDoError, RunCancelled
-from llm_do_temporal.redaction import without_keys
+from llm_do_temporal.redaction.configured_keys import without_keys
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.view import RunView, ViewEvent
-    from llm_do_temporal.messages import Usage
+    from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+    from llm_do_temporal.messages.usage import Usage
 
 EVENT_VERSION = 1
 _COUNTS = ("requests", "tool_calls", "input_tokens", "output_tokens")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.client.connecting import DEFAULT_NAMESPACE, names_server
+from llm_do_temporal.client.connection.connect import DEFAULT_NAMESPACE, names_server
 from llm_do_temporal.client.session import Session, open_session, task_queue
 from llm_do_temporal.errors import UsageError
 
@@ -30,7 +30,7 @@ async def undisturbed(location: Location) -> AsyncGenerator[tuple[Path | None, s
 
     Raises like `opened`.
     """
-    from llm_do_temporal.client.host import undisturbed_server
+    from llm_do_temporal.client.embedded.host import undisturbed_server
 
     workshop = _workshop(location)
     if workshop is None or names_server(location.connection()):

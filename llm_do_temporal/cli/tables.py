@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from llm_do_temporal.cli.plain_text import visible_line
+from llm_do_temporal.cli.text import visible_line
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.inbox import LockedRun
+    from llm_do_temporal.client.views.inbox import LockedRun
 
 _GAP = "  "
 

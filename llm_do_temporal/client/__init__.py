@@ -4,11 +4,11 @@ Speaks to Temporal only. Never imports workflow or activity code, nor Pydantic A
 pending must not wait for them.
 """
 
-from llm_do_temporal.client.connecting import Connection, connect
-from llm_do_temporal.client.inbox import InboxContents, InboxEntry, LockedRun
-from llm_do_temporal.client.questions import Question
-from llm_do_temporal.client.runs import LlmDoClient, RunSummary
-from llm_do_temporal.client.view import Node, RunView
+from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.connection.connect import Connection, connect
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
+from llm_do_temporal.client.views.run_view import Node, RunView
 
 __all__ = [
     "Connection",

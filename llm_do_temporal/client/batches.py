@@ -13,10 +13,11 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from llm_do_temporal.client.histories import ENDS, read_chain
-from llm_do_temporal.client.payloads import decode_json
+from llm_do_temporal.client.history.events import ENDS, read_chain
+from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages import BatchItem, StartRunInput, item_path
+from llm_do_temporal.messages.batches import BatchItem, item_path
+from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 
 RESULT_BYTES = 300

@@ -11,12 +11,13 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from llm_do_temporal.client.asking import asked
-from llm_do_temporal.client.questions import Question
-from llm_do_temporal.client.runs import LlmDoClient
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages import Decision, DecisionKind, RunResult
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from llm_do_temporal.messages.runs import RunResult
 
 ApprovalCallback = Callable[[Question], Decision | Awaitable[Decision | None] | None]
 """Is given a question and returns the decision, or None to leave it to others. A plain function runs in a thread."""

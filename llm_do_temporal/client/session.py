@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_do_temporal.client.connecting import Connection, connect, connect_embedded, names_server
-from llm_do_temporal.client.embedded import embedded_server
-from llm_do_temporal.client.runs import LlmDoClient
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded, names_server
+from llm_do_temporal.client.embedded.server import embedded_server
 from llm_do_temporal.encryption.keys import key_ring
+from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
-from llm_do_temporal.messages import TASK_QUEUE
+from llm_do_temporal.messages.base import TASK_QUEUE
 from llm_do_temporal.policy.shell import Isolation
-from llm_do_temporal.variables import ISOLATION_VARIABLE
 
 
 @dataclass(frozen=True)

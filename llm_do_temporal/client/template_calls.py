@@ -17,21 +17,21 @@ from pydantic import ValidationError
 from temporalio import activity
 
 from llm_do_temporal.callers import loop_is_running
-from llm_do_temporal.client.connecting import Connection
-from llm_do_temporal.client.preparing import prepare
-from llm_do_temporal.client.running import AnyPath, Parameter, run_template
-from llm_do_temporal.client.runs import LlmDoClient
-from llm_do_temporal.definitions.workshop import find_workshop
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.connection.connect import Connection
+from llm_do_temporal.client.run_worker import AnyPath, Parameter, run_template
+from llm_do_temporal.client.start import prepare
+from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.json_schema import normalised, schema_problems
 from llm_do_temporal.policy.approvals import Mode
-from llm_do_temporal.policy.attachments import (
+from llm_do_temporal.policy.files.attachments import (
     DEFAULT_MAX_ATTACHMENTS,
     DEFAULT_MAX_TOTAL_BYTES,
     check_attachment_names,
     check_total,
 )
 from llm_do_temporal.policy.templates import TemplateRules, choose_template, template_problems
-from llm_do_temporal.schemas import normalised, schema_problems
 
 MAX_FRAGMENT_CHARS = 1_000_000
 """Of all fragments of one call together, as of `extra_context`."""

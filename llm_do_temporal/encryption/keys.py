@@ -19,8 +19,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from llm_do_temporal.environment import KEY_FILE_VARIABLE, check_spelling
 from llm_do_temporal.errors import KeyMismatch, UsageError
-from llm_do_temporal.variables import KEY_FILE_VARIABLE, check_spelling
 
 KEYS_VARIABLE = "LLM_DO_ENCRYPTION_KEYS"
 """Keys as `id:base64`, separated by spaces, commas or new lines. The first encrypts, all decrypt."""

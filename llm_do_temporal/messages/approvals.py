@@ -10,7 +10,9 @@ from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.messages.base import Message, Strict
 from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
-from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.budget.ledger import Ledger
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.identity import (
     EARLIER_VERSION,
     SeenFile,
@@ -19,8 +21,6 @@ from llm_do_temporal.policy.identity import (
     identity_of,
     subject_of,
 )
-from llm_do_temporal.policy.ledger import Ledger
-from llm_do_temporal.policy.sandbox import Tree
 
 
 class DecisionKind(StrEnum):

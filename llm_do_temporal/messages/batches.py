@@ -12,9 +12,9 @@ from llm_do_temporal.messages.base import Json, Message, Strict
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.messages.limits import Spending
 from llm_do_temporal.messages.usage import Usage
-from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.policy.notifying import NotifySettings
-from llm_do_temporal.policy.sandbox import Tree
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import Tree
+from llm_do_temporal.policy.notifications import NotifySettings
 
 DEFAULT_CONCURRENCY = 8
 MAX_CONCURRENCY = 500

@@ -9,12 +9,12 @@ from pydantic import Field
 from llm_do_temporal.messages.base import Json, Message
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
-from llm_do_temporal.messages.errands import ToolCaller
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.messages.worker_calls import ToolCaller
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.notifying import NotifySettings
-from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.policy.notifications import NotifySettings
 from llm_do_temporal.policy.shell import ShellSettings
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Json, Message
-from llm_do_temporal.messages.errands import ToolCaller
+from llm_do_temporal.messages.worker_calls import ToolCaller
 from llm_do_temporal.policy.external import ToolPolicy
 
 

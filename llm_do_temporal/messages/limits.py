@@ -7,7 +7,7 @@ from decimal import Decimal
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Message
-from llm_do_temporal.policy.limits import Amounts
+from llm_do_temporal.policy.budget.limits import Amounts
 
 REPORT_SPENDING_SIGNAL = "report_spending"
 """From an invocation to the desk; carries a Report."""

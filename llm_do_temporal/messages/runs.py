@@ -12,9 +12,9 @@ from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.approvals import Mode
-from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.policy.limits import Dimension, Limits
-from llm_do_temporal.policy.sandbox import Tree
+from llm_do_temporal.policy.budget.limits import Dimension, Limits
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import Tree
 
 
 class StartRunInput(Strict):

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
-from llm_do_temporal.policy.limits import Duration
+from llm_do_temporal.policy.budget.limits import Duration
 from llm_do_temporal.policy.values import Value
 
 T = TypeVar("T")

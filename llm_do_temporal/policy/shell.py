@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field
 
 from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal, ShellRefusal
 from llm_do_temporal.policy.approvals import CapabilityUse
-from llm_do_temporal.policy.sandbox import Tree, describe_roots, normalise
+from llm_do_temporal.policy.files.sandbox import Tree, describe_roots, normalise
 from llm_do_temporal.policy.values import Capability, Value
 
 LISTED = "proc.exec"

@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from pydantic import Field
 
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
-from llm_do_temporal.policy.attachments import DEFAULT_MAX_ATTACHMENTS, DEFAULT_MAX_TOTAL_BYTES, AttachmentPolicy
 from llm_do_temporal.policy.delegation import MAX_NAME_CHARS as MAX_WORKER_NAME_CHARS
 from llm_do_temporal.policy.delegation import check_name, is_name
-from llm_do_temporal.policy.protection import fits
-from llm_do_temporal.policy.sandbox import Suffixes
+from llm_do_temporal.policy.files.attachments import DEFAULT_MAX_ATTACHMENTS, DEFAULT_MAX_TOTAL_BYTES, AttachmentPolicy
+from llm_do_temporal.policy.files.protection import fits
+from llm_do_temporal.policy.files.sandbox import Suffixes
 from llm_do_temporal.policy.values import Value
 
 PACKAGE = "pkg:"

@@ -48,7 +48,7 @@ def begin_telemetry(*, http: bool = False) -> bool:
         exporter = _exporter()
         if exporter is None:
             return False
-        from llm_do_temporal.telemetry.sending import send_http_spans, send_spans
+        from llm_do_temporal.telemetry.exporter import send_http_spans, send_spans
 
         _end = send_spans(exporter, SERVICE)
     except ValueError as error:

@@ -14,7 +14,7 @@ import json
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote
 
-from llm_do_temporal.messages import CONVERSATION_SETTING
+from llm_do_temporal.messages.conversation import CONVERSATION_SETTING
 
 JsonObject: TypeAlias = dict[str, Any]
 _BLOB_SCHEME = "llmdo-blob:sha256/"

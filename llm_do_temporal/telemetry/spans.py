@@ -19,7 +19,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.redaction import remove_keys
+from llm_do_temporal.redaction.configured_keys import remove_keys
 
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _SHOWS_CONTENT = ("true", "span_only", "span_and_event")

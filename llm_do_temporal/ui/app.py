@@ -14,21 +14,27 @@ from starlette.staticfiles import StaticFiles
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.ui.guarding import Guard, answer_headers
+from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.pages import (
     approval,
     attachments,
-    editing,
     grants,
     inbox,
     invocation,
     run,
     runs,
-    starting,
-    stopping,
 )
-from llm_do_temporal.ui.rendering import render
-from llm_do_temporal.ui.settings import UiSettings
+from llm_do_temporal.ui.pages import (
+    edit as editing,
+)
+from llm_do_temporal.ui.pages import (
+    start as starting,
+)
+from llm_do_temporal.ui.pages import (
+    stop as stopping,
+)
+from llm_do_temporal.ui.security.middleware import Guard, answer_headers
+from llm_do_temporal.ui.security.settings import UiSettings
 
 _STATIC = Path(__file__).with_name("static")
 _TITLES = {404: "Not found", 405: "Not possible"}

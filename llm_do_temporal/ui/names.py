@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from llm_do_temporal.ui.listening import is_loopback
+from llm_do_temporal.ui.http_server import is_loopback
 
 PORT = re.compile(r":([0-9]{1,5})\Z")
 SAFE_METHODS = ("GET", "HEAD")

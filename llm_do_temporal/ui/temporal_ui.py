@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from llm_do_temporal.ui.listening import HttpServer, listen, shown_address
+from llm_do_temporal.ui.http_server import HttpServer, listen, shown_address
 from llm_do_temporal.ui.names import SAFE_METHODS, OnlyByName, called_by, is_from_elsewhere, is_own_page, own_hosts
 
 MAX_BODY_BYTES = 8 << 20

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llm_do_temporal.client.embedded import any_free_port
+from llm_do_temporal.client.embedded.server import any_free_port
 from tests.compose.script import KEEPER, READER, TOOLS, WORKSHOP
 
 ROOT = Path(__file__).parents[2]

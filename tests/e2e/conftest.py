@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from llm_do_temporal.client.embedded import HostInfo, accepts, any_free_port, running_host
+from llm_do_temporal.client.embedded.server import HostInfo, accepts, any_free_port, running_host
 from tests.support.provider import FakeProvider
 
 SHIPPED = Path(__file__).parents[2] / "workers"

@@ -14,7 +14,7 @@ from typing import Any
 from playwright.async_api import Browser, ConsoleMessage, Dialog, Page, Request, async_playwright
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
-from llm_do_temporal.messages import StartRunInput
+from llm_do_temporal.messages.runs import StartRunInput
 from tests.e2e.conftest import PATIENCE_SECONDS, Desk, desk_in, temporal_server, use_provider
 from tests.support.answers import Answer, Call, Gate, Text, ToolCalls
 from tests.support.chromium import launch

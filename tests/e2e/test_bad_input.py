@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.embedded import any_free_port
+from llm_do_temporal.client.embedded.server import any_free_port
 from tests.e2e.conftest import Desk
 
 WORKSHOP = "name: bad\nsandbox: {root: .}\n"

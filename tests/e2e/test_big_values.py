@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from llm_do_temporal.client.embedded import any_free_port
+from llm_do_temporal.client.embedded.server import any_free_port
 from tests.e2e.conftest import Desk, eventually
 
 LARGE = "x" * 3_000_000

@@ -16,8 +16,9 @@ import psutil
 from temporalio.client import Client
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
-from llm_do_temporal.client.embedded import any_free_port
-from llm_do_temporal.messages import RUN_WORKFLOW, TASK_QUEUE, StartRunInput
+from llm_do_temporal.client.embedded.server import any_free_port
+from llm_do_temporal.messages.base import RUN_WORKFLOW, TASK_QUEUE
+from llm_do_temporal.messages.runs import StartRunInput
 from tests.e2e.conftest import Desk, eventually, use_provider
 from tests.support.answers import Answer, Text, tool_call
 from tests.support.provider import Failure, FakeProvider, unauthorized

@@ -18,7 +18,7 @@ from google.protobuf.json_format import MessageToDict
 from pypdf import PdfReader
 from temporalio.client import Client
 
-from llm_do_temporal.client.embedded import accepts, any_free_port
+from llm_do_temporal.client.embedded.server import accepts, any_free_port
 from tests.e2e.conftest import Desk, eventually, is_healthy
 from tests.support.tls import make_certificates, mutual_tls
 

@@ -23,10 +23,11 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.following import Follower
-from llm_do_temporal.messages import DECIDE_SIGNAL, RunResult, StartRunInput
-from llm_do_temporal.policy.sandbox import TEMPORARY_NAME
-from llm_do_temporal.service import build_replayer
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.messages.base import DECIDE_SIGNAL
+from llm_do_temporal.messages.runs import RunResult, StartRunInput
+from llm_do_temporal.policy.files.sandbox import TEMPORARY_NAME
+from llm_do_temporal.service.build import build_replayer
 from tests.e2e.test_crashes import identity
 from tests.support import newspaper
 from tests.support.answers import Answer

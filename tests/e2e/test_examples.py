@@ -4,7 +4,7 @@ How an example gets here. Its files stand flat in `workers/`: `NAME.worker`, Pyt
 in a file or folder of its own. An entry worker is one that no other worker delegates to. Each has one line in the
 table of `workers/README.md`, with the command that is run here as it stands there, and one in `HOLDS` below: what
 must be true afterwards. A worker without them fails the test. All run on one host, one after the other, with the
-workshop's model `offline:examples`, which plays them: `llm_do_temporal/activities/offline/examples.py` is
+workshop's model `offline:examples`, which plays them: `llm_do_temporal/offline/examples.py` is
 where a play is added.
 """
 
@@ -22,8 +22,9 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.embedded import any_free_port
-from llm_do_temporal.definitions import Registry, load_workshop
+from llm_do_temporal.client.embedded.server import any_free_port
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from tests.e2e.conftest import PATIENCE_SECONDS, SHIPPED, Desk, desk_in
 
 COMMAND = re.compile(r"`llm-do-temporal start (\w+) ?([^`]*)`")

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from llm_do_temporal.client.children import temporal_binary
+from llm_do_temporal.client.embedded.processes import temporal_binary
 from tests.e2e.conftest import Desk, use_provider
 from tests.support.answers import Answer, Call, Text, ToolCalls, Usage, tool_call
 from tests.support.collector import Collected, Collector

@@ -14,8 +14,8 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
 from playwright.async_api import Page, expect
 
-from llm_do_temporal.client.embedded import any_free_port
-from llm_do_temporal.messages import Decision, DecisionKind, Remember
+from llm_do_temporal.client.embedded.server import any_free_port
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from tests.e2e.conftest import PATIENCE_SECONDS, Desk
 from tests.e2e.office import Office, link_of, office_in, write
 from tests.support.hostile import hostile_pdf

@@ -8,7 +8,7 @@ from tests.e2e.conftest import Desk, eventually
 
 
 def _free_port_flags() -> tuple[str, ...]:
-    from llm_do_temporal.client.embedded import any_free_port
+    from llm_do_temporal.client.embedded.server import any_free_port
 
     return ("--port", str(any_free_port()), "--ui-port", str(any_free_port()))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.embedded import running_host
+from llm_do_temporal.client.embedded.server import running_host
 from tests.e2e.conftest import PATIENCE_SECONDS, Desk, eventually
 
 

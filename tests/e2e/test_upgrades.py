@@ -17,10 +17,10 @@ from temporalio.client import Client
 
 import llm_do_temporal
 from llm_do_temporal.client import Connection, LlmDoClient, connect
-from llm_do_temporal.client.connecting import connect_embedded
-from llm_do_temporal.client.embedded import any_free_port, running_host
-from llm_do_temporal.client.host import Host, HostSettings
-from llm_do_temporal.messages import StartRunInput
+from llm_do_temporal.client.connection.connect import connect_embedded
+from llm_do_temporal.client.embedded.host import Host, HostSettings
+from llm_do_temporal.client.embedded.server import any_free_port, running_host
+from llm_do_temporal.messages.runs import StartRunInput
 from tests.e2e.conftest import PATIENCE_SECONDS, Desk, eventually
 from tests.e2e.test_deployed_services import asked
 

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 from temporalio.client import Client
 
-from llm_do_temporal.client.embedded import running_host
+from llm_do_temporal.client.embedded.server import running_host
 from tests.e2e.conftest import Desk, desk_in, eventually, use_provider
 from tests.e2e.test_crashes import Held, identity
 from tests.support.answers import Answer, Gate, Gated, Text, tool_call

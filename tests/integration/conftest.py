@@ -19,12 +19,14 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.big_payloads import with_big_payloads
-from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.client import LlmDoClient, Question
-from llm_do_temporal.client.children import temporal_binary
-from llm_do_temporal.messages import DECIDE_SIGNAL, RUN_WORKFLOW, Approval, Decision, RunResult, StartRunInput
-from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker, register_search_attributes
+from llm_do_temporal.client.embedded.processes import temporal_binary
+from llm_do_temporal.messages.approvals import Approval, Decision
+from llm_do_temporal.messages.base import DECIDE_SIGNAL, RUN_WORKFLOW
+from llm_do_temporal.messages.runs import RunResult, StartRunInput
+from llm_do_temporal.service.build import ServiceSettings, build_replayer, build_worker, register_search_attributes
+from llm_do_temporal.storage.external_storage import with_big_payloads
+from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import register_model
 from tests.support.answers import Script
 from tests.support.histories import record_histories

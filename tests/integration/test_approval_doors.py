@@ -10,7 +10,7 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.common import RawValue
 
 from llm_do_temporal.errors import DecisionRefused, RunCancelled, UsageError
-from llm_do_temporal.messages import (
+from llm_do_temporal.messages.base import (
     DECIDE_UPDATE,
     DELIVER_DECISION_SIGNAL,
     REQUEST_APPROVAL_SIGNAL,

@@ -8,7 +8,7 @@ import pytest
 from temporalio.common import SearchAttributeKey
 
 from llm_do_temporal.errors import RunAborted, RunCancelled
-from llm_do_temporal.messages import PENDING_ATTRIBUTE, PENDING_MEMO, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
+from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_approvals import FILES, parked, writes

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.errors import AttachmentRefusal, ModelRefusal
-from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
-from llm_do_temporal.snapshots import snapshot_host_files
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import ScriptedModel, scripted
 from tests.integration.conftest import Place
 

@@ -12,9 +12,9 @@ from pydantic_ai.messages import ModelMessage
 from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.errors import AttachmentRefusal
-from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
-from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.snapshots import snapshot_host_files
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls, calls_any, told

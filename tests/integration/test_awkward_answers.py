@@ -28,14 +28,14 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.model_building import build_model
-from llm_do_temporal.activities.serving import ServedModel
-from llm_do_temporal.client.transcript_pages import read_transcript
+from llm_do_temporal.activities.models.builder import build_model
+from llm_do_temporal.activities.models.turns import ServedModel
+from llm_do_temporal.client.views.transcript_pages import read_transcript
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
-from llm_do_temporal.messages import CONVERSATION_SETTING, ConversationPart
-from llm_do_temporal.policy.model_ids import ModelAlias, serving_id
-from llm_do_temporal.snapshots import snapshot_host_files
+from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
+from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.snapshots import snapshot_host_files
 from tests.integration.conftest import Place
 from tests.support.dialects.saying import Answer, Ask, Failure, Think, asks, says
 from tests.support.dialects.server import ADAPTERS, Providers

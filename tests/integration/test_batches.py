@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.errors import BudgetExceeded, RunCancelled, UsageError
-from llm_do_temporal.messages import ItemResult
+from llm_do_temporal.messages.batches import ItemResult
 from llm_do_temporal.testing import Turn, call, scripted
 from tests.integration.conftest import Place, served
 from tests.integration.test_long_conversations import hasty_server

@@ -10,13 +10,13 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.activities import conversations
-from llm_do_temporal.big_payloads import KEPT_OUTSIDE
+from llm_do_temporal.activities.models import conversations
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.collecting import Collected, collect
+from llm_do_temporal.client.maintenance.gc import Collected, collect
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
+from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.cli.deciding import approvals, approve
-from llm_do_temporal.cli.granting import grants, revoke
-from llm_do_temporal.cli.listing import show
+from llm_do_temporal.cli.commands.approvals import approvals, approve
+from llm_do_temporal.cli.commands.grants import grants, revoke
+from llm_do_temporal.cli.commands.runs import show
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.client.view import RunView
+from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import ApprovalTimedOut, BudgetExceeded, DecisionRefused, UsageError
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages import REVOKE_GRANT_SIGNAL
-from llm_do_temporal.service import ServiceSettings, build_worker
+from llm_do_temporal.messages.base import REVOKE_GRANT_SIGNAL
+from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place, served
 from tests.integration.test_approvals import FILES, parked, writes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelMessage
 
-from llm_do_temporal.messages import INVOCATION_MEMO
+from llm_do_temporal.messages.base import INVOCATION_MEMO
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 

@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.cli.__main__ import run_command
-from llm_do_temporal.client import deleting
-from llm_do_temporal.client.collecting import collect
-from llm_do_temporal.client.deleting import delete_run, open_parts
-from llm_do_temporal.client.preparing import prepare
+from llm_do_temporal.client.maintenance import delete as deleting
+from llm_do_temporal.client.maintenance.delete import delete_run, open_parts
+from llm_do_temporal.client.maintenance.gc import collect
+from llm_do_temporal.client.start import prepare
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place, development_server
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.children import await_server, server_command, spawn
-from llm_do_temporal.client.embedded import any_free_port
+from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
+from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.errors import ConnectionFailed
 
 

@@ -11,12 +11,12 @@ from uuid import uuid4
 import pytest
 
 from llm_do_temporal.cli.__main__ import run_command
-from llm_do_temporal.cli.exported import read_exported
-from llm_do_temporal.client.transcript_pages import read_part_with
-from llm_do_temporal.client.trees import Accounts, Branch, list_tree
+from llm_do_temporal.cli.reports.export import read_exported
+from llm_do_temporal.client.views.transcript_pages import read_part_with
+from llm_do_temporal.client.views.tree import Accounts, Branch, list_tree
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.workflows import growing
+from llm_do_temporal.workflows.invocation import conversation as growing
 from tests.integration.conftest import Place
 from tests.integration.test_batches import batch
 from tests.integration.test_delegation import calls

@@ -19,16 +19,17 @@ from temporalio.common import RawValue
 from temporalio.converter import ActivitySerializationContext, SerializationContext, WithSerializationContext
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.big_payloads import keeping_big_payloads
-from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.collecting import collect
-from llm_do_temporal.client.troubles import note_troubles
+from llm_do_temporal.client.maintenance.gc import collect
+from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.encryption.codec import EncryptionCodec, encrypting, is_encrypted
 from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, KEYS_VARIABLE, NO_KEYS, key_ring
 from llm_do_temporal.errors import KeyMismatch
-from llm_do_temporal.messages import RUN_WORKFLOW, StartRunInput
-from llm_do_temporal.service import ServiceSettings, build_replayer, build_worker
+from llm_do_temporal.messages.base import RUN_WORKFLOW
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.service.build import ServiceSettings, build_replayer, build_worker
+from llm_do_temporal.storage.external_storage import keeping_big_payloads
+from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from llm_do_temporal.client.following import Follower
-from llm_do_temporal.client.view import ViewEvent
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.run_view import ViewEvent
 from llm_do_temporal.testing import Call, call, scripted
 from tests.integration.conftest import Place
 

@@ -12,14 +12,14 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
-from llm_do_temporal.activities.conversations import Conversations
-from llm_do_temporal.cli.live import activity_of
+from llm_do_temporal.activities.models.conversations import Conversations
+from llm_do_temporal.cli.terminal.run_picture import activity_of
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.tracing import Tracer
-from llm_do_temporal.client.troubles import Trouble, note_troubles
+from llm_do_temporal.client.traces.build import Tracer
+from llm_do_temporal.client.views.pending_work import Trouble, note_troubles
 from llm_do_temporal.errors import ModelFailed, ModelRefusal, RunCancelled
-from llm_do_temporal.messages import StartRunInput
-from llm_do_temporal.service import ServiceSettings, build_worker
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.service.build import ServiceSettings, build_worker
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls
 from tests.support.answers import Answer, Failure, Gate, Gated, Script, rate_limited, unauthorized

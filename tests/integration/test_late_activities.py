@@ -15,7 +15,7 @@ from temporalio.common import RetryPolicy
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor, Worker
 
-from llm_do_temporal.activities.heartbeats import LATE, HeartbeatInterceptor
+from llm_do_temporal.activities.runtime.heartbeats import LATE, HeartbeatInterceptor
 
 Wait = Callable[[WorkflowHandle[Any, Any], int], Awaitable[None]]
 """What an attempt does before it may begin, given its workflow and its number."""

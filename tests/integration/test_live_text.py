@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from llm_do_temporal.client.tails import Tail, tails
+from llm_do_temporal.client.views.live_text import Tail, tails
 from tests.integration.conftest import Place
 from tests.support.answers import Drop, Failure, Garbage, Gate
 from tests.support.provider import FakeProvider, Text, Usage, by_function, fixed

@@ -19,9 +19,10 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, Re
 from temporalio.client import WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.activities import conversations
+from llm_do_temporal.activities.models import conversations
 from llm_do_temporal.errors import BudgetExceeded
-from llm_do_temporal.messages import MODEL_ACTIVITY, RunResult
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.testing import ScriptedModel, SeenRequest, call, scripted
 from tests.integration.conftest import Place, development_server, served
 from tests.integration.test_big_values import blobs_of, garbage, gc

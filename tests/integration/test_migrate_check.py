@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from temporalio import workflow
 
-from llm_do_temporal.service import build_replayer
+from llm_do_temporal.service.build import build_replayer
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.workflows.run import LlmDoRun
-from llm_do_temporal.workflows.worker import LlmDoWorker
+from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
+from llm_do_temporal.workflows.run.workflow import LlmDoRun
 from tests.integration.conftest import Place
 from worker_service.migrate_check import Checked, Trouble, check_open_runs
 

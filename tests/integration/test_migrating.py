@@ -9,8 +9,8 @@ from typing import Any, cast
 import yaml
 
 from llm_do_temporal import Decision, Question, run_worker
-from llm_do_temporal.definitions import check_workshop
-from llm_do_temporal.messages import DecisionKind
+from llm_do_temporal.definitions.check import check_workshop
+from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.live import activity_of, render_run
-from llm_do_temporal.cli.record import record_json
+from llm_do_temporal.cli.reports.show import record_json
+from llm_do_temporal.cli.terminal.run_picture import activity_of, render_run
 from llm_do_temporal.errors import ModelFailed, ModelRefusal
-from llm_do_temporal.messages import MODEL_ACTIVITY
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from llm_do_temporal.client.embedded import any_free_port
+from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.errors import RunAborted
 from llm_do_temporal.testing import scripted
-from llm_do_temporal.workflows import notifying
+from llm_do_temporal.workflows.run import notifications as notifying
 from tests.integration.conftest import Place
 from tests.integration.test_approvals import parked, writes
 from tests.support.receiver import Receiver, Told

@@ -13,13 +13,14 @@ import pytest_asyncio
 from pydantic_ai.messages import ModelMessage
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal import blob_places, service
-from llm_do_temporal.big_payloads import with_big_payloads
-from llm_do_temporal.blob_places import workshop_blobs
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.collecting import collect
-from llm_do_temporal.client.preparing import prepare
+from llm_do_temporal.client.maintenance.gc import collect
+from llm_do_temporal.client.start import prepare
 from llm_do_temporal.errors import BlobsUnreachable
+from llm_do_temporal.service import build as service
+from llm_do_temporal.storage import places as blob_places
+from llm_do_temporal.storage.external_storage import with_big_payloads
+from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place, served
 from tests.support.object_store import ObjectStore, object_store

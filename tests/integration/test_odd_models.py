@@ -10,11 +10,12 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
-from llm_do_temporal import big_payloads
 from llm_do_temporal.errors import BudgetExceeded, EffectFailed, ModelFailed, UsageError
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES
+from llm_do_temporal.storage import external_storage as big_payloads
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.workflows import growing, invoking
+from llm_do_temporal.workflows.invocation import conversation as growing
+from llm_do_temporal.workflows.runtime import children as invoking
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls_any
 

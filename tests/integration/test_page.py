@@ -14,9 +14,9 @@ import pytest
 from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
-from llm_do_temporal.ui.access import TokenAccess
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.settings import UiSettings
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import TokenAccess
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import calls, told
 from tests.support.browsing import Browser, Page

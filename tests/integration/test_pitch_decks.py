@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from llm_do_temporal.messages import Decision, DecisionKind
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from tests.integration.conftest import Place
 
 SHIPPED = Path(__file__).parents[2] / "workers"

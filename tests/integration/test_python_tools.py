@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from llm_do_temporal.workflows import python_tools
+from llm_do_temporal.workflows.tools import python as python_tools
 from tests.integration.conftest import Place
 
 TOOLS = '''\

@@ -27,17 +27,19 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, Describe
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import ResourceBasedTunerConfig
 
-from llm_do_temporal.big_payloads import with_big_payloads
-from llm_do_temporal.blob_places import workshop_blobs
-from llm_do_temporal.cli.live import activity_of
-from llm_do_temporal.client import LlmDoClient, troubles
-from llm_do_temporal.client.children import SERVER_OPTIONS
-from llm_do_temporal.client.connecting import Connection
-from llm_do_temporal.client.diagnosis import examine_server
-from llm_do_temporal.messages import MODEL_ACTIVITY, StartRunInput
+from llm_do_temporal.cli.terminal.run_picture import activity_of
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.connection.connect import Connection
+from llm_do_temporal.client.embedded.processes import SERVER_OPTIONS
+from llm_do_temporal.client.maintenance.doctor import examine_server
+from llm_do_temporal.client.views import pending_work as troubles
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.queues import ROLES, Role
-from llm_do_temporal.polling import Workers
-from llm_do_temporal.service import LEAST_ACTIVITIES, ServiceSettings, build_worker
+from llm_do_temporal.service.build import LEAST_ACTIVITIES, ServiceSettings, build_worker
+from llm_do_temporal.service.pollers import Workers
+from llm_do_temporal.storage.external_storage import with_big_payloads
+from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place, development_server, served
 from tests.support.answers import Text

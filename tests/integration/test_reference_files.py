@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
-from llm_do_temporal.messages import Decision
+from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, told

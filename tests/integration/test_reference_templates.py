@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
 
 from llm_do_temporal import Decision, Question, run_worker
-from llm_do_temporal.messages import DecisionKind
+from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.testing import Call, call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation_limits import last_result

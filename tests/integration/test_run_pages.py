@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.transcript_pages import read_transcript
+from llm_do_temporal.client.views.transcript_pages import read_transcript
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.ui.streaming import news
-from llm_do_temporal.workflows import growing
+from llm_do_temporal.ui.content.events import news
+from llm_do_temporal.workflows.invocation import conversation as growing
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls
 from tests.integration.test_live_text import MODEL, WORDS, seen

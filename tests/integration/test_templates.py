@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from llm_do_temporal import TemplateCall
-from llm_do_temporal.cli.export_pages import render_markdown
-from llm_do_temporal.cli.exported import read_exported
-from llm_do_temporal.cli.record import render_record
+from llm_do_temporal.cli.reports.export import read_exported
+from llm_do_temporal.cli.reports.export_pages import render_markdown
+from llm_do_temporal.cli.reports.show import render_record
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place

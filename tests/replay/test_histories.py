@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import WorkflowHistory
 
-from llm_do_temporal.service import build_replayer
+from llm_do_temporal.service.build import build_replayer
 from scripts.record_histories import FEATURES
 from tests.support.histories import read_history
 

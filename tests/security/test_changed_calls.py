@@ -13,16 +13,17 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.shell import ShellActivities
-from llm_do_temporal.blob_places import workshop_blobs
-from llm_do_temporal.messages import RunSettings, ShellInput
+from llm_do_temporal.messages.definitions import RunSettings
+from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode
-from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.policy.models import ModelSources
-from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.policy.shell import JudgedCommand, ShellPolicy
-from llm_do_temporal.workflows import shell_tools
-from llm_do_temporal.workflows.gate import Gate, Outcome, Prepared, Question
+from llm_do_temporal.storage.places import workshop_blobs
+from llm_do_temporal.workflows.tools import shell as shell_tools
+from llm_do_temporal.workflows.tools.gate import Gate, Outcome, Prepared, Question
 from tests.support.gated_calls import Person
 
 SHOWN, SWAPPED = "echo shown\n", "echo SWAPPED\n"

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from llm_do_temporal import programs
-from llm_do_temporal.activities import isolation
-from llm_do_temporal.activities.isolation import choose_bwrap
-from llm_do_temporal.client.children import temporal_binary
+from llm_do_temporal.client.embedded.processes import temporal_binary
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.programs import BWRAP, TEMPORAL, Program, Search, Wanted, find_bwrap, find_temporal
+from llm_do_temporal.sandbox import bubblewrap as isolation
+from llm_do_temporal.sandbox import programs
+from llm_do_temporal.sandbox.bubblewrap import choose_bwrap
+from llm_do_temporal.sandbox.programs import BWRAP, TEMPORAL, Program, Search, Wanted, find_bwrap, find_temporal
 
 ROOT = Path(__file__).parents[2]
 GOOD = "temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)"

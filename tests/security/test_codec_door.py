@@ -14,12 +14,12 @@ from starlette.testclient import TestClient
 from temporalio.api.common.v1 import Payloads
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.codec_server import build_codec_app
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
-from llm_do_temporal.ui.access import TokenAccess
-from llm_do_temporal.ui.attempts import PER_ADDRESS
+from llm_do_temporal.ui.codec_server import build_codec_app
 from llm_do_temporal.ui.names import own_hosts
+from llm_do_temporal.ui.security.attempts import PER_ADDRESS
+from llm_do_temporal.ui.security.users import TokenAccess
 from tests.support.sockets import ask, request, serving, status_of
 
 TOKEN = "a-token-of-adas-own"

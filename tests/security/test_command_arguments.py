@@ -13,11 +13,11 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.isolation import working_bwrap
 from llm_do_temporal.errors import ApprovalRefusal
-from llm_do_temporal.messages import ShellInput
-from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellPolicy, ShellRule, judge_command
+from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from tests.support.hostile_commands import FILES, SECRET, WHOLE, Ground
 
 WAYS = [working_bwrap(), None]

@@ -12,8 +12,8 @@ from pydantic_core import SchemaValidator, core_schema
 
 from llm_do_temporal.activities.external import MAX_WARNINGS, listing_of
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.messages import ExternalToolset, McpServer
-from llm_do_temporal.schemas import check_schema
+from llm_do_temporal.json_schema import check_schema
+from llm_do_temporal.messages.external import ExternalToolset, McpServer
 
 SERVER = ExternalToolset(name="e", server=McpServer(command=("x",)))
 

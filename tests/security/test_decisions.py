@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages import Decision
+from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.testing import Call, call, scripted
 from tests.integration.conftest import Place
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.definitions.protected_places import protection_of
-from llm_do_temporal.messages import WriteFileInput
-from llm_do_temporal.policy.sandbox import Mount, Tree, locate
+from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.messages.effects import WriteFileInput
+from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
 from tests.support.defining import (
     EVIL,
     TEMPLATE_USER,

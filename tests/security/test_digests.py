@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from llm_do_temporal.desk import state as desk
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages import Decision, DeskState
+from llm_do_temporal.messages.approvals import Decision, DeskState
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
-from llm_do_temporal.workflows import desk
-from tests.unit.workflows.questions import LATER, asked, decided, withdrawn, write
+from tests.support.desk_questions import LATER, asked, decided, withdrawn, write
 
 
 def question(**more: Any) -> Any:

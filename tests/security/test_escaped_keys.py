@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.connecting import Connection, connect_config
+from llm_do_temporal.client.connection.connect import Connection, connect_config
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.redaction import know_variable, remove_keys
+from llm_do_temporal.redaction.configured_keys import know_variable, remove_keys
 
 KEY = "aB3+xY9/Qw+7kLm2+NpR4sT6+uV8wX0yZ+1c=="
 SECRET = "s3cr3t-key-toml-123456"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.foreign_texts import (
+from llm_do_temporal.activities.external_output import (
     MAX_ERROR_CHARS,
     MAX_LOGGED_CHARS,
     bounded,

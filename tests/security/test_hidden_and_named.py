@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.cli.plain_text import visible_block, visible_line
-from llm_do_temporal.inert_text import inert
-from llm_do_temporal.ui.fields import editable_json
-from llm_do_temporal.ui.rendering import visible
+from llm_do_temporal.cli.text import visible_block, visible_line
+from llm_do_temporal.redaction.inert_text import inert
+from llm_do_temporal.ui.content.forms import editable_json
+from llm_do_temporal.ui.content.renderer import visible
 
 NAMES = [
     "cafe\u0301.com",

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities import isolation, mounts
-from llm_do_temporal.activities.isolation import working_bwrap
-from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.sandbox import bubblewrap as isolation
+from llm_do_temporal.sandbox import mounts
+from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from tests.support.hostile_commands import FILES, SECRET, WHOLE, Ground
 
 BWRAP = working_bwrap()

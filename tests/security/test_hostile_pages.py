@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.ui.access import TokenAccess
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.names import own_hosts
-from llm_do_temporal.ui.settings import UiSettings
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import TokenAccess
 from llm_do_temporal.ui.temporal_ui import TemporalUi
 from tests.support.chromium import launch
 from tests.support.embedded import Embedded, approving, embedded, starting

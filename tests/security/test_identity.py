@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.messages import DecisionKind, DeskState, RequestApprovalInput
+from llm_do_temporal.desk import state as desk
+from llm_do_temporal.messages.approvals import DecisionKind, DeskState, RequestApprovalInput
 from llm_do_temporal.policy.approvals import CapabilityUse
-from llm_do_temporal.policy.attachments import Attachment
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import EARLIER_VERSION, IDENTITY_VERSION, SeenFile
-from llm_do_temporal.policy.sandbox import Mount, Tree
-from llm_do_temporal.workflows import desk
-from tests.unit.workflows.questions import LATER, asked, decided, request
+from tests.support.desk_questions import LATER, asked, decided, request
 
 
 def sha(text: str) -> str:

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.definitions import Registry, check_workshop, load_workshop
-from llm_do_temporal.definitions.generated import draft_worker
-from llm_do_temporal.definitions.protected_places import protection_of
+from llm_do_temporal.definitions.check import check_workshop
+from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.registry.generated import draft_worker
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages import DraftWorkerInput
+from llm_do_temporal.messages.delegation import DraftWorkerInput
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 from tests.support.folders import Folder, forgotten_modules, make_folder

@@ -26,13 +26,19 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.cli.output import say_error
-from llm_do_temporal.cli.plain_text import visible_line
+from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.errors import LlmDoError, ModelFailed
-from llm_do_temporal.keyless_failures import clean_failure, keyless
-from llm_do_temporal.redaction import guard_logging, know_value, know_variable, remove_keys, without_keys
-from llm_do_temporal.telemetry.sending import _Keyless  # pyright: ignore[reportPrivateUsage] - what leaves a process
+from llm_do_temporal.redaction.configured_keys import (
+    guard_logging,
+    know_value,
+    know_variable,
+    remove_keys,
+    without_keys,
+)
+from llm_do_temporal.redaction.failures import clean_failure, keyless
+from llm_do_temporal.telemetry.exporter import _Keyless  # pyright: ignore[reportPrivateUsage] - what leaves a process
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 from tests.support.repeater import Repeater, plainly

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.cli import deciding, last_shown
-from llm_do_temporal.cli.last_shown import ShownQuestion, note_shown
+from llm_do_temporal.cli.commands import approvals as deciding
 from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.terminal import last_shown
+from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
-from tests.unit.workflows.questions import write
+from tests.support.desk_questions import write
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.files import FileActivities
-from llm_do_temporal.activities.isolation import working_bwrap
-from llm_do_temporal.messages import ShellInput, WriteFileInput
+from llm_do_temporal.messages.effects import ShellInput, WriteFileInput
+from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from tests.support.hostile_commands import FILES, Ground
 
 _UNIQUE = itertools.count(random.SystemRandom().randrange(10**7, 10**8))
@@ -123,7 +123,7 @@ _SERVICE = """
 import asyncio, sys
 from pathlib import Path
 from tests.support.hostile_commands import FILES, Ground
-from llm_do_temporal.activities.isolation import working_bwrap
+from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 ground = Ground(Path(sys.argv[1]), working_bwrap() if sys.argv[2] == "isolated" else None, FILES)
 asyncio.run(ground.script(sys.argv[3], timeout=600))
 """

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.activities import mounts
-from llm_do_temporal.activities.isolation import working_bwrap
-from llm_do_temporal.activities.mounts import plan_mounts
-from llm_do_temporal.policy.protection import Protection
-from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.policy.files.protection import Protection
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.sandbox import mounts
+from llm_do_temporal.sandbox.bubblewrap import working_bwrap
+from llm_do_temporal.sandbox.mounts import plan_mounts
 from tests.support.hostile_commands import FILES, SECRET, Ground
 
 BWRAP = working_bwrap()

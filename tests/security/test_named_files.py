@@ -11,9 +11,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.shell import ShellActivities
-from llm_do_temporal.blob_places import workshop_blobs
-from llm_do_temporal.messages import CommandPreview, ShellInput
-from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.messages.effects import CommandPreview, ShellInput
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.storage.places import workshop_blobs
 
 SHOWN, SWAPPED = "echo shown\n", "echo SWAPPED\n"
 SPELLED: dict[str, tuple[str, ...]] = {

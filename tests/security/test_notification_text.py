@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from llm_do_temporal.activities.notifying import notify
+from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.slack import slack_message
-from llm_do_temporal.cli.plain_text import visible_block, visible_line
-from llm_do_temporal.inert_text import inert
-from llm_do_temporal.messages import DecisionKind, Notification, NotifyInput
-from llm_do_temporal.policy.notifying import NotifyEvent, NotifyTarget
+from llm_do_temporal.cli.text import visible_block, visible_line
+from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.messages.notifications import Notification, NotifyInput
+from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
+from llm_do_temporal.redaction.inert_text import inert
 from tests.integration.conftest import Place
 from tests.support.receiver import Receiver
 

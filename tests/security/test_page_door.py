@@ -13,11 +13,11 @@ from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.ui.access import Caller, TokenAccess
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.attempts import MAX_KNOWN, PER_ADDRESS, SECONDS, TOGETHER, Attempts
-from llm_do_temporal.ui.guarding import MAX_FIELD_BYTES
-from llm_do_temporal.ui.settings import UiSettings
+from llm_do_temporal.ui.security.attempts import MAX_KNOWN, PER_ADDRESS, SECONDS, TOGETHER, Attempts
+from llm_do_temporal.ui.security.middleware import MAX_FIELD_BYTES
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import Caller, TokenAccess
 from tests.support.sockets import ask, request, serving, status_of
 
 ADA, BOB = "a" * 24, "b" * 24

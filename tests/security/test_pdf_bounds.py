@@ -15,14 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from llm_do_temporal import pdf_reading
-from llm_do_temporal.activities.attached_text import MAX_CHARS, text_of
-from llm_do_temporal.activities.offline.deck import UnreadableDeck, read_deck
+from llm_do_temporal.activities.models.attachment_text import MAX_CHARS, text_of
 from llm_do_temporal.errors import AttachmentRefusal, RunCancelled
-from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
-from llm_do_temporal.pdf_reading import Order, PdfFailure, in_thread, pdf_text
-from llm_do_temporal.snapshots import snapshot_host_files
-from llm_do_temporal.ui.pdfs import pages_alone
+from llm_do_temporal.offline.decks.deck import UnreadableDeck, read_deck
+from llm_do_temporal.pdf import reader as pdf_reading
+from llm_do_temporal.pdf.reader import Order, PdfFailure, in_thread, pdf_text
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.snapshots import snapshot_host_files
+from llm_do_temporal.ui.content.pdfs import pages_alone
 from tests.integration.conftest import Place
 from tests.support.answers import MAX_WAIT_SECONDS, Text
 from tests.support.forged_pdfs import LARGE, SLOW, TANGLED, page, stream, text
@@ -168,7 +168,7 @@ async def test_those_that_wait_for_their_turn_go_when_nobody_waits_any_more() ->
 def test_it_dies_with_the_process_that_asked(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "a.pdf"
     file.write_bytes(ENDLESS())
-    code = "import sys; from llm_do_temporal.pdf_reading import *; data = open(sys.argv[1], 'rb').read()"
+    code = "import sys; from llm_do_temporal.pdf.reader import *; data = open(sys.argv[1], 'rb').read()"
     code += "; print('begins', flush=True); pdf_text(data, Order('text', 1000, characters=1 << 30))"
     with subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE) as asking:
         assert asking.stdout is not None
@@ -239,7 +239,7 @@ def test_a_fork_of_the_service_reads_by_itself() -> None:
     code = textwrap.dedent(
         """
         import os
-        from llm_do_temporal.pdf_reading import Order, pdf_text
+        from llm_do_temporal.pdf.reader import Order, pdf_text
         from tests.support.forged_pdfs import page, stream, text
         read = lambda: pdf_text(page(stream(text())), Order("text", 9, characters=99)).texts
         assert read() == ("Good morning",)

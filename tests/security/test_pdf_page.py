@@ -9,7 +9,7 @@ import psutil
 import pytest
 from starlette.requests import Request
 
-from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.ui.pages.attachments import (
     PDFS_AT_ONCE,
     _pages,  # pyright: ignore[reportPrivateUsage] - the door itself needs a run

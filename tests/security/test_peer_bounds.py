@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities import notifying
-from llm_do_temporal.activities.notifying import notify
-from llm_do_temporal.messages import Notification, NotifyInput
-from llm_do_temporal.policy.notifying import NotifyEvent, NotifyTarget
+from llm_do_temporal.activities import notifications as notifying
+from llm_do_temporal.activities.notifications import notify
+from llm_do_temporal.messages.notifications import Notification, NotifyInput
+from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 from tests.support.dripping import Dripping, Pieces
 from tests.support.receiver import Receiver
 

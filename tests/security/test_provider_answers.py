@@ -16,11 +16,11 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities.answer_bounds import MAX_STREAM_BYTES, final_when_too_large
-from llm_do_temporal.activities.model_building import NamedModel, build_model
-from llm_do_temporal.activities.pricing import priced
+from llm_do_temporal.activities.models.answer_bounds import MAX_STREAM_BYTES, final_when_too_large
+from llm_do_temporal.activities.models.builder import NamedModel, build_model
+from llm_do_temporal.activities.models.pricing import priced
 from llm_do_temporal.errors import RunFailed
-from llm_do_temporal.policy.model_ids import ModelAlias, serving_id
+from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
 from tests.integration.conftest import Place
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.definitions.importing import import_workers
-from llm_do_temporal.definitions.instructions import InstructionText, included_files, render_instructions
+from llm_do_temporal.definitions.conversion import import_workers
+from llm_do_temporal.definitions.workers.instructions import InstructionText, included_files, render_instructions
 from llm_do_temporal.errors import DefinitionError
 from tests.support.folders import SECRET, Folder, make_folder
 
@@ -278,7 +278,7 @@ def test_importing_renders_nothing_of_a_strangers(tmp_path: Path, body: str, mon
     def fail(*_: object) -> str:
         raise AssertionError("something was rendered")
 
-    monkeypatch.setattr("llm_do_temporal.definitions.instructions.render", fail)
+    monkeypatch.setattr("llm_do_temporal.definitions.workers.instructions.render", fail)
     report = import_workers(source, tmp_path / "made")
     monkeypatch.undo()
     assert set(report.workers) == {"main"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.activities.isolation import working_bwrap
+from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 from tests.support.hostile_commands import FILES, Ground
 
 BWRAP = working_bwrap()

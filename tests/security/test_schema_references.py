@@ -13,9 +13,9 @@ import pytest
 from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.activities.external import _problem_with  # pyright: ignore[reportPrivateUsage]
-from llm_do_temporal.cli.changing import read_arguments
-from llm_do_temporal.definitions.output_schemas import check_output_schema
-from llm_do_temporal.schemas import UnusableSchema, check_schema, find_problems
+from llm_do_temporal.cli.terminal.edit_arguments import read_arguments
+from llm_do_temporal.definitions.registry.output_schemas import check_output_schema
+from llm_do_temporal.json_schema import UnusableSchema, check_schema, find_problems
 
 pytestmark = pytest.mark.timeout(30)
 

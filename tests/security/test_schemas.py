@@ -14,13 +14,13 @@ from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.activities.external import _problem_with  # pyright: ignore[reportPrivateUsage]
-from llm_do_temporal.activities.listing import parse_pattern
-from llm_do_temporal.activities.offline.schema_fit import fit
-from llm_do_temporal.definitions.output_schemas import check_output_schema
+from llm_do_temporal.definitions.registry.output_schemas import check_output_schema
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed
+from llm_do_temporal.json_schema import MAX_STEPS, Steps, check_schema, schema_problems
+from llm_do_temporal.offline.model.schema_fit import fit
 from llm_do_temporal.policy.templates import normalise_template
-from llm_do_temporal.schemas import MAX_STEPS, Steps, check_schema, schema_problems
-from llm_do_temporal.workflows.gate import _check_arguments  # pyright: ignore[reportPrivateUsage]
+from llm_do_temporal.sandbox.listing import parse_pattern
+from llm_do_temporal.workflows.tools.gate import _check_arguments  # pyright: ignore[reportPrivateUsage]
 
 pytestmark = pytest.mark.timeout(30)
 

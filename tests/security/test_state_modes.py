@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.cli.doctoring import _state  # pyright: ignore[reportPrivateUsage] - what doctor says of it
-from llm_do_temporal.client.children import spawn
-from llm_do_temporal.client.embedded import HostInfo, embedded_server, locked, state_folder, write_host_info
-from llm_do_temporal.client.host import Host, HostSettings
-from llm_do_temporal.client.single_file import single_file_workshop
+from llm_do_temporal.cli.commands.doctor import _state  # pyright: ignore[reportPrivateUsage] - what doctor says of it
+from llm_do_temporal.client.embedded.host import Host, HostSettings
+from llm_do_temporal.client.embedded.processes import spawn
+from llm_do_temporal.client.embedded.server import HostInfo, embedded_server, locked, state_folder, write_host_info
+from llm_do_temporal.client.embedded.single_file import single_file_workshop
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
-from llm_do_temporal.private_files import check_database, close_to_others, faults, mend_modes, write_private
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+from llm_do_temporal.storage.private_files import check_database, close_to_others, faults, mend_modes, write_private
 
 OTHERS = 0o077
 

@@ -10,8 +10,8 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, decide
-from llm_do_temporal.policy.protection import defines
-from llm_do_temporal.policy.sandbox import WorkshopSandbox, check_writable, locate, root_tree
+from llm_do_temporal.policy.files.protection import defines
+from llm_do_temporal.policy.files.sandbox import WorkshopSandbox, check_writable, locate, root_tree
 from tests.support.file_tree import Files
 
 EVIL = "evil: true\n"

@@ -12,8 +12,8 @@ import psutil
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from llm_do_temporal.client.children import await_server, server_command, spawn
-from llm_do_temporal.client.embedded import any_free_port, unlikely_address
+from llm_do_temporal.client.embedded.processes import await_server, server_command, spawn
+from llm_do_temporal.client.embedded.server import any_free_port, unlikely_address
 
 HELD = "waits-for-ada"
 """A workflow that is open, and that nobody works on: what is sent to it stays where it is seen."""

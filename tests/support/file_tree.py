@@ -13,8 +13,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.files import FileActivities
-from llm_do_temporal.activities.opening import OpenBelow
-from llm_do_temporal.messages import (
+from llm_do_temporal.messages.effects import (
     EditFileInput,
     FileChange,
     FileListing,
@@ -23,7 +22,8 @@ from llm_do_temporal.messages import (
     ReadFileInput,
     WriteFileInput,
 )
-from llm_do_temporal.policy.sandbox import Mount, Place, Tree, locate
+from llm_do_temporal.policy.files.sandbox import Mount, Place, Tree, locate
+from llm_do_temporal.sandbox.safe_open import OpenBelow
 
 WHOLE = Tree(mounts=(Mount(at="/", root="."),))
 

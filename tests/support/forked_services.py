@@ -13,7 +13,7 @@ from pathlib import Path
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.service import ServiceSettings, build_worker
+from llm_do_temporal.service.build import ServiceSettings, build_worker
 
 
 async def serve(address: str, queue: str, folder: str) -> None:

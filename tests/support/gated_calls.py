@@ -13,14 +13,15 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
 from llm_do_temporal.activities.files import FileActivities
-from llm_do_temporal.blob_places import workshop_blobs
-from llm_do_temporal.messages import DecisionKind, RunSettings, Verdict
+from llm_do_temporal.messages.approvals import DecisionKind, Verdict
+from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Terms
-from llm_do_temporal.policy.models import ModelSources
-from llm_do_temporal.policy.sandbox import Mount, Tree
-from llm_do_temporal.workflows.file_tools import file_tools
-from llm_do_temporal.workflows.gate import Gate, GatedTool, Question
-from tests.unit.workflows.questions import NOON
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.storage.places import workshop_blobs
+from llm_do_temporal.workflows.tools.filesystem import file_tools
+from llm_do_temporal.workflows.tools.gate import Gate, GatedTool, Question
+from tests.support.desk_questions import NOON
 
 APPROVE, REJECT = DecisionKind.APPROVE, DecisionKind.REJECT
 
@@ -88,7 +89,7 @@ def gated_files(workshop: Path, monkeypatch: pytest.MonkeyPatch, **mount: Any) -
         owner: Any = files if hasattr(files, activity) else attachments
         return ActivityEnvironment().run(getattr(owner, activity), argument)
 
-    module = "llm_do_temporal.workflows.file_tools"
+    module = "llm_do_temporal.workflows.tools.filesystem"
     monkeypatch.setattr(f"{module}.run_quick", carried_out)
     monkeypatch.setattr(f"{module}.run_effect", carried_out)
     monkeypatch.setattr(f"{module}.workflow.patched", bool)

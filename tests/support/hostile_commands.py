@@ -12,10 +12,10 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.errors import Refusal
-from llm_do_temporal.local_blobs import LocalBlobStore
-from llm_do_temporal.messages import ShellInput, ShellResult
-from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.messages.effects import ShellInput, ShellResult
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellDefault, ShellPolicy, ShellRule, judge_command, working_directory
+from llm_do_temporal.storage.local import LocalBlobStore
 
 WHOLE = Tree(mounts=(Mount(at="/", root="."),))
 FILES = Tree(mounts=(Mount(at="/", root="files", base="files"),))

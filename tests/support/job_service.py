@@ -14,7 +14,7 @@ from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.service import ServiceSettings, build_worker
+from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.testing import call, register_model, scripted
 
 

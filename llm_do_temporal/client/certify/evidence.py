@@ -11,7 +11,7 @@ from typing import Any
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.messages import MODEL_ACTIVITY
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
 
 _WRITES = frozenset({"write_file", "edit_file", "save_worker"})
 DESK = "desk"

@@ -12,14 +12,14 @@ from starlette.routing import Route
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages import Decision, DecisionKind, Remember
-from llm_do_temporal.ui.addresses import approval_address
-from llm_do_temporal.ui.asked import decide, question_of, text_of
-from llm_do_temporal.ui.attached import shown_attachments
-from llm_do_temporal.ui.calls import difference, parts_of
-from llm_do_temporal.ui.comparing import file_now
-from llm_do_temporal.ui.fields import editable_json, read_object
-from llm_do_temporal.ui.rendering import render
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.ui.content.attachments import shown_attachments
+from llm_do_temporal.ui.content.call_parts import difference, parts_of
+from llm_do_temporal.ui.content.forms import editable_json, read_object
+from llm_do_temporal.ui.content.questions import decide, question_of, text_of
+from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.staleness import file_now
+from llm_do_temporal.ui.content.urls import approval_address
 
 _KINDS = {"approve": DecisionKind.APPROVE, "reject": DecisionKind.REJECT}
 

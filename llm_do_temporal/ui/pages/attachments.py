@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_do_temporal.blob_places import workshop_blobs
-from llm_do_temporal.blobs import BlobStore
 from llm_do_temporal.encryption.codec import ring_of
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.pdf_reading import in_thread
-from llm_do_temporal.ui.asked import question_of
-from llm_do_temporal.ui.attached import NO_PDF, headers_of, is_pdf
-from llm_do_temporal.ui.pdfs import pages_alone
+from llm_do_temporal.pdf.reader import in_thread
+from llm_do_temporal.storage.blobs import BlobStore
+from llm_do_temporal.storage.places import workshop_blobs
+from llm_do_temporal.ui.content.attachments import NO_PDF, headers_of, is_pdf
+from llm_do_temporal.ui.content.pdfs import pages_alone
+from llm_do_temporal.ui.content.questions import question_of
 
 T = TypeVar("T")
 PDFS_AT_ONCE = 2

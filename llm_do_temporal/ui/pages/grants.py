@@ -9,9 +9,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.ui.addresses import grants_address
-from llm_do_temporal.ui.asked import text_of
-from llm_do_temporal.ui.rendering import render
+from llm_do_temporal.ui.content.questions import text_of
+from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.urls import grants_address
 
 
 async def show_grants(request: Request) -> Response:

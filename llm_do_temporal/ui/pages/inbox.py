@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.inbox import InboxEntry
-from llm_do_temporal.ui.rendering import render
+from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.ui.content.renderer import render
 
 FILTERS = ("worker", "run", "tool", "text")
 

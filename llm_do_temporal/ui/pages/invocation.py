@@ -10,16 +10,16 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.asking import asked
-from llm_do_temporal.client.run_list import ListedRun, read_run
-from llm_do_temporal.client.tails import read_tail
-from llm_do_temporal.client.transcript_pages import Page, read_newest, read_on, read_page, read_part_with
-from llm_do_temporal.client.transcripts import Entry
+from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.views.live_text import read_tail
+from llm_do_temporal.client.views.run_list import ListedRun, read_run
+from llm_do_temporal.client.views.transcript_pages import Page, read_newest, read_on, read_page, read_part_with
+from llm_do_temporal.client.views.transcripts import Entry
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.ui.addresses import approval_address, invocation_address
+from llm_do_temporal.ui.content.events import MAX_STREAMS, news
+from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.urls import approval_address, invocation_address
 from llm_do_temporal.ui.pages.run import temporal_link
-from llm_do_temporal.ui.rendering import render
-from llm_do_temporal.ui.streaming import MAX_STREAMS, news
 
 _MOST_DIGITS = 9
 _WHOLE_CHARS = 20_000

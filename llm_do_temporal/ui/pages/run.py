@@ -11,14 +11,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.asking import asked
-from llm_do_temporal.client.run_list import read_run, read_spent
-from llm_do_temporal.client.trees import Accounts, Branch, Spent, list_tree
-from llm_do_temporal.messages import PendingApprovalMemo
-from llm_do_temporal.ui.addresses import run_address
+from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.views.run_list import read_run, read_spent
+from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
+from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.urls import run_address
 from llm_do_temporal.ui.pages.runs import accounts_of
-from llm_do_temporal.ui.rendering import render
-from llm_do_temporal.ui.settings import UiSettings
+from llm_do_temporal.ui.security.settings import UiSettings
 
 MOST_ROWS = 200
 """Invocations shown below one before somebody asks for more."""

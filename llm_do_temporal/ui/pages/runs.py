@@ -9,9 +9,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.run_list import STATES, list_runs, read_all_spent
-from llm_do_temporal.client.trees import Accounts
-from llm_do_temporal.ui.rendering import render
+from llm_do_temporal.client.views.run_list import STATES, list_runs, read_all_spent
+from llm_do_temporal.client.views.tree import Accounts
+from llm_do_temporal.ui.content.renderer import render
 
 FILTERS = ("state", "worker", "begins")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from cyclopts import CycloptsError
 
 from llm_do_temporal.cli.app import app
-from llm_do_temporal.variables import KNOWN
+from llm_do_temporal.environment import KNOWN
 from worker_service.settings import BUILD_VARIABLE, DEPLOYMENT_VARIABLE
 
 ROOT = Path(__file__).parents[3]

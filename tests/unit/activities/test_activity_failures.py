@@ -7,8 +7,7 @@ import errno
 import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from llm_do_temporal.activities.failures import user_errors
-from llm_do_temporal.activities.os_errors import naming
+from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.errors import (
     BlobsUnreachable,
     DefinitionError,
@@ -17,6 +16,7 @@ from llm_do_temporal.errors import (
     SandboxRefusal,
     error_classes,
 )
+from llm_do_temporal.sandbox.os_errors import naming
 
 HOST = "/home/somebody/workshop/secret.txt"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import BinaryContent, FilePart, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
-from llm_do_temporal.activities.answers import storable
+from llm_do_temporal.activities.models.answers import storable
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, OVERSIZED
 

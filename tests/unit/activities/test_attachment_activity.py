@@ -10,11 +10,11 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
-from llm_do_temporal.blobs import Readable
-from llm_do_temporal.local_blobs import LocalBlobStore, blob_folder
-from llm_do_temporal.messages import AttachedFile, SnapshotInput
-from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.policy.sandbox import Mount
+from llm_do_temporal.messages.effects import AttachedFile, SnapshotInput
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.sandbox import Mount
+from llm_do_temporal.storage.blobs import Readable
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from tests.support.file_tree import Files, assert_failed, assert_refused, failure_of
 
 Attach = Callable[..., tuple[Attachment, ...]]

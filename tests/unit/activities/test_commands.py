@@ -16,12 +16,12 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.isolation import working_bwrap
 from llm_do_temporal.activities.shell import SHOWN_BYTES, ShellActivities
-from llm_do_temporal.local_blobs import LocalBlobStore
-from llm_do_temporal.messages import ShellInput, ShellResult
-from llm_do_temporal.policy.sandbox import Mount, Tree
+from llm_do_temporal.messages.effects import ShellInput, ShellResult
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import Isolation, ShellSettings, working_directory
+from llm_do_temporal.sandbox.bubblewrap import working_bwrap
+from llm_do_temporal.storage.local import LocalBlobStore
 
 WAYS = list(dict.fromkeys([working_bwrap(), None]))
 """Isolated, where this machine can do it, and not."""

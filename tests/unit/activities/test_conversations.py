@@ -17,9 +17,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from llm_do_temporal.activities.conversations import Request, Whole
+from llm_do_temporal.activities.models.conversations import Request, Whole
 from llm_do_temporal.errors import ModelFailed
-from llm_do_temporal.messages import ANSWER_MARK, ConversationPart
+from llm_do_temporal.messages.conversation import ANSWER_MARK, ConversationPart
 
 CALLED = ModelResponse(parts=[ToolCallPart("read", tool_call_id="1")], metadata={ANSWER_MARK: "5.1"})
 RESULT = ModelRequest(parts=[ToolReturnPart("read", "text", tool_call_id="1")])

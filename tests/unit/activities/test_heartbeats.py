@@ -16,14 +16,14 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
-from llm_do_temporal import big_payloads
-from llm_do_temporal.activities import heartbeats
-from llm_do_temporal.activities.heartbeats import HeartbeatInterceptor
-from llm_do_temporal.big_payloads import keeping_big_payloads
+from llm_do_temporal.activities.runtime import heartbeats
+from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
-from llm_do_temporal.local_blobs import LocalBlobStore
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
+from llm_do_temporal.storage import external_storage as big_payloads
+from llm_do_temporal.storage.external_storage import keeping_big_payloads
+from llm_do_temporal.storage.local import LocalBlobStore
 
 NO_CLIENT = cast("Client", None)
 """Nothing here begins late, so the server is not asked."""

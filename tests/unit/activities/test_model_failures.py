@@ -24,13 +24,8 @@ from pydantic_ai.exceptions import (
 )
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.activities.model_failures import (
-    LONGEST_WAIT,
-    LONGEST_WAIT_BESIDE_OTHERS,
-    PASSING,
-    model_failure,
-)
-from llm_do_temporal.messages import FIRST_TRIES, OTHER_MODEL
+from llm_do_temporal.activities.models.failures import LONGEST_WAIT, LONGEST_WAIT_BESIDE_OTHERS, PASSING, model_failure
+from llm_do_temporal.messages.conversation import FIRST_TRIES, OTHER_MODEL
 
 MODEL = "openai:x"
 

@@ -20,8 +20,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import ToolDefinition
 
-from llm_do_temporal.activities.model_building import NamedModel
-from llm_do_temporal.activities.preparation import prepared
+from llm_do_temporal.activities.models.builder import NamedModel
+from llm_do_temporal.activities.models.preparation import prepared
 
 HELPER = ToolDefinition(name="helper", parameters_json_schema={"type": "object", "properties": {}})
 PARAMETERS = ModelRequestParameters(

@@ -9,7 +9,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RequestUsage
 
-from llm_do_temporal.activities.pricing import priced
+from llm_do_temporal.activities.models.pricing import priced
 
 
 def answer(**more: Any) -> ModelResponse:

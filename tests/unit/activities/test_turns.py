@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.serving import ServedModel
+from llm_do_temporal.activities.models.turns import ServedModel
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, Thi
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from llm_do_temporal.activities.written_results import with_result
+from llm_do_temporal.activities.models.written_results import with_result
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

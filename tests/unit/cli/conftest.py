@@ -7,10 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from llm_do_temporal.client.runs import Question
-from llm_do_temporal.client.view import Node, RunView
-from llm_do_temporal.messages import RequestApprovalInput, Usage
-from tests.unit.cli.moments import START, after
+from llm_do_temporal.client.client import Question
+from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.messages.approvals import RequestApprovalInput
+from llm_do_temporal.messages.usage import Usage
+from tests.support.moments import START, after
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from llm_do_temporal.cli.commands.serve import service_environment
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.cli.serving import service_environment
 
 
 def test_connection_flags_become_the_variables_every_temporal_client_reads(tmp_path: Path) -> None:

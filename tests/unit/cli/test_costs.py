@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from llm_do_temporal.cli.costs import cost_lines
-from llm_do_temporal.client.view import Node, RunView
-from llm_do_temporal.messages import Usage
+from llm_do_temporal.cli.reports.costs import cost_lines
+from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.messages.usage import Usage
 
 
 def priced(cost: str) -> Usage:

@@ -12,14 +12,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from llm_do_temporal.cli.export_pages import render_html, render_markdown
-from llm_do_temporal.cli.exported import Exported
-from llm_do_temporal.client.questions import Question
-from llm_do_temporal.client.runs import RunSummary
-from llm_do_temporal.client.transcripts import Entry, File
-from llm_do_temporal.client.view import RunView
-from llm_do_temporal.messages import DecisionKind, Verdict
-from tests.unit.cli.moments import START, after
+from llm_do_temporal.cli.reports.export import Exported
+from llm_do_temporal.cli.reports.export_pages import render_html, render_markdown
+from llm_do_temporal.client.client import RunSummary
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.run_view import RunView
+from llm_do_temporal.client.views.transcripts import Entry, File
+from llm_do_temporal.messages.approvals import DecisionKind, Verdict
+from tests.support.moments import START, after
 
 HOSTILE = "</pre><script>alert(1)</script>\n````\n# Approved\n<img src=x onerror=y>\x1b[2J\u202e"
 

@@ -15,7 +15,7 @@ import pytest
 
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.cli.app import COMMANDS
-from llm_do_temporal.definitions import check_workshop
+from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.definitions.starter import make_workshop
 from llm_do_temporal.errors import UsageError
 

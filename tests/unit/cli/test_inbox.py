@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.inbox import Choice, render_inbox
-from llm_do_temporal.cli.keys import parse_keys
-from llm_do_temporal.client.inbox import InboxEntry, LockedRun
+from llm_do_temporal.cli.terminal.inbox import Choice, render_inbox
+from llm_do_temporal.cli.terminal.keys import parse_keys
+from llm_do_temporal.client.views.inbox import InboxEntry, LockedRun
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

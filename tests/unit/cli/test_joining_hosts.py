@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.embedded import (
+from llm_do_temporal.client.embedded.server import (
     HostInfo,
     host_lock_is_free,
     locked,

@@ -6,10 +6,10 @@ from decimal import Decimal
 import pytest
 
 from llm_do_temporal.cli.output import EventLines, Outcome, dump_json, failure, report
-from llm_do_temporal.client.view import RunView, ViewEvent
+from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.errors import BudgetExceeded, DefinitionError, LlmDoError, ModelFailed, RunCancelled
-from llm_do_temporal.messages import Usage
-from tests.unit.cli.moments import START, after
+from llm_do_temporal.messages.usage import Usage
+from tests.support.moments import START, after
 
 KEYS = [
     "type",

@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
-from llm_do_temporal.cli.question import render_question
-from llm_do_temporal.client.runs import Question
+from llm_do_temporal.cli.terminal.question import render_question
+from llm_do_temporal.client.client import Question
 from llm_do_temporal.policy.approvals import CapabilityUse
 
 

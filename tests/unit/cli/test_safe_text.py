@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.cli.plain_text import visible_block, visible_line
+from llm_do_temporal.cli.text import visible_block, visible_line
 
 HOSTILE = [
     # what a model wrote, what a person sees

@@ -11,7 +11,7 @@ import pytest
 
 ASK = """
 import asyncio
-from llm_do_temporal.cli.terminal_lines import forget_typed, read_line
+from llm_do_temporal.cli.terminal.lines import forget_typed, read_line
 async def main():
     forget_typed()
     print("ready", flush=True)
@@ -24,8 +24,8 @@ asyncio.run(main())
 READ = """
 import asyncio
 from rich.console import Console
-from llm_do_temporal.cli.prompting import Prompter
-from llm_do_temporal.cli.terminal_lines import Interrupt
+from llm_do_temporal.cli.terminal.prompts import Prompter
+from llm_do_temporal.cli.terminal.lines import Interrupt
 async def main():
     text = "\\n".join(f"line {number}" for number in range(1, 11))
     await Prompter(Console(width=40, height=6), Interrupt(), lambda: None).read(text)

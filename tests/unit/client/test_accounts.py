@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pwd
 
-from llm_do_temporal.client.accounts import named, other_logins
+from llm_do_temporal.client.embedded.accounts import named, other_logins
 
 
 def account(name: str, uid: int, shell: str = "/bin/bash") -> pwd.struct_passwd:

@@ -8,7 +8,8 @@ import pytest
 
 from llm_do_temporal.client.batches import check_batch_size, items_of_lines, matching_files
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages import Batch, BatchItem, StartRunInput
+from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.runs import StartRunInput
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import WorkflowHistory
 
-from llm_do_temporal.client.certify.certifying import is_free
 from llm_do_temporal.client.certify.evidence import DESK, Evidence, Histories, compare, gather
-from llm_do_temporal.client.certify.staging import digests
+from llm_do_temporal.client.certify.plan import is_free
+from llm_do_temporal.client.certify.stage import digests
 
 STORED = Path(__file__).parents[2] / "replay" / "histories" / "pitch-decks-0.1"
 BEFORE = {"notes.txt": "n"}

@@ -11,10 +11,10 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.big_payloads import REFERENCE_TYPE
-from llm_do_temporal.client.questions import DeskRecord, read_desk
+from llm_do_temporal.client.history.questions import DeskRecord, read_desk
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages import DeliverDecisionInput, Grant, Remember, RequestApprovalInput, Verdict
+from llm_do_temporal.messages.approvals import DeliverDecisionInput, Grant, Remember, RequestApprovalInput, Verdict
+from llm_do_temporal.storage.external_storage import REFERENCE_TYPE
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 VERDICT = Verdict.model_validate(

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.single_file import (
+from llm_do_temporal.client.embedded.single_file import (
     check_single_file,
     enclosing_workshop,
     is_worker_file,
     name_in,
     single_file_workshop,
 )
-from llm_do_temporal.definitions.workshop import load_workshop
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError, UsageError
 
 

@@ -14,8 +14,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
-from llm_do_temporal.client.tracing import Tracer
-from llm_do_temporal.local_blobs import LocalBlobStore
+from llm_do_temporal.client.traces.build import Tracer
+from llm_do_temporal.storage.local import LocalBlobStore
 
 HISTORIES = Path(__file__).parents[2] / "replay" / "histories" / "pitch-decks-0.1"
 RUN = "recorded"

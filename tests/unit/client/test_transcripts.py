@@ -7,9 +7,9 @@ from typing import Any
 
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.big_payloads import KEPT_OUTSIDE, REFERENCE_TYPE
-from llm_do_temporal.client.transcripts import Entry, Transcriber
-from llm_do_temporal.messages import MODEL_ACTIVITY
+from llm_do_temporal.client.views.transcripts import Entry, Transcriber
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, REFERENCE_TYPE
 from tests.support.histories import read_history
 
 HISTORIES = Path(__file__).parents[2] / "replay" / "histories"

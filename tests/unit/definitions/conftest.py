@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from workshop_folder import WorkshopFolder
+
+from tests.support.workshop_folder import WorkshopFolder
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from workshop_folder import WorkshopFolder
 
-from llm_do_temporal.definitions import check_workshop
+from llm_do_temporal.definitions.check import check_workshop
+from tests.support.workshop_folder import WorkshopFolder
 
 
 def test_a_good_workshop_has_no_problems(workshop: WorkshopFolder) -> None:

@@ -7,11 +7,13 @@ from uuid import uuid4
 import pytest
 from pydantic_ai.settings import ModelSettings
 
-from llm_do_temporal.definitions import Registry, check_workshop, load_workshop
-from llm_do_temporal.definitions.model_keys import SETTING_NAMES
+from llm_do_temporal.definitions.check import check_workshop
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.workshop.model_keys import SETTING_NAMES
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.messages import PinnedWorker
-from tests.unit.definitions.workshop_folder import WorkshopFolder
+from llm_do_temporal.messages.definitions import PinnedWorker
+from tests.support.workshop_folder import WorkshopFolder
 
 CLASS = "class Search:\n    def get_tools(self): ...\n    def call_tool(self): ...\n\nOther = 5\n"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from workshop_folder import WorkshopFolder
 
-from llm_do_temporal.definitions import load_workshop
-from llm_do_temporal.definitions.generated import MAX_DEFINITION_BYTES, draft_worker
+from llm_do_temporal.definitions.registry.generated import MAX_DEFINITION_BYTES, draft_worker
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
-from llm_do_temporal.messages import DraftWorkerInput, WorkerDraft
+from llm_do_temporal.messages.delegation import DraftWorkerInput, WorkerDraft
+from tests.support.workshop_folder import WorkshopFolder
 
 SCHEMAS = "from pydantic import BaseModel\nclass Score(BaseModel):\n    points: int\n"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from workshop_folder import WorkshopFolder
 
 from llm_do_temporal.errors import DefinitionError
+from tests.support.workshop_folder import WorkshopFolder
 
 
 def render(workshop: WorkshopFolder, body: str) -> str:

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.errors import SandboxEscalation
-from llm_do_temporal.policy.sandbox import WorkerSandbox, WorkshopSandbox, check_writable, locate, narrow, root_tree
-from tests.unit.definitions.workshop_folder import WorkshopFolder
+from llm_do_temporal.policy.files.sandbox import (
+    WorkerSandbox,
+    WorkshopSandbox,
+    check_writable,
+    locate,
+    narrow,
+    root_tree,
+)
+from tests.support.workshop_folder import WorkshopFolder
 
 GUIDE = (Path(__file__).parents[3] / "docs/migrating.md").read_text(encoding="utf-8")
 RESTRICTED = WorkerSandbox(restrict="/pipeline", readonly=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from workshop_folder import WorkshopFolder
 
-from llm_do_temporal.definitions.output_schemas import check_output
+from llm_do_temporal.definitions.registry.output_schemas import check_output
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.messages import Json
+from llm_do_temporal.messages.base import Json
+from tests.support.workshop_folder import WorkshopFolder
 
 EVALUATION = """\
 from __future__ import annotations
@@ -58,7 +58,7 @@ def test_a_schema_file_may_import_its_neighbours(workshop: WorkshopFolder) -> No
 
 
 def test_an_installed_class_can_be_used(workshop: WorkshopFolder) -> None:
-    assert load_schema(workshop, "llm_do_temporal.messages.Usage")["title"] == "Usage"
+    assert load_schema(workshop, "llm_do_temporal.messages.usage.Usage")["title"] == "Usage"
 
 
 def test_an_edited_file_is_read_anew(workshop: WorkshopFolder) -> None:

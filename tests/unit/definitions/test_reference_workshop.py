@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from workshop_folder import WorkshopFolder
 
-from llm_do_temporal.definitions import load_workshop
-from llm_do_temporal.policy.sandbox import WorkerSandbox, narrow, root_tree
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.policy.files.sandbox import WorkerSandbox, narrow, root_tree
+from tests.support.workshop_folder import WorkshopFolder
 
 WORKSHOP = """\
 name: my-workshop

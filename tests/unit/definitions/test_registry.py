@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from workshop_folder import WorkshopFolder
 
 from llm_do_temporal.errors import DefinitionError, WorkerNotFound
-from llm_do_temporal.messages import DelegateTool, DelegationToolset
+from llm_do_temporal.messages.definitions import DelegateTool, DelegationToolset
+from tests.support.workshop_folder import WorkshopFolder
 
 PLACES = [
     "workers/echo.worker",

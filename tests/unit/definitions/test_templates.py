@@ -6,11 +6,12 @@ import hashlib
 from typing import Any
 
 import pytest
-from workshop_folder import WorkshopFolder
 
-from llm_do_temporal.definitions.templates import load_started, load_template
+from llm_do_temporal.definitions.registry.templates import load_started, load_template
 from llm_do_temporal.errors import DefinitionError, EffectFailed, UsageError
-from llm_do_temporal.messages import LoadedTemplate, StartRunInput
+from llm_do_temporal.messages.delegation import LoadedTemplate
+from llm_do_temporal.messages.runs import StartRunInput
+from tests.support.workshop_folder import WorkshopFolder
 
 ONE = "templates/one.yaml"
 

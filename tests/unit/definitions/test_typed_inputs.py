@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from workshop_folder import WorkshopFolder
 
-from llm_do_temporal.definitions.inputs import build_input
+from llm_do_temporal.definitions.registry.inputs import build_input
 from llm_do_temporal.errors import DefinitionError, EffectFailed
-from llm_do_temporal.messages import BuiltInput
+from llm_do_temporal.messages.delegation import BuiltInput
+from tests.support.workshop_folder import WorkshopFolder
 
 HEAD = """\
 from pathlib import PurePosixPath

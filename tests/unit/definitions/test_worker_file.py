@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from workshop_folder import WorkshopFolder
 
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.policy.attachments import AttachmentPolicy
-from llm_do_temporal.policy.sandbox import WorkerSandbox
+from llm_do_temporal.policy.files.attachments import AttachmentPolicy
+from llm_do_temporal.policy.files.sandbox import WorkerSandbox
+from tests.support.workshop_folder import WorkshopFolder
 
 GREETING = "Say hello."
 

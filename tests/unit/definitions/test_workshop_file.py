@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from workshop_folder import WorkshopFolder
 
-from llm_do_temporal.definitions import WorkshopConfig, find_workshop, load_workshop
-from llm_do_temporal.definitions.workshop import model_aliases, notify_settings, own_queues
+from llm_do_temporal.definitions.workshop.formats import WorkshopConfig
+from llm_do_temporal.definitions.workshop.workshop import (
+    find_workshop,
+    load_workshop,
+    model_aliases,
+    notify_settings,
+    own_queues,
+)
 from llm_do_temporal.errors import DefinitionError, WorkshopNotFound
 from llm_do_temporal.policy.approvals import Mode, Rule, Ruling
-from llm_do_temporal.policy.notifying import NotifyEvent, NotifyTarget
+from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
+from tests.support.workshop_folder import WorkshopFolder
 
 
 def test_a_workshop_is_found_from_any_folder_inside(workshop: WorkshopFolder) -> None:

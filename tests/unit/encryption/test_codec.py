@@ -12,7 +12,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from llm_do_temporal.client.histories import put_back
+from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.encryption.codec import KEY_ID, EncryptionCodec, could_not_read, encrypting, lacks_key, ring_of
 from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing
 from llm_do_temporal.errors import KeyMismatch

@@ -7,16 +7,16 @@ import io
 from typing import Any
 
 import pytest
-from asking import Talk, pdf, wanting
-from drawn_decks import PIPELINE, draw_deck, draw_pictures, lock, quotes_in, text_of_pages
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pypdf import PdfWriter
 
-from llm_do_temporal.activities.offline import offline_model
-from llm_do_temporal.schemas import schema_problems
+from llm_do_temporal.json_schema import schema_problems
+from llm_do_temporal.offline import offline_model
+from tests.support.drawn_decks import PIPELINE, draw_deck, draw_pictures, lock, quotes_in, text_of_pages
+from tests.support.offline_answers import Talk, pdf, wanting
 
 READABLE = ("frostlane", "kelpworks", "mendly", "vibeloop")
 DIMENSIONS = ["problem", "solution", "market", "business_model", "traction", "team", "financials_and_ask"]

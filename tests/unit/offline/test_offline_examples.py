@@ -6,16 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from asking import LIST, TEXT, WRITE, Talk, offering, tool
 
-from llm_do_temporal.activities.offline import offline_model
-from llm_do_temporal.activities.offline.acting import Call, Say, Steps, perform
-from llm_do_temporal.activities.offline.calculator import calculate, sum_in
-from llm_do_temporal.activities.offline.code_analyzer import analyze
-from llm_do_temporal.activities.offline.file_organizer import organize
-from llm_do_temporal.activities.offline.notes import keep_notes
-from llm_do_temporal.activities.offline.script_model import ScriptModel
-from llm_do_temporal.activities.offline.seen import SeenRequest
+from llm_do_temporal.offline import offline_model
+from llm_do_temporal.offline.calculator import calculate, sum_in
+from llm_do_temporal.offline.code_analyzer import analyze
+from llm_do_temporal.offline.file_organizer import organize
+from llm_do_temporal.offline.model.play import Call, Say, Steps, perform
+from llm_do_temporal.offline.model.script_model import ScriptModel
+from llm_do_temporal.offline.model.seen import SeenRequest
+from llm_do_temporal.offline.notes import keep_notes
+from tests.support.offline_answers import LIST, TEXT, WRITE, Talk, offering, tool
 
 READ = tool("read_file", path=TEXT, max_chars={"type": "integer"})
 SHELL = tool("shell", command=TEXT)

@@ -9,12 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import EVALUATOR, LIST, PATHS, TEXT, WORKSHOP, WRITE, Talk, as_worker, instructed, tool
 from pydantic_ai.messages import BinaryContent
 
-from llm_do_temporal.activities.offline import offline_model
-from llm_do_temporal.activities.offline.bootstrapper import TRADES
-from llm_do_temporal.activities.offline.whiteboard import SIGNATURE, description
+from llm_do_temporal.offline import offline_model
+from llm_do_temporal.offline.bootstrapper import TRADES
+from llm_do_temporal.offline.whiteboard import SIGNATURE, description
+from tests.support.offline_answers import (
+    EVALUATOR,
+    LIST,
+    PATHS,
+    TEXT,
+    WORKSHOP,
+    WRITE,
+    Talk,
+    as_worker,
+    instructed,
+    tool,
+)
 
 MODEL = offline_model("examples")
 BOARD = WORKSHOP / "files" / "whiteboards" / "tool-library.png"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from asking import Talk, wanting
 from pydantic_ai.models import ModelRequestParameters
 
-from llm_do_temporal.activities.offline import OFFLINE_NAMES, offline_model
 from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.offline import OFFLINE_NAMES, offline_model
+from tests.support.offline_answers import Talk, wanting
 
 
 def test_every_name_has_a_model_that_says_it_is_a_script() -> None:

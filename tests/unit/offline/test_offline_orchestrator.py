@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from asking import EVALUATOR, LIST, PATHS, TEXT, WRITE, Talk, offering, tool
-from drawn_decks import PIPELINE
 from pydantic_ai import Agent, BinaryContent
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import StructuredDict
 
-from llm_do_temporal.activities.offline import offline_model
-from llm_do_temporal.activities.offline.deck_choice import choose_decks, evaluation_paths, listed_decks
+from llm_do_temporal.offline import offline_model
+from llm_do_temporal.offline.decks.deck_choice import choose_decks, evaluation_paths, listed_decks
+from tests.support.drawn_decks import PIPELINE
+from tests.support.offline_answers import EVALUATOR, LIST, PATHS, TEXT, WRITE, Talk, offering, tool
 
 DECKS = ("/pipeline/alder.pdf", "/pipeline/birch.pdf", "/pipeline/cedar.pdf")
 

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from drawn_decks import PIPELINE, text_of_pages
 
-from llm_do_temporal.definitions import Registry, check_workshop, load_workshop
+from llm_do_temporal.definitions.check import check_workshop
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal
-from llm_do_temporal.policy.sandbox import Tree, narrow, root_tree
+from llm_do_temporal.policy.files.sandbox import Tree, narrow, root_tree
 from llm_do_temporal.policy.shell import ShellPolicy, judge_command
+from tests.support.drawn_decks import PIPELINE, text_of_pages
 
 WORKSHOP = PIPELINE.parents[1]
 SCRIPTS = WORKSHOP.parent / "scripts"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.errors import AttachmentRefusal
-from llm_do_temporal.policy.attachment_forms import (
+from llm_do_temporal.policy.files.attachment_forms import (
     EVERYTHING,
     TEXT_ONLY,
     AttachmentsAs,
@@ -13,8 +13,8 @@ from llm_do_temporal.policy.attachment_forms import (
     attachment_forms,
     kind_of,
 )
-from llm_do_temporal.policy.attachments import Attachment
-from llm_do_temporal.policy.model_ids import Accepts, ModelAlias
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.models.ids import Accepts, ModelAlias
 
 
 def file(media_type: str) -> Attachment:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from llm_do_temporal.errors import AttachmentRefusal
-from llm_do_temporal.policy.attachments import (
+from llm_do_temporal.policy.files.attachments import (
     Attachment,
     AttachmentPolicy,
     check_attachment_names,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.policy.attachments import AttachmentPaths, meant_path
-from llm_do_temporal.policy.sandbox import Mount, Tree, locate_in_workshop
+from llm_do_temporal.policy.files.attachments import AttachmentPaths, meant_path
+from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate_in_workshop
 
 MAPPED = AttachmentPaths(path_map={"path/to/deck.txt": "/input/deck.txt"})
 BASED = AttachmentPaths(base_path="/input/")

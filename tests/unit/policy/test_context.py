@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.policy.context import first_kept
+from llm_do_temporal.policy.models.context_window import first_kept
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from llm_do_temporal.policy.ledger import Action, Ledger, Report, opened, raised, settle, with_report
-from llm_do_temporal.policy.limits import Amounts, Dimension, Limits, agreed_limit, described
+from llm_do_temporal.policy.budget.ledger import Action, Ledger, Report, opened, raised, settle, with_report
+from llm_do_temporal.policy.budget.limits import Amounts, Dimension, Limits, agreed_limit, described
 
 RUN = "r/main"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.errors import ModelRefusal
-from llm_do_temporal.policy.models import ModelSources, resolve_model
+from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
 
 CHAIN = ("force", "worker", "caller", "run", "workshop", "environment")
 

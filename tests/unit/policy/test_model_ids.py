@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from llm_do_temporal.errors import ModelRefusal
-from llm_do_temporal.policy.model_ids import (
+from llm_do_temporal.policy.models.ids import (
     ModelAlias,
     check_no_secret,
     full_name,
@@ -18,7 +18,7 @@ from llm_do_temporal.policy.model_ids import (
     read_serving_id,
     serving_id,
 )
-from llm_do_temporal.policy.models import ModelSources, resolve_model
+from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
 
 LOCAL = ModelAlias(model="openai-chat:llama3", base_url="http://127.0.0.1:11434/v1", api_key_env="OLLAMA_KEY")
 ALIASES: dict[str, str | ModelAlias] = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from llm_do_temporal.policy.notifying import NotifyEvent, NotifyTarget, check_target, check_ui_url, link_to
+from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget, check_target, check_ui_url, link_to
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling, decide
-from llm_do_temporal.policy.protection import Protection, defines
-from llm_do_temporal.policy.sandbox import (
+from llm_do_temporal.policy.files.protection import Protection, defines
+from llm_do_temporal.policy.files.sandbox import (
     Mount,
     Tree,
     WorkshopSandbox,

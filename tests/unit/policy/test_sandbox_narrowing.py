@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from llm_do_temporal.errors import SandboxEscalation, SandboxRefusal
-from llm_do_temporal.policy.sandbox import (
+from llm_do_temporal.policy.files.sandbox import (
     NO_FILES,
     Mount,
     Tree,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.policy.sandbox import (
+from llm_do_temporal.policy.files.sandbox import (
     NO_FILES,
     Mount,
     Tree,

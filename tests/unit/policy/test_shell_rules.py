@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from llm_do_temporal.errors import ApprovalRefusal, Refusal, SandboxRefusal, ShellRefusal
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling, decide
-from llm_do_temporal.policy.sandbox import NO_FILES, Mount, Tree
+from llm_do_temporal.policy.files.sandbox import NO_FILES, Mount, Tree
 from llm_do_temporal.policy.shell import (
     ShellDefault,
     ShellPolicy,

@@ -11,7 +11,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from llm_do_temporal.errors import KeyMismatch
-from llm_do_temporal.messages import PENDING_ATTRIBUTE, PENDING_MEMO, WORKER_ATTRIBUTE
+from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, WORKER_ATTRIBUTE
 from worker_service.metrics import UNKNOWN, count_pending, pause_after
 
 

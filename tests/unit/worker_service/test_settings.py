@@ -13,7 +13,7 @@ from temporalio.worker import ResourceBasedTunerConfig
 from llm_do_temporal.client.session import required_isolation
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.shell import Isolation
-from llm_do_temporal.service import ServiceSettings
+from llm_do_temporal.service.build import ServiceSettings
 from worker_service.settings import EmbeddedSettings, read_settings
 
 

@@ -23,8 +23,8 @@ from llm_do_temporal.errors import (
     RunFailed,
     SandboxRefusal,
 )
-from llm_do_temporal.messages import Usage
-from llm_do_temporal.workflows.failures import as_failure, explain, explain_agent, spent_before
+from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.workflows.runtime.failures import as_failure, explain, explain_agent, spent_before
 from tests.unit.workflows.test_gate import activity_failed
 
 TIMED_OUT = LateError("late", type=TimeoutType.HEARTBEAT, last_heartbeat_details=[])

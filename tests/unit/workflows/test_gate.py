@@ -11,12 +11,13 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 from temporalio.workflow import NondeterminismError
 
 from llm_do_temporal.errors import ApprovalRefusal, ApprovalTimedOut, EffectFailed, RunAborted, SandboxRefusal
-from llm_do_temporal.messages import DecisionKind, RunSettings, Verdict
+from llm_do_temporal.messages.approvals import DecisionKind, Verdict
+from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling, Terms
-from llm_do_temporal.policy.models import ModelSources
-from llm_do_temporal.workflows.gate import Gate, GatedTool, Outcome, Prepared, Question
-from tests.unit.workflows.questions import NOON
+from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.workflows.tools.gate import Gate, GatedTool, Outcome, Prepared, Question
+from tests.support.desk_questions import NOON
 
 
 @dataclass

@@ -10,8 +10,8 @@ from pydantic_ai.usage import RequestUsage
 from temporalio import workflow
 from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 
-from llm_do_temporal.messages import PinnedWorker
-from llm_do_temporal.workflows.metrics import COST, TOKENS, count_turn, is_generated, worker_label
+from llm_do_temporal.messages.definitions import PinnedWorker
+from llm_do_temporal.workflows.runtime.metrics import COST, TOKENS, count_turn, is_generated, worker_label
 
 MOST = 1_000_000_000
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from temporalio.exceptions import ApplicationError, TimeoutError, TimeoutType  # noqa: A004
 
-from llm_do_temporal.activities.failures import as_failure
-from llm_do_temporal.blob_places import READ_PATIENCE, READ_SILENCE
+from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
-from llm_do_temporal.object_blobs import QUICK_BACKOFF
-from llm_do_temporal.workflows.effects import HEARTBEAT_TIMEOUT, could_not_fetch, lacks_blobs
-from llm_do_temporal.workflows.once import is_unknown, why_unknown
+from llm_do_temporal.storage.object_store import QUICK_BACKOFF
+from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE
+from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT, could_not_fetch, lacks_blobs
+from llm_do_temporal.workflows.tools.at_most_once import is_unknown, why_unknown
 from tests.unit.workflows.test_gate import activity_failed
 
 

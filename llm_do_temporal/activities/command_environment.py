@@ -1,0 +1,135 @@
+"""Where a command runs, and all that it is given there: its program, its environment and its mounts.
+
+Called by the shell activity, which has checked the command. Must not judge it, nor look at what it wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, TOP, IsolatedFolder, isolated, options_file
+from llm_do_temporal.sandbox.processes import Ended, Program, run_program
+
+_GIT_SETTINGS = {
+    "core.askPass": "",
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "credential.helper": "",
+    "diff.external": "",
+    "log.showSignature": "false",
+    "protocol.ext.allow": "never",
+    "protocol.file.allow": "never",
+    "safe.bareRepository": "explicit",
+}
+"""Over whatever a repository says of itself: looking at one runs nothing that it names."""
+_GIT_HABITS = {
+    "GIT_ASKPASS": "false",
+    "GIT_EDITOR": "false",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+    "GIT_PROXY_COMMAND": "",
+    "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_SSH_COMMAND": "ssh",
+    "GIT_TERMINAL_PROMPT": "0",
+    "PAGER": "cat",
+}
+"""Nobody sits at a terminal; each of these is also something that a repository could name a program for."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a command is to run."""
+
+    workshop: Path
+    folders: list[IsolatedFolder]
+    """All that the command may reach; without isolation, where it begins."""
+    bwrap: str | None
+    """What isolates it; None: nothing does."""
+
+    @property
+    def real(self) -> tuple[str, str]:
+        """The real folder that commands see as the virtual one, in this order."""
+        if self.bwrap is not None:
+            return (TOP, "/")
+        first = self.folders[0]
+        return (str(first.path), first.place.path)
+
+
+async def run_on(
+    ground: Ground, asked: ShellInput, home: str, check: Callable[[], None]
+) -> tuple[Ended, tuple[str, ...]]:
+    """Run the command to its end, with `home` for what it keeps for itself; how it ended, and the virtual paths that
+    were read-only for it only because planning its mounts is bounded.
+
+    `check` is called last, with all mounts open, and raises where it must not run after all. Raises EffectFailed where
+    it cannot be started.
+    """
+    preparing = _prepared(ground, asked, home)
+    # Looking through a large tree takes a moment, in which other activities go on.
+    program, held_back = await asyncio.to_thread(preparing.__enter__)
+    try:
+        await asyncio.to_thread(check)
+        return await run_program(program, timeout_seconds=asked.timeout_seconds), held_back
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno is not None else type(error).__name__
+        raise EffectFailed(f"'{asked.argv[0][:80]}' cannot be run: {reason}") from error
+    finally:
+        preparing.__exit__(None, None, None)
+
+
+def search_path(*, isolated: bool) -> str:
+    """Where a command's program is looked for."""
+    if isolated:
+        return SYSTEM_PATH
+    # A relative entry would let a file that a model wrote stand in for a program.
+    return os.pathsep.join(
+        entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry.startswith("/")
+    )
+
+
+def environment_of(names: Sequence[str], *, isolated: bool, home: str) -> dict[str, str]:
+    """All that a command sees of the environment, the variables of these names included.
+
+    The worker service's own holds the keys of its models.
+    """
+    passed = {name: os.environ[name] for name in names if name in os.environ}
+    given = {"PATH": search_path(isolated=isolated), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **_GIT_HABITS}
+    return {**given, **passed, **_git_settings()}
+
+
+def _git_settings() -> dict[str, str]:
+    settings = {"GIT_CONFIG_COUNT": str(len(_GIT_SETTINGS))}
+    for number, (key, value) in enumerate(_GIT_SETTINGS.items()):
+        settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return settings
+
+
+@contextmanager
+def _prepared(ground: Ground, asked: ShellInput, home: str) -> Generator[tuple[Program, tuple[str, ...]]]:
+    names = asked.settings.env
+    if ground.bwrap is None:
+        folder = str(ground.folders[0].path)
+        environment = environment_of(names, isolated=False, home=home)
+        yield Program(argv=asked.argv, folder=folder, environment=environment, supervised=True), ()
+        return
+    protection = protection_of(ground.workshop)
+    with (
+        isolated(ground.folders, protection, cwd=asked.cwd, network=asked.network) as how,
+        options_file(how.options) as options,
+    ):
+        program = Program(
+            argv=("bwrap", "--args", str(options), "--", *asked.argv),
+            executable=ground.bwrap,
+            folder="/",
+            environment=environment_of(names, isolated=True, home="/tmp"),  # noqa: S108 - a /tmp of its own
+            descriptors=(options, *how.descriptors),
+        )
+        yield program, how.held_back

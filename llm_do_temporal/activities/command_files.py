@@ -1,0 +1,121 @@
+"""The files that the words of a command name: what is shown of them, and whether they are still as they were.
+
+Owns how a word is read as names of files. Called by the shell activity for what a person is asked about. It sees more
+names than a program will; a name that it does not see is one that nothing holds to what was shown.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+from llm_do_temporal.errors import SandboxRefusal
+from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.policy.files.sandbox import Place, Tree, locate, locate_in_workshop
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.sandbox.bubblewrap import TOP
+from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+from llm_do_temporal.sandbox.seen_files import check_as_shown, see_file
+
+MAX_NAMED = 1000
+"""How many names the words of one command may have; a command has some ten."""
+_FILE_ADDRESS = re.compile(r"file:(?://[^/]*(?=/))?", re.IGNORECASE)
+_AFTER_NAME = re.compile(r"[?#\[]")
+"""What follows a name within an address or, as programs for pictures have it, the number of a page."""
+_RUN_SUFFIXES = (".js", ".mjs", ".cjs", ".json", ".tex")
+"""What programs add to a name that is not there; those that add others read what nothing holds to what was shown."""
+_PROCESS = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/(cwd|root)(?=/|$)")
+
+
+class NamedFiles:
+    """Files that commands in one workshop name."""
+
+    def __init__(self, workshop: Path) -> None:
+        self._workshop = workshop.resolve()
+        self._folder = WorkshopFolder(workshop)
+
+    def found(self, asked: ShellInput) -> tuple[SeenFile, ...]:
+        """The regular files of the tree that the words name, as they are now.
+
+        Raises SandboxRefusal where there are too many names to look at: those left out would be held to nothing.
+        """
+        names = sorted({name for word in asked.argv for name in _names(word)})
+        if len(names) > MAX_NAMED:
+            raise SandboxRefusal(
+                f"the command has {len(names)} words and parts of words that may name files; at most {MAX_NAMED} are "
+                "looked at before it is asked about",
+                next_step="Use fewer words: several commands, or a file with the list.",
+            )
+        seen: dict[str, SeenFile] = {}
+        for name in (*names, *_completed(asked.argv)):
+            for place in self._places(asked.tree, name if name.startswith("/") else f"{asked.cwd}/{name}", asked.cwd):
+                seen[place.path] = see_file(self._folder, place)
+        return tuple(one for one in seen.values() if one.sha256 is not None)
+
+    def check(self, asked: ShellInput, expected: tuple[SeenFile, ...]) -> None:
+        """Raise ShownDiffers where the files are not those, or not as they were."""
+        before = {one.path: one for one in expected}
+        now = {one.path: one for one in self.found(asked)}
+        for path in (*before, *now):
+            check_as_shown(before.get(path) or SeenFile(path=path), now.get(path) or SeenFile(path=path))
+
+    def _places(self, tree: Tree, path: str, cwd: str) -> Iterator[Place]:
+        """Where a path may lie: as it is spelled, as the kernel follows it, and by other names of the same folder."""
+        path = re.sub(r"/(?:\.?/)*", "/", path)
+        process = _PROCESS.match(posixpath.normpath(path))
+        if process is not None:
+            path = _PROCESS.sub(cwd if process[1] == "cwd" else "", posixpath.normpath(path)) or "/"
+        elif path.startswith(f"{TOP}/"):
+            path = path.removeprefix(TOP)
+        elif PurePosixPath(path).is_relative_to(self._workshop):
+            yield from self._really(tree, path)
+        with suppress(SandboxRefusal):
+            yield locate(tree, re.sub("^/+", "/", posixpath.normpath(path)))
+        head, back, rest = path.partition("/../")
+        if back:
+            # `..` behind a link is the folder above the one that the link leads to.
+            with suppress(SandboxRefusal):
+                place = locate(tree, head or "/")
+                above = self._workshop / place.mount.root / place.relative
+                yield from self._really(tree, f"{above}/../{rest}")
+
+    def _really(self, tree: Tree, path: str) -> Iterator[Place]:
+        """Where in the tree a path of the host leads."""
+        real = PurePosixPath(os.path.realpath(path))
+        with suppress(SandboxRefusal, ValueError):
+            place = locate_in_workshop(tree, str(real.relative_to(self._workshop)))
+            if place is not None:
+                yield place
+
+
+def readings(argument: str) -> set[str]:
+    """What a program may read as a path in one argument."""
+    pieces = {argument, *re.split(r"[=:,@]", argument)}
+    if _is_short_option(argument):
+        pieces.add(argument[2:])
+    if address := _FILE_ADDRESS.search(argument):
+        pieces |= {argument[address.end() :], unquote(argument[address.end() :])}
+    pieces |= {_AFTER_NAME.split(piece, maxsplit=1)[0] for piece in pieces}
+    return {piece for piece in pieces if piece and "\0" not in piece}
+
+
+def _names(argument: str) -> set[str]:
+    """The readings of an argument, and all that may be glued to several short options."""
+    glued = {argument[start:] for start in range(2, len(argument))} if _is_short_option(argument) else set[str]()
+    return readings(argument) | {piece for piece in glued if "\0" not in piece}
+
+
+def _completed(argv: Iterable[str]) -> Iterator[str]:
+    """Names that a program makes of a word when nothing is called like it."""
+    for word in argv:
+        if not word.startswith("-") and "\0" not in word and word and not PurePosixPath(word).suffix:
+            yield from (f"{word}{suffix}" for suffix in _RUN_SUFFIXES)
+
+
+def _is_short_option(argument: str) -> bool:
+    return argument.startswith("-") and not argument.startswith("--")

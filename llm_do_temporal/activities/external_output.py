@@ -1,0 +1,87 @@
+"""What programs of others say beside their results: errors, and what a server writes to its standard error.
+
+Owns the bounds of such text, and that nothing in it acts on a terminal or breaks a log. Called where toolsets from
+elsewhere are used; what their calls return is bounded there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import traceback
+from collections.abc import AsyncGenerator
+from typing import TextIO
+
+from llm_do_temporal.redaction.hidden_characters import made_visible
+
+MAX_ERROR_CHARS = 16_000
+"""Of an error: it goes to a model, and into a history."""
+MAX_LOGGED_CHARS = 16_000
+"""Of one failure, or of what a server writes while it is used once."""
+_LAST_WORDS_SECONDS = 1.0
+"""How long a server that has been stopped is listened to; what it left behind may hold the pipe for ever."""
+
+_log = logging.getLogger(__name__)
+
+
+def bounded(text: str, most: int = MAX_ERROR_CHARS) -> str:
+    """The text, cut where it is too long, and without half characters, which no history can hold."""
+    said = text[:most].encode("utf-8", errors="replace").decode("utf-8")
+    return said if len(text) <= most else f"{said} [cut here: {most} of {len(text)} characters]"
+
+
+def logged(text: str) -> str:
+    """Text of others as a log may hold it: cut, and with what hides in it written out; lines stay lines."""
+    return made_visible(bounded(text, MAX_LOGGED_CHARS))
+
+
+def logged_error(error: BaseException) -> str:
+    """An error and where it came from; its message may be whatever somebody else sent."""
+    return logged("".join(traceback.format_exception(error, limit=-20)))
+
+
+@contextlib.asynccontextmanager
+async def server_stderr(name: str) -> AsyncGenerator[TextIO]:
+    """A file for what a server writes to its standard error: the beginning is logged, the rest is dropped."""
+    reading, writing = os.pipe()
+    heard = _Heard()
+    try:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: heard, os.fdopen(reading, "rb", buffering=0)
+        )
+    except BaseException:
+        os.close(writing)
+        raise
+    try:
+        with os.fdopen(writing, "w") as file:
+            yield file
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(heard.ended.wait(), _LAST_WORDS_SECONDS)
+    finally:
+        transport.close()
+        if heard.total:
+            _log.warning("the server of toolset %s wrote to its standard error: %s", name, heard.told())
+
+
+class _Heard(asyncio.Protocol):
+    """Keeps the beginning of what is written, and counts all of it."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.ended = asyncio.Event()
+        self._kept = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.total += len(data)
+        self._kept += data[: MAX_LOGGED_CHARS - len(self._kept)]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set()
+
+    def told(self) -> str:
+        """What is logged of it."""
+        said = logged(self._kept.decode("utf-8", errors="replace").strip())
+        left = self.total - len(self._kept)
+        return f"{said} [and {left} bytes more]" if left else said

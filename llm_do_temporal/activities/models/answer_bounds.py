@@ -1,0 +1,102 @@
+"""Bounds on what a provider may answer, in bytes as they are after unpacking.
+
+Owns the hook in the HTTP clients of models that counts what they read, and the failure of a turn that had too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import httpx2
+from pydantic_ai.models import Model
+
+from llm_do_temporal.activities.runtime.failures import as_failure
+from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.messages.conversation import OtherModel
+
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+MAX_STREAM_BYTES = 64 * 1024 * 1024
+"""A stream has some hundred bytes around each word."""
+MAX_ANSWER_CHARS = 8 * 1024 * 1024
+"""Of text, thinking and arguments together, while they are streamed."""
+_STREAM = "text/event-stream"
+
+
+class AnswerTooLarge(Exception):
+    """More came than an answer may have; the rest is not read."""
+
+
+def bounded_model(model: Model) -> Model:
+    """The model, whose HTTP client reads no more than an answer may have; one without such a client as it is."""
+    provider = cast("Any", model.provider)
+    client = getattr(provider, "_own_http_client", None)
+    if client is not None:
+        _bound(client)
+    make = getattr(provider, "_http_client_factory", None)
+    if make is not None:
+        # A client that was closed, or belongs to another event loop, is made anew.
+        provider._http_client_factory = lambda: _bound(make())
+    return model
+
+
+@contextmanager
+def final_when_too_large(model: str) -> Generator[None]:
+    """Let an answer that was too large be a failure that is not tried again, however a library has wrapped it."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_too_large(error):
+            raise
+        failed = ModelFailed(
+            f"model '{model}' answered more than is read: at most {MAX_ANSWER_BYTES} bytes, {MAX_STREAM_BYTES} as a "
+            f"stream, and {MAX_ANSWER_CHARS} characters",
+            next_step="Set `max_tokens` in `model_settings`, or choose another model.",
+        )
+        raise as_failure(failed, other_model=OtherModel.INSTEAD) from None
+
+
+def _is_too_large(error: BaseException | None) -> bool:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, AnswerTooLarge):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _bound(client: Any) -> Any:
+    hooks = client.event_hooks
+    if _count not in hooks["response"]:
+        client.event_hooks = {**hooks, "response": [*hooks["response"], _count]}
+    return client
+
+
+async def _count(response: httpx2.Response) -> None:
+    """Have a response unpacked here, piece by piece and counted, before a client puts it together."""
+    most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else MAX_ANSWER_BYTES
+    packed = type(response)(response.status_code, headers=response.headers, stream=response.stream)
+    packed.request = response.request
+    response.stream = _Counted(packed, most)
+    for header in ("content-encoding", "content-length"):
+        response.headers.pop(header, None)
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, packed: httpx2.Response, most: int) -> None:
+        self._packed = packed
+        self._left = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = self._packed.aiter_bytes()
+        async for piece in pieces:
+            self._left -= len(piece)
+            if self._left < 0:
+                await pieces.aclose()
+                raise AnswerTooLarge
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._packed.aclose()

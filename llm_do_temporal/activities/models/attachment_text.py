@@ -1,0 +1,86 @@
+"""The text of an attached file, for a model that does not get the file itself.
+
+Called while a turn is served, in a thread. What is in a PDF is parsed in another process, within limits; what this
+returns is shown to a model and never kept.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from llm_do_temporal.errors import AttachmentRefusal
+from llm_do_temporal.pdf.reader import Order, PdfFailure, PdfText, pdf_text
+from llm_do_temporal.policy.files.attachment_forms import kind_of
+
+MAX_CHARS = 400_000
+"""Some hundred thousand tokens: no model reads more of one file with profit, and most could not take it."""
+MAX_PAGES = 1_000
+_KEPT_TEXTS = 16
+"""Every turn of a conversation sends its attachments again; reading a long PDF takes seconds."""
+_READABLE_CHARS = 2
+"""A page with fewer letters or digits has no text: a page number at most."""
+_ORDER = Order("text", MAX_PAGES, characters=MAX_CHARS)
+
+
+def text_of(data: bytes, media_type: str, name: str) -> str:
+    """The file's text, after a line that says what it is. Raises AttachmentRefusal where it has none."""
+    if media_type == "application/pdf":
+        return _pdf_text(data, name)
+    try:
+        text = data.decode("utf-8", errors="replace" if kind_of(media_type) == "text" else "strict")
+    except UnicodeDecodeError as error:
+        raise AttachmentRefusal(
+            f"'{name}' ({media_type}) cannot be given to this model: it is neither text nor a PDF",
+            next_step="Attach it as text or PDF, or choose a model that takes such files.",
+        ) from error
+    return f"Content of {name}:\n{_cut(text)}"
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _pdf_text(data: bytes, name: str) -> str:
+    found = _read(data, name)
+    pages = found.texts
+    unreadable = [number for number, text in enumerate(pages, 1) if sum(map(str.isalnum, text)) < _READABLE_CHARS]
+    if len(unreadable) == len(pages):
+        raise AttachmentRefusal(
+            f"'{name}' cannot be given to this model as text: {len(pages)} of {len(pages)} pages have no readable text",
+            next_step="It is probably a scan. Run text recognition on it, or choose a model that takes PDFs.",
+        )
+    lines = [f"Text of {name} (PDF, {found.count} pages): you get the text only, without layout and pictures."]
+    if unreadable:
+        listed = ", ".join(map(str, unreadable[:50]))
+        lines.append(f"{len(unreadable)} of {len(pages)} pages have no readable text: {listed}.")
+    for number, text in enumerate(pages, 1):
+        lines += ["", f"--- page {number} ---", "(no readable text)" if number in unreadable else text.strip()]
+    if not found.is_whole:
+        lines.append(f"[cut here, on page {len(pages)} of {found.count}: there are more than {MAX_CHARS} characters]")
+    return "\n".join(lines)
+
+
+def _read(data: bytes, name: str) -> PdfText:
+    try:
+        found = pdf_text(data, _ORDER)
+    except PdfFailure as failure:
+        raise _refusal(failure, name) from failure
+    if not found.count:
+        raise AttachmentRefusal(f"'{name}' is a PDF without pages")
+    return found
+
+
+def _refusal(failure: PdfFailure, name: str) -> AttachmentRefusal:
+    what, _, number = str(failure).partition(" ")
+    if failure.kind == "Refused" and what == "password":
+        return AttachmentRefusal(f"'{name}' is a PDF with a password and cannot be read")
+    if failure.kind == "Refused":
+        return AttachmentRefusal(f"'{name}' has {number} pages; the text of at most {MAX_PAGES} can be given")
+    why = str(failure) if failure.kind == "TooMuch" else failure.kind
+    return AttachmentRefusal(
+        f"'{name}' cannot be read as a PDF: {why}",
+        next_step="Mend the file; for a model that takes PDFs, say `accepts: [text, pdf]` under `models:`.",
+    )
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_CHARS:
+        return text
+    return f"{text[:MAX_CHARS]}\n[cut here: {MAX_CHARS} of {len(text)} characters]"

@@ -1,0 +1,204 @@
+"""Builds models from their ids.
+
+`build_model` runs on both sides: in workflow code it returns a stand-in that knows the name and never
+sends anything; in an activity it builds the real one, with the address of an alias and the key from the variable
+that the alias names. Keys are read here and nowhere else, and never leave this process but to the provider.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import re
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import (
+    Model,
+    ModelRequestParameters,
+    ModelResolutionContext,
+    infer_model,
+    parse_model_id,
+)
+from pydantic_ai.native_tools import SUPPORTED_NATIVE_TOOLS, AbstractNativeTool
+from pydantic_ai.profiles import DEFAULT_PROFILE
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.settings import ModelSettings
+from temporalio import activity, workflow
+
+from llm_do_temporal.activities.models.answer_bounds import bounded_model
+from llm_do_temporal.activities.models.cache import KeptModels
+from llm_do_temporal.activities.models.openai_requests import send_as_made
+from llm_do_temporal.activities.runtime.failures import as_failure
+from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
+from llm_do_temporal.messages.conversation import OtherModel
+from llm_do_temporal.policy.models.ids import ModelAlias, read_serving_id
+from llm_do_temporal.redaction.configured_keys import know_variable
+
+_KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(?:API_)?(?:KEY|TOKEN)")
+_building = threading.Lock()
+_SHOWN = "llm_do_shown"
+"""The attribute of a model that was built here that holds its name."""
+_NO_KEY = "none"
+"""What a server behind an address of its own gets where its alias names no key: never the key of the provider
+whose protocol it speaks, which the provider's library would otherwise take from the environment."""
+
+
+async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
+    """The model of an id made by `serving_id`. Raises ModelRefusal for an unknown provider, ModelFailed without a key.
+
+    In an activity these are final: a missing key is still missing a minute later.
+    """
+    if workflow.in_workflow():
+        return NamedModel(model_id)
+    try:
+        model = await _kept_or_new(model_id)
+        setattr(model, _SHOWN, read_serving_id(model_id)[0])
+        return model
+    except LlmDoError as error:
+        if not activity.in_activity():
+            raise
+        raise as_failure(error, other_model=OtherModel.INSTEAD) from error
+
+
+def shown_name(model: Model) -> str:
+    """What people call a model: as it is written in the workshop, with its alias where that has an address."""
+    return str(getattr(model, _SHOWN, model.model_id))
+
+
+def check_provider(model_id: str) -> None:
+    """Raise ModelRefusal unless the part before the colon is a provider that exists."""
+    provider, _ = parse_model_id(model_id)
+    if provider in ("offline", "test"):
+        return
+    try:
+        infer_provider_class(provider or "")
+    except (ValueError, ImportError) as error:
+        raise ModelRefusal(
+            f"model '{model_id[:80]}' names the unknown provider '{str(provider)[:80]}'",
+            next_step="Known are openai, anthropic, google and the others Pydantic AI lists; "
+            "offline:<name> needs no key.",
+        ) from error
+
+
+class NamedModel(Model):
+    """Stands for a model in workflow code: it has the name, and never sends a request.
+
+    Its profile is the same for all models. What a provider's library knows of them changes from release to
+    release, and must not change what a workflow does when it replays; the activity has the real profile.
+    """
+
+    def __init__(self, model_id: str) -> None:
+        _, alias = read_serving_id(model_id)
+        self._provider_name, self._name = parse_model_id(alias.model)
+        super().__init__(profile={**DEFAULT_PROFILE, "supported_native_tools": SUPPORTED_NATIVE_TOOLS})
+
+    @classmethod
+    def supported_native_tools(cls) -> frozenset[type[AbstractNativeTool]]:
+        """All of them: what the real model has is known where it is built."""
+        return SUPPORTED_NATIVE_TOOLS
+
+    @property
+    def model_name(self) -> str:
+        """The name without its provider."""
+        return self._name
+
+    @property
+    def system(self) -> str:
+        """The provider."""
+        return self._provider_name or ""
+
+    def prepare_messages(
+        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters | None = None
+    ) -> list[ModelMessage]:
+        """The messages as they are: the model that sends prepares them, and the conversation is kept as it was."""
+        return messages
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Never called: requests are activities."""
+        raise NotImplementedError("a model request must run as an activity")
+
+
+async def _kept_or_new(model_id: str) -> Model:
+    """A model of a provider is kept from turn to turn; one that plays a script is looked up each time."""
+    _, alias = read_serving_id(model_id)
+    if parse_model_id(alias.model)[0] in ("offline", "test"):
+        return await asyncio.to_thread(_real_model_in_turn, model_id)
+    return await _kept.get(model_id)
+
+
+def _real_model_in_turn(model_id: str) -> Model:
+    """Build one model at a time: the first of a provider imports its library, and half an import is of no use."""
+    with _building:
+        return _real_model(model_id)
+
+
+def _real_model(model_id: str) -> Model:
+    name, alias = read_serving_id(model_id)
+    provider, rest = parse_model_id(alias.model)
+    if provider in ("offline", "test"):
+        from llm_do_temporal.offline import offline_model
+
+        return offline_model(rest if provider == "offline" else alias.model)
+    check_provider(alias.model)
+    key = _key_of(alias, name)
+    try:
+        if alias.base_url is None and key is None:
+            return bounded_model(send_as_made(infer_model(alias.model)))
+        return bounded_model(send_as_made(infer_model(alias.model, provider_factory=_providers_at(alias, key, name))))
+    except LlmDoError:
+        raise
+    except Exception as error:
+        # Each provider's library has exceptions of its own for a key that is missing or malformed.
+        variable = _KEY_VARIABLE.search(str(error))
+        if variable is None:
+            raise ModelFailed(f"model '{name}' cannot be used: {error}") from error
+        raise ModelFailed(
+            f"model '{name}' cannot be used: {variable[0]} is not set where the worker service runs",
+            next_step=f"Set {variable[0]} there and start the service again; with the embedded server that is "
+            "`llm-do-temporal dev` from a shell that has it.",
+        ) from error
+
+
+def _key_of(alias: ModelAlias, name: str) -> str | None:
+    if alias.api_key_env is None:
+        return None
+    know_variable(alias.api_key_env)
+    key = os.environ.get(alias.api_key_env)
+    if not key:
+        raise ModelFailed(
+            f"model '{name}' cannot be used: the variable '{alias.api_key_env}' is not set",
+            next_step="Set it where the worker service runs, or take `api_key_env` out of the alias.",
+        )
+    return key
+
+
+def _providers_at(alias: ModelAlias, key: str | None, name: str) -> Callable[[str], Provider[Any]]:
+    """Makes the provider with the alias's address and key. Raises ModelRefusal where it can be given neither."""
+
+    def make(provider: str) -> Provider[Any]:
+        kind = cast("Callable[..., Provider[Any]]", infer_provider_class(provider))
+        given = {"api_key": key or _NO_KEY}
+        if alias.base_url is not None:
+            given["base_url"] = alias.base_url
+        takes = inspect.signature(kind).parameters
+        missing = [option for option in given if option not in takes]
+        if missing:
+            raise ModelRefusal(
+                f"model '{name}' cannot be used: provider '{provider}' takes no {' and no '.join(missing)}",
+                next_step="Use openai-chat for servers that speak the OpenAI protocol.",
+            )
+        return kind(**given)
+
+    return make
+
+
+_kept = KeptModels(_real_model_in_turn)

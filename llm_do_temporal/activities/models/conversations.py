@@ -1,0 +1,276 @@
+"""Whole conversations, put together from the parts that requests carry.
+
+The other side of `workflows.invocation.conversation`. What this process has seen it keeps at hand; what it has not
+seen, or has dropped, it reads from the history of the workflow that asks, which is always right. A history with
+requests that carry everything, of an earlier version, can be read too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from temporalio import activity
+from temporalio.api.common.v1 import Payload
+
+from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.conversation import (
+    ANSWER_MARK,
+    CONVERSATION_SETTING,
+    ConversationPart,
+    KeepConversationInput,
+    KeptConversation,
+)
+from llm_do_temporal.policy.models.context_window import first_kept
+from llm_do_temporal.storage.blobs import BlobStore
+
+KEPT_CHARACTERS = 64 * 1024 * 1024
+"""Text of conversations kept at hand in one process; those used longest ago leave first."""
+_LEFT_OUT = "(The first {count} turns of this conversation are left out: it has become too long to repeat.)"
+_PARAMETERS = TypeAdapter(ModelRequestParameters)
+
+
+@dataclass
+class Request:
+    """One request, as a workflow sent it."""
+
+    part: ConversationPart
+    messages: list[ModelMessage]
+    parameters: ModelRequestParameters
+
+
+@dataclass
+class Sent:
+    """What a history tells of a conversation."""
+
+    requests: list[Request] = field(default_factory=list[Request])
+    """In order."""
+    answers: dict[str | None, ModelResponse] = field(default_factory=dict[str | None, ModelResponse])
+    """By their marks."""
+
+
+@dataclass
+class Whole:
+    """A conversation as far as it is known."""
+
+    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    parameters: ModelRequestParameters = field(default_factory=ModelRequestParameters)
+    instructions: str | None = None
+    ends: dict[int, int] = field(default_factory=dict[int, int])
+    """How many messages each request had, by its number."""
+    sizes: list[int] = field(default_factory=list[int])
+    """About how many characters each message has."""
+    inherited: int = 0
+    """How many messages came with the base."""
+    answer: ModelResponse | None = None
+    """The newest marked answer, which the next request may refer to."""
+
+    @property
+    def characters(self) -> int:
+        """About how much memory the conversation takes."""
+        return sum(self.sizes)
+
+    def add(self, request: Request, base: Sequence[ModelMessage]) -> None:
+        """Take in a request that continues what is known, or that begins anew with `base`. Raises ModelFailed."""
+        part, messages = request.part, request.messages
+        if part.after is None:
+            self.messages, self.ends, self.sizes = [], {}, []
+            self.parameters = request.parameters
+            self.instructions = instructions_of(messages) or instructions_in(request.parameters)
+            self.inherited = len(base)
+            messages = [*base, *messages[1:]] if part.base else messages
+        else:
+            self.cut(part.after)
+            self.parameters = request.parameters if part.retooled else self.parameters
+            if part.answer is not None:
+                carried = ModelMessagesTypeAdapter.validate_python(part.messages)
+                messages = [self._answered(part.answer), *carried, *messages[1:]]
+        self.messages += [self._instructed(message) for message in messages]
+        self.sizes += [_characters(message) for message in messages]
+        # A request that asks the provider to go on with its own unfinished answer is sent more than once.
+        if not isinstance(self.messages[-1], ModelResponse):
+            self.ends[part.number] = len(self.messages)
+
+    def cut(self, number: int) -> None:
+        """Forget what came after a request: it is another attempt."""
+        del self.messages[self.ends[number] :]
+        del self.sizes[self.ends[number] :]
+        self.ends = {known: end for known, end in self.ends.items() if known <= number}
+
+    def _answered(self, mark: str) -> ModelMessage:
+        """The answer that a request refers to."""
+        if self.answer is None or mark_of(self.answer) != mark:
+            raise ModelFailed(f"the answer '{mark}' of this conversation is not in its history")
+        return lean(self.answer)
+
+    def told(self, max_tokens: int | None) -> list[ModelMessage]:
+        """What the model is told of it: all, or how it began and the newest turns. A turn begins with an answer."""
+        if max_tokens is None:
+            return list(self.messages)
+        starts = [place for place, message in enumerate(self.messages) if place and isinstance(message, ModelResponse)]
+        turns = [sum(self.sizes[start:end]) for start, end in pairwise([*starts, len(self.messages)])]
+        left_out = first_kept(turns, max_tokens)
+        first = self.messages[0]
+        if not left_out or not isinstance(first, ModelRequest):
+            return list(self.messages)
+        note = UserPromptPart(_LEFT_OUT.format(count=left_out))
+        return [replace(first, parts=[*first.parts, note]), *self.messages[starts[left_out] :]]
+
+    def _instructed(self, message: ModelMessage) -> ModelMessage:
+        missing = isinstance(message, ModelRequest) and message.instructions is None
+        return replace(message, instructions=self.instructions) if missing else message
+
+
+class Conversations:
+    """The conversations that this process has at hand."""
+
+    def __init__(self, blobs: BlobStore | None) -> None:
+        self._blobs = blobs
+        self._known: OrderedDict[str, Whole] = OrderedDict()
+
+    async def whole(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
+        """The request as it is to be sent. Call it in the activity that sends. Raises EffectFailed, ModelFailed."""
+        given = dict(settings or {})
+        marked = given.pop(CONVERSATION_SETTING, None)
+        if marked is None:
+            return messages, settings, parameters
+        request = Request(ConversationPart.model_validate(marked), messages, parameters)
+        run, after = _this_run(), request.part.after
+        known = Whole() if after is None else await self._at(run, after, request.part.answer)
+        base = await asyncio.to_thread(self._read_base, request.part.base) if request.part.base else []
+        known.add(request, base)
+        self._remember(run, known)
+        return known.told(request.part.max_tokens), cast("ModelSettings", given) or None, known.parameters
+
+    def mark(self, answer: ModelResponse, messages: Sequence[ModelMessage]) -> ModelResponse:
+        """The answer to these messages, marked so that the next request need not carry it. Call it in the activity.
+
+        One that has no end yet, or that is the end of another one, is carried: the two become one in the workflow.
+        """
+        if answer.state != "complete" or isinstance(messages[-1], ModelResponse):
+            return answer
+        info = activity.info()
+        mark = f"{info.activity_id}.{info.attempt}"
+        marked = replace(answer, metadata={**(answer.metadata or {}), ANSWER_MARK: mark})
+        if (known := self._known.get(_this_run())) is not None:
+            known.answer = marked
+        return marked
+
+    async def keep(self, wanted: KeepConversationInput) -> KeptConversation:
+        """Put what the calling workflow has said since its base into one more blob."""
+        if self._blobs is None:
+            raise ModelFailed("this worker service has no blob store, so a long conversation cannot go on")
+        run = _this_run()
+        known = await self._at(run, wanted.number)
+        said = known.messages[known.inherited : known.ends[wanted.number]]
+        more = ModelMessagesTypeAdapter.validate_python(wanted.messages)
+        data = ModelMessagesTypeAdapter.dump_json([lean(message) for message in (*said, *more)])
+        digest = await asyncio.to_thread(self._blobs.put_bytes, data)
+        self._known.pop(run, None)  # the run that asks is about to end
+        return KeptConversation(base=(*wanted.base, digest))
+
+    async def _at(self, run: str, number: int, answer: str | None = None) -> Whole:
+        """The conversation that ends, or went through, a request; and the answer with that mark, if one is given."""
+        known = self._known.get(run)
+        if known is not None and number in known.ends and (answer is None or answer == mark_of(known.answer)):
+            return known
+        sent = await _sent()
+        sent.requests = [request for request in sent.requests if request.part.number <= number]
+        whole = await asyncio.to_thread(self._put_together, sent, number)
+        whole.answer = sent.answers.get(answer)
+        return whole
+
+    def _put_together(self, sent: Sent, number: int) -> Whole:
+        whole = Whole()
+        for request in sent.requests:
+            if request.part.number not in whole.ends:
+                whole.answer = sent.answers.get(request.part.answer)
+                whole.add(request, self._read_base(request.part.base))
+        if number not in whole.ends:
+            raise ModelFailed(f"request {number} of this conversation is not in its history")
+        return whole
+
+    def _read_base(self, base: Sequence[str]) -> list[ModelMessage]:
+        if not base:
+            return []
+        if self._blobs is None:
+            raise ModelFailed("this worker service has no blob store, so a long conversation cannot go on")
+        blobs = self._blobs
+        return [message for digest in base for message in ModelMessagesTypeAdapter.validate_json(blobs.read(digest))]
+
+    def _remember(self, run: str, whole: Whole) -> None:
+        self._known[run] = whole
+        self._known.move_to_end(run)
+        kept = sum(one.characters for one in self._known.values())
+        while kept > KEPT_CHARACTERS and len(self._known) > 1:
+            _, dropped = self._known.popitem(last=False)
+            kept -= dropped.characters
+
+
+async def _sent() -> Sent:
+    """What the workflow that scheduled this activity has sent and got so far."""
+    info, client = activity.info(), activity.client()
+    handle = client.get_workflow_handle(cast("str", info.workflow_id), run_id=info.workflow_run_id)
+    found, turns = Sent(), set[int]()
+    async for event in handle.fetch_history_events():
+        scheduled = event.activity_task_scheduled_event_attributes
+        completed = event.activity_task_completed_event_attributes
+        if scheduled.activity_type.name == MODEL_ACTIVITY:
+            turns.add(event.event_id)
+            number = len(found.requests) + 1
+            found.requests.append(await _decoded(list(scheduled.input.payloads[:1]), number=number))
+        elif completed.scheduled_event_id in turns:
+            (answer,) = await client.data_converter.decode(list(completed.result.payloads), [ModelResponse])
+            found.answers[mark_of(answer)] = answer
+    return found
+
+
+async def _decoded(payloads: list[Payload], *, number: int) -> Request:
+    """The request that a payload holds; one that is not numbered has the number of its place."""
+    (given,) = cast("list[dict[str, Any]]", await activity.client().data_converter.decode(payloads, [dict]))
+    settings = cast("dict[str, Any]", given.get("model_settings") or {})
+    part = ConversationPart.model_validate(settings.get(CONVERSATION_SETTING) or {"number": number})
+    messages = ModelMessagesTypeAdapter.validate_python(given["messages"])
+    has_tools = part.after is None or part.retooled
+    parameters = _PARAMETERS.validate_python(given["model_request_parameters"]) if has_tools else None
+    return Request(part, messages, parameters or ModelRequestParameters())
+
+
+def _this_run() -> str:
+    info = activity.info()
+    return f"{info.workflow_id}/{info.workflow_run_id}"
+
+
+def _characters(message: ModelMessage) -> int:
+    """About how much memory a message takes."""
+    return sum(len(str(getattr(part, "content", "") or getattr(part, "args", ""))) for part in message.parts)
+
+
+class ConversationActivities:
+    """The activities that keep conversations."""
+
+    def __init__(self, conversations: Conversations) -> None:
+        self._conversations = conversations
+
+    @activity.defn(name="keep_conversation")
+    async def keep_conversation(self, wanted: KeepConversationInput) -> KeptConversation:
+        """See Conversations.keep."""
+        return await self._conversations.keep(wanted)

@@ -1,0 +1,167 @@
+"""Asks a model, and tells the server the end of its answer while it is written.
+
+The answer is streamed from the provider and put together here, so whoever waits for it gets it as before. What is
+told are details of heartbeats: they cost the history nothing, and the next attempt begins without them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Literal
+
+from pydantic_ai.exceptions import ModelRequestRejectedError, UnexpectedModelBehavior
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from temporalio import activity
+
+from llm_do_temporal.activities.models.answer_bounds import MAX_ANSWER_CHARS, AnswerTooLarge
+from llm_do_temporal.activities.models.answers import whole_characters
+from llm_do_temporal.activities.models.builder import shown_name
+from llm_do_temporal.messages.live import TAIL_CHARS, LiveText
+from llm_do_temporal.redaction.configured_keys import remove_keys
+
+BEAT_SECONDS = 0.2
+"""How often the tail is told, where it has grown."""
+MOST_BEATS_A_SECOND = 50
+"""Of one process: each is a write in Temporal's database. Where many turns run, each tells less often."""
+_STREAM = "stream"
+"""What a server that cannot stream names when it refuses a request."""
+
+_log = logging.getLogger(__name__)
+_CANNOT_STREAM = "llm_do_cannot_stream"
+"""The attribute of a model whose server was found to be unable to stream."""
+_telling: set[asyncio.Task[None]] = set()
+
+
+class Tail:
+    """The end of an answer that is being written."""
+
+    def __init__(self, attempt: int) -> None:
+        self.chars = 0
+        self._attempt = attempt
+        self._text = ""
+        self._part: Literal["text", "thinking", "tool-call"] = "text"
+
+    def take(self, event: ModelResponseStreamEvent) -> None:
+        """Take in what the stream brought."""
+        if isinstance(event, PartStartEvent):
+            self._begin(event.part)
+        elif isinstance(event, PartDeltaEvent):
+            delta = event.delta
+            if isinstance(delta, TextPartDelta | ThinkingPartDelta):
+                self._add(delta.content_delta)
+            elif isinstance(delta, ToolCallPartDelta):
+                self._add(delta.args_delta)
+
+    def told(self) -> LiveText:
+        """What a heartbeat carries."""
+        text = remove_keys(whole_characters(self._text[-TAIL_CHARS:]))
+        return LiveText(text=text, chars=self.chars, attempt=self._attempt, part=self._part)
+
+    def _begin(self, part: ModelResponsePart) -> None:
+        if isinstance(part, ToolCallPart):
+            text, self._part = f"{part.tool_name} {_written(part)}", "tool-call"
+        elif isinstance(part, TextPart | ThinkingPart):
+            text, self._part = part.content, "text" if isinstance(part, TextPart) else "thinking"
+        else:
+            return
+        self._add(f"\n\n{text}" if self.chars else text)
+
+    def _add(self, text: object) -> None:
+        if isinstance(text, str) and text:
+            self.chars += len(text)
+            self._text += text
+            if len(self._text) > 2 * TAIL_CHARS:
+                self._text = self._text[-TAIL_CHARS:]
+
+
+def _written(call: ToolCallPart) -> str:
+    """The arguments as far as they are written, which is seldom JSON yet."""
+    if isinstance(call.args, str):
+        return call.args
+    return call.args_as_json_str() if call.args else ""
+
+
+async def ask(
+    model: Model,
+    messages: list[ModelMessage],
+    settings: ModelSettings,
+    parameters: ModelRequestParameters,
+) -> ModelResponse:
+    """The model's answer, its end told while it is written; call it in an activity. Raises what the model raises.
+
+    Models without a provider play a script, and a server that cannot stream is asked as if nobody watched.
+    """
+    if model.provider is None or getattr(model, _CANNOT_STREAM, False):
+        return await model.request(messages, settings, parameters)
+    try:
+        answer = await _streamed(model, messages, settings, parameters)
+    except NotImplementedError:
+        _note(model, "its library cannot")
+    except ModelRequestRejectedError as error:
+        if _STREAM not in f"{error.message} {error.body}".lower():
+            raise
+        _note(model, error.message)
+    except UnexpectedModelBehavior as error:
+        # The next attempt may show that it was the stream.
+        _note(model, error.message)
+        raise
+    else:
+        if answer.usage.unmeasured_requests:
+            _note(model, "it says nothing of the tokens used")
+        return answer
+    return await model.request(messages, settings, parameters)
+
+
+async def _streamed(
+    model: Model, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
+) -> ModelResponse:
+    tail = Tail(activity.info().attempt)
+    telling = asyncio.create_task(_tell(tail))
+    _telling.add(telling)
+    telling.add_done_callback(_telling.discard)
+    try:
+        async with model.request_stream(messages, settings, parameters) as stream:
+            try:
+                async for event in stream:
+                    tail.take(event)
+                    if tail.chars > MAX_ANSWER_CHARS:
+                        raise AnswerTooLarge
+            except ValueError as error:
+                raise UnexpectedModelBehavior(f"the stream cannot be read: {error}") from error
+            answer = stream.get()
+    finally:
+        telling.cancel()
+    if answer.finish_reason is None:
+        # Whatever came is no whole answer, or nobody can tell.
+        raise UnexpectedModelBehavior("the stream ended before the answer did")
+    return answer
+
+
+async def _tell(tail: Tail) -> None:
+    told = 0
+    while True:
+        await asyncio.sleep(max(BEAT_SECONDS, len(_telling) / MOST_BEATS_A_SECOND))
+        if tail.chars != told:
+            told = tail.chars
+            activity.heartbeat(tail.told())
+
+
+def _note(model: Model, why: str) -> None:
+    _log.warning("answers of model %s are not streamed any more: %s", shown_name(model), why)
+    setattr(model, _CANNOT_STREAM, True)

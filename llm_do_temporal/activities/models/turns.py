@@ -1,0 +1,207 @@
+"""Serves model turns: sends them, and gives models what the history only refers to.
+
+Owns the wrapper around the model that sends. It puts the bytes of attachments, or their text, back where the
+conversation carries only their digests, so that no history ever holds them, and lets the model prepare what it gets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from opentelemetry import trace
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import AgentRunError, ModelAPIError
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.activities.models.answer_bounds import final_when_too_large
+from llm_do_temporal.activities.models.answers import storable
+from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
+from llm_do_temporal.activities.models.builder import shown_name
+from llm_do_temporal.activities.models.conversations import Conversations
+from llm_do_temporal.activities.models.failures import model_failure
+from llm_do_temporal.activities.models.live_text import ask
+from llm_do_temporal.activities.models.preparation import prepared
+from llm_do_temporal.activities.models.pricing import priced
+from llm_do_temporal.activities.models.usage_reports import counted, marked
+from llm_do_temporal.activities.models.written_results import with_result
+from llm_do_temporal.activities.runtime.failures import as_failure
+from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
+from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart, OtherModel
+from llm_do_temporal.pdf.reader import in_thread
+from llm_do_temporal.storage.blobs import BlobStore
+from llm_do_temporal.telemetry.contents import model_attributes
+from llm_do_temporal.telemetry.spans import tell
+
+MALFORMED_ANSWER = "MalformedAnswer"
+_MALFORMED_ANSWER_ATTEMPTS = 3
+"""A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
+_SERVER_IS_BUSY = {
+    RPCStatusCode.ABORTED,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.INTERNAL,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.UNAVAILABLE,
+}
+"""With these the Temporal server says that it could not give a history just then."""
+
+_log = logging.getLogger(__name__)
+_blobs: BlobStore | None = None
+_conversations = Conversations(None)
+
+
+def install_blobs(blobs: BlobStore) -> Conversations:
+    """Tell this process where blobs are. Called once, by the worker service, before it polls.
+
+    Returns the conversations that it will have at hand.
+    """
+    global _blobs, _conversations
+    _blobs, _conversations = blobs, Conversations(blobs)
+    return _conversations
+
+
+class BlobContent(AbstractCapability[Any]):
+    """Wraps the model that sends, so that references to attachments become bytes there and only there."""
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        """The wrapped model; in workflow code too, where it changes nothing because nothing is sent."""
+        return ServedModel(model)
+
+
+class ServedModel(WrapperModel):
+    """Resolves blob references, logs each turn, and sorts failures into those worth another attempt and others."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Send one turn."""
+        part = _part(model_settings)
+        async with _one_turn(self.wrapped, part):
+            asked = await self._request(messages, model_settings, model_request_parameters)
+            sent, _, parameters = asked
+            live = part is None or part.live
+            answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
+            answer, estimated = counted(answer, sent, parameters)
+            answer = with_result(answer, parameters)
+            stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}), self.wrapped)
+            if estimated:
+                stored = marked(stored)
+                _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
+            return _conversations.mark(stored, sent)
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Send one turn and stream its answer."""
+        async with _one_turn(self.wrapped, _part(model_settings)):
+            asked = await self._request(messages, model_settings, model_request_parameters)
+            async with super().request_stream(*asked, run_context) as stream:
+                yield stream
+
+    async def _request(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> tuple[list[ModelMessage], ModelSettings, ModelRequestParameters]:
+        """The request as the model gets it: whole, with its files, and in words that its provider knows."""
+        messages, settings, parameters = await _conversations.whole(messages, settings, parameters)
+        check_native_tools(self.wrapped, parameters)
+        # Files first: what stands in them is looked at like anything else that somebody else has written.
+        messages, parameters = prepared(self.wrapped, await _with_files(messages), settings, parameters)
+        return messages, _without_retries(settings), parameters
+
+
+def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
+    """The model, and what is counted for its answer, for the log."""
+    usage = answer.usage
+    return shown_name(model), f"{usage.input_tokens} in and {usage.output_tokens} out are estimated"
+
+
+async def _with_files(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """The conversation with its attachments in it; reading them takes seconds and must not stop the heartbeats."""
+    return await in_thread(resolve_blobs, messages, _blobs) if has_blobs(messages) else messages
+
+
+def check_native_tools(model: Model, parameters: ModelRequestParameters) -> None:
+    """Raise ModelRefusal for a server-side tool that the model's provider does not have, or not with its options."""
+    has = model.profile.get("supported_native_tools", frozenset())
+    for tool in parameters.native_tools:
+        if not isinstance(tool, tuple(has)):
+            listed = ", ".join(sorted(kind.kind for kind in has)) or "none"
+            raise ModelRefusal(
+                f"model '{shown_name(model)}' has no server-side tool '{tool.kind}'; it has: {listed}",
+                next_step="Choose another model, or take the tool out of `server_side_tools`.",
+            )
+        unknown = model.unsupported_native_tool_settings(tool)
+        if unknown:
+            raise ModelRefusal(
+                f"model '{shown_name(model)}' cannot limit its tool '{tool.kind}' by {', '.join(sorted(unknown))}",
+                next_step="Take the option out of `server_side_tools`, or choose another model.",
+            )
+
+
+def _without_retries(settings: ModelSettings | None) -> ModelSettings:
+    """The provider's own client must not retry: retrying is Temporal's job, where it is seen and survives."""
+    return {**(settings or {}), "max_retries": 0}
+
+
+def _part(settings: ModelSettings | None) -> ConversationPart | None:
+    """What the request says of itself."""
+    part = (settings or {}).get(CONVERSATION_SETTING)
+    return None if part is None else ConversationPart.model_validate(part)
+
+
+@asynccontextmanager
+async def _one_turn(asked: Model, part: ConversationPart | None) -> AsyncGenerator[None]:
+    info, model = activity.info(), shown_name(asked)
+    tell(trace.get_current_span(), model_attributes(asked.model_id))
+    tries = None if part is None else part.tries
+    turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model}"
+    _log.info("model turn asked: %s", turn)
+    try:
+        with final_when_too_large(model):
+            yield
+    except ModelAPIError as error:
+        failure = model_failure(error, model, attempt=info.attempt, tries=tries)
+        _log.warning("model turn failed: %s: %s", turn, failure)
+        raise failure from None
+    except ApplicationError as error:
+        _log.warning("model turn failed: %s: %s", turn, error)
+        raise
+    except AgentRunError as error:
+        _log.warning("model turn unusable: %s: %s", turn, error)
+        if info.attempt < _MALFORMED_ANSWER_ATTEMPTS:
+            # Under its own name Pydantic AI's retry policy would not try it again.
+            raise ApplicationError(str(error), type=MALFORMED_ANSWER) from error
+        unusable = ModelFailed(f"the model's answer could not be used: {error}")
+        raise as_failure(unusable, other_model=OtherModel.INSTEAD) from error
+    except LlmDoError as error:
+        other = OtherModel.INSTEAD if isinstance(error, ModelRefusal) else None
+        raise as_failure(error, other_model=other) from error
+    except OSError as error:
+        # A connection that broke where the provider's library did not expect it, or a disk that is busy.
+        _log.warning("model turn failed: %s: %s", turn, error)
+        raise
+    except Exception as error:
+        if isinstance(error, RPCError) and error.status in _SERVER_IS_BUSY:
+            _log.warning("model turn failed: %s: %s", turn, error)
+            raise
+        # Whatever else goes wrong while a turn is prepared or decoded goes wrong every time it is tried.
+        _log.exception("model turn broken: %s", turn)
+        raise as_failure(ModelFailed(f"the model turn failed: {type(error).__name__}: {error}")) from error
+    _log.info("model turn answered: %s", turn)

@@ -1,0 +1,156 @@
+"""Tells a target outside what happened: one signed POST, tried again by Temporal where that may help.
+
+Owns how a message is addressed, signed and laid out. Scheduled by the desk of a run. Redirects are not followed, the
+answer's text is not read, and no message of it names an address that stands in a variable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import os
+import time
+from collections.abc import Coroutine, Mapping
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from llm_do_temporal.activities.slack import slack_message
+from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.messages.notifications import NOTIFY_ACTIVITY, Notification, NotifyInput
+from llm_do_temporal.policy.notifications import NotifyTarget, check_target
+from llm_do_temporal.redaction.configured_keys import know_variable
+from llm_do_temporal.redaction.inert_text import inert_value
+
+# It tells every address at INFO, and some addresses are secrets.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
+
+_WORDS = ("worker", "path", "tool", "summary", "note", "error", "content")
+"""What of a notification is not ours to word."""
+ANSWER_SECONDS = 10
+"""How long a target may take for everything: to be reached, to be told, and to send its status and headers."""
+MAX_RETRY_AFTER_SECONDS = 300
+_PASSING = frozenset({408, 425, 429})
+"""Answers that are refusals by their number, and mean: later."""
+
+
+Answer = tuple[int, Mapping[str, str]]
+
+
+@activity.defn(name=NOTIFY_ACTIVITY)
+def notify(asked: NotifyInput) -> None:
+    """Tell it. What may pass by itself is a failure that is tried again: no connection, 5xx, 429, an unset variable."""
+    target, told = asked.target, asked.notification
+    shown = slack_message(told) if target.format == "slack" else _json_message(told)
+    body = json.dumps(shown).encode()
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "llm-do-temporal",
+        "X-LlmDo-Event": told.event,
+        "X-LlmDo-Id": told.id,
+        **_signature(target, body, round(time.time())),
+    }
+    try:
+        status, answered = _within(ANSWER_SECONDS, _told(_address(target), body, headers))
+    except TimeoutError:
+        raise _failure(target, f"did not answer within {ANSWER_SECONDS} s", passing=True) from None
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        # Its text may name the address.
+        raise _failure(target, f"cannot be reached ({type(error).__name__})", passing=True) from None
+    _judge(target, status, answered)
+
+
+def _within(seconds: float, telling: Coroutine[None, None, Answer]) -> Answer:
+    """Do it in so many seconds, whatever it waits for. Raises TimeoutError.
+
+    The timeouts of a client are for each byte that comes: what drips would never end. In an event loop of its own,
+    because certificates are loaded first, and closed without waiting for a name that is still being looked up.
+    """
+
+    async def bounded() -> Answer:
+        async with asyncio.timeout(seconds):
+            return await telling
+
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(bounded())
+    finally:
+        loop.close()
+
+
+async def _told(address: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """Send it; the status and the headers of the answer. Its text is left where it is, however long it is."""
+    async with (
+        httpx2.AsyncClient(timeout=ANSWER_SECONDS, follow_redirects=False) as client,
+        client.stream("POST", address, content=body, headers=headers) as answer,
+    ):
+        return answer.status_code, answer.headers
+
+
+def _json_message(told: Notification) -> dict[str, Any]:
+    """The message as an object: what identifies is exact; what others wrote pings nobody and links nowhere."""
+    shown = told.model_dump(mode="json", exclude_none=True)
+    return shown | {name: inert_value(shown[name]) for name in _WORDS if name in shown}
+
+
+def sign(secret: str, timestamp: str, body: bytes) -> str:
+    """The signature of a body that is sent at this time."""
+    return "v1=" + hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
+
+
+def _signature(target: NotifyTarget, body: bytes, now: int) -> dict[str, str]:
+    if target.secret_env is None:
+        return {}
+    secret = _variable(target, target.secret_env)
+    return {"X-LlmDo-Timestamp": str(now), "X-LlmDo-Signature": sign(secret, str(now), body)}
+
+
+def _address(target: NotifyTarget) -> str:
+    if target.url is not None:
+        return target.url
+    try:
+        return check_target(_variable(target, target.url_env or ""), allow_http=target.allow_http)
+    except ValueError as error:
+        raise _failure(target, f"cannot be told: {error}", passing=False) from None
+
+
+def _variable(target: NotifyTarget, name: str) -> str:
+    """A variable of the worker service; one that is missing may be there after the service was started again."""
+    know_variable(name)
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise _failure(target, f"cannot be told: the worker service has no variable {name}", passing=True)
+    return value
+
+
+def _judge(target: NotifyTarget, status: int, headers: Mapping[str, str]) -> None:
+    """Raise for an answer that does not say: taken."""
+    if 200 <= status < 300:
+        return
+    if 300 <= status < 400:
+        raise _failure(target, f"answered {status}; redirects are not followed", passing=False)
+    passing = status >= 500 or status in _PASSING
+    raise _failure(target, f"answered {status}", passing=passing, later=_retry_after(headers))
+
+
+def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
+    seconds = headers.get("retry-after", "")
+    if not (seconds.isascii() and seconds.isdigit()):
+        return None
+    return timedelta(seconds=min(int(seconds[:9]), MAX_RETRY_AFTER_SECONDS)) or None
+
+
+def _failure(target: NotifyTarget, what: str, *, passing: bool, later: timedelta | None = None) -> ApplicationError:
+    return ApplicationError(
+        f"{target.name} {what}",
+        type=EffectFailed.__name__,
+        non_retryable=not passing,
+        next_retry_delay=later if passing else None,
+        category=ApplicationErrorCategory.BENIGN,
+    )

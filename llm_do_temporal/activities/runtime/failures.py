@@ -1,0 +1,53 @@
+"""How a failing activity speaks to the workflow that waits for it.
+
+Owns the one place where our errors and the operating system's become Temporal failures. Used by every
+activity. An error of ours is final: the same call would fail the same way, so it is never retried. Of
+the operating system's errors those that pass by themselves are left to Temporal's retries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, LlmDoError
+from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
+from llm_do_temporal.sandbox.os_errors import is_passing, reason_of
+
+
+@contextmanager
+def user_errors() -> Generator[None]:
+    """Turn errors into Temporal failures: ours are final, the operating system's passing ones are retried.
+
+    The failure's type is the error's `code` and its one detail `{"code", "message", "next_step"}`. Causes
+    stay behind: they name folders of the host, and a failure goes into the history.
+    """
+    try:
+        yield
+    except LlmDoError as error:
+        raise as_failure(error) from None
+    except OSError as error:
+        if is_passing(error):
+            raise ApplicationError(reason_of(error), type="OSError") from None
+        raise as_failure(EffectFailed(f"the operating system refused: {reason_of(error)}")) from None
+
+
+def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> ApplicationError:
+    """The Temporal failure of one of our errors. It is benign: somebody is told, nobody is woken.
+
+    `other_model` is for a model turn: whether another model may answer it. A blob store that cannot be used is tried
+    again, as it may be the next time.
+    """
+    if isinstance(error, BlobsUnreachable):
+        # Where blobs are kept is none of a model's business.
+        return ApplicationError("the blob store cannot be used", type=error.code)
+    other = {} if other_model is None else {OTHER_MODEL: other_model.value}
+    return ApplicationError(
+        str(error),
+        {"code": error.code, "message": error.message, "next_step": error.next_step, **other},
+        type=error.code,
+        non_retryable=True,
+        category=ApplicationErrorCategory.BENIGN,
+    )

@@ -1,0 +1,176 @@
+"""Heartbeats for every activity, in one place, so that a killed worker service is noticed within seconds.
+
+Also while a large result waits for the store that it has to go to: what was done is not done again for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import AsyncActivityCancelledError, Client
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ActivityOutboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+)
+
+from llm_do_temporal.callers import TimeLimit, limited_to
+from llm_do_temporal.errors import BlobsUnreachable
+from llm_do_temporal.messages.base import TIME_IS_UP
+from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
+
+BEAT_SECONDS = 1.0
+_BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
+"""A blob store that is down may keep all other threads waiting for minutes."""
+_LONGEST_WAIT = 10.0
+"""Seconds between two tries to keep a large result."""
+_SEALED_BYTES = 1024
+"""By so much, at most, encryption makes a value larger."""
+LATE = timedelta(seconds=1)
+"""A process that is not busy begins what it was given within milliseconds."""
+
+
+class HeartbeatInterceptor(Interceptor):
+    """Beats once a second while an activity with a heartbeat timeout runs, sync or async.
+
+    One that begins late tells the server first, and does not begin if the server has given it up meanwhile.
+    """
+
+    def __init__(self, client: Client) -> None:
+        """`client` is the worker's."""
+        self._client = client
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        """See Interceptor."""
+        return _Beating(next, self._client)
+
+
+class _Beating(ActivityInboundInterceptor):
+    """Keeps a large result, too, while the activity can still beat; the SDK, which does so next, finds it there."""
+
+    def __init__(self, next: ActivityInboundInterceptor, client: Client) -> None:  # noqa: A002
+        super().__init__(next)
+        self._client = client
+
+    def init(self, outbound: ActivityOutboundInterceptor) -> None:
+        """See ActivityInboundInterceptor."""
+        self._outbound = _Repeating(outbound)
+        super().init(self._outbound)
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+        info = activity.info()
+        if info.heartbeat_timeout is None:
+            return await self.next.execute_activity(input)
+        result = await self._execute(input, info)
+        if _may_be_large(result):
+            self._outbound.has_begun = True
+            with _beating(input):
+                await self._kept(result)
+        return result
+
+    async def _execute(self, input: ExecuteActivityInput, info: activity.Info) -> Any:  # noqa: A002
+        if datetime.now(UTC) - info.started_time > LATE:
+            await self._check_wanted(info)
+        # The agent's own activities beat by themselves, with details that must not be overwritten.
+        if info.activity_type.startswith("agent__"):
+            return await self.next.execute_activity(input)
+        return await self._execute_limited(input, info)
+
+    async def _execute_limited(self, input: ExecuteActivityInput, info: activity.Info) -> Any:  # noqa: A002
+        """Carry the activity out, and fail the attempt when its own time is up: its thread cannot be stopped."""
+        seconds = getattr(input.args[0], "limit_seconds", None) if input.args else None
+        with limited_to(seconds) as limit, _beating(input):
+            watch = asyncio.create_task(self._fail_when_over(limit, info)) if seconds is not None else None
+            try:
+                return await self.next.execute_activity(input)
+            finally:
+                if watch is not None:
+                    watch.cancel()
+
+    async def _fail_when_over(self, limit: TimeLimit, info: activity.Info) -> None:
+        while not limit.is_over:  # noqa: ASYNC110 - time sets no event
+            await asyncio.sleep(BEAT_SECONDS)
+        attempt = self._client.get_async_activity_handle(task_token=info.task_token)
+        # From here on the server refuses heartbeats, so the SDK cancels what still runs.
+        with suppress(RPCError):
+            await attempt.fail(ApplicationError("the time was up", type=TIME_IS_UP))
+
+    async def _check_wanted(self, info: activity.Info) -> None:
+        """Raise ApplicationError where the server has given this attempt up: to begin now would be to do it twice."""
+        attempt = self._client.get_async_activity_handle(task_token=info.task_token)
+        try:
+            await attempt.heartbeat(rpc_timeout=info.heartbeat_timeout)
+        except AsyncActivityCancelledError:
+            return  # the SDK hears of it with the next heartbeat, and does what is to be done
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise ApplicationError(
+                    "the worker service was too busy to begin in time", category=ApplicationErrorCategory.BENIGN
+                ) from error
+
+    async def _kept(self, result: Any) -> None:
+        wait = BEAT_SECONDS
+        while True:
+            try:
+                await self._client.data_converter.encode([result])
+            except BlobsUnreachable:
+                await asyncio.sleep(wait)  # a store that refuses access says so at once
+                wait = min(2 * wait, _LONGEST_WAIT)
+            else:
+                return
+
+
+def _may_be_large(result: Any) -> bool:
+    return activity.payload_converter().to_payloads([result])[0].ByteSize() >= KEPT_FROM_BYTES - _SEALED_BYTES
+
+
+@contextmanager
+def _beating(call: ExecuteActivityInput) -> Generator[None]:
+    beats = asyncio.create_task(_beat(sync=not inspect.iscoroutinefunction(call.fn)))
+    try:
+        yield
+    finally:
+        beats.cancel()
+
+
+class _Repeating(ActivityOutboundInterceptor):
+    """A heartbeat that carries nothing would make the server forget what the one before it carried.
+
+    The first of those that carry nothing is not sent: it comes as the activity begins, which the server knows, and
+    each is a write in its database. Most activities end before the second.
+    """
+
+    def __init__(self, next: ActivityOutboundInterceptor) -> None:  # noqa: A002
+        super().__init__(next)
+        self.has_begun = False
+        """Whether the activity has begun long since, so that even the first heartbeat is news."""
+        self._details: tuple[Any, ...] = ()
+
+    def heartbeat(self, *details: Any) -> None:
+        """See ActivityOutboundInterceptor."""
+        begins, self.has_begun = not self.has_begun, True
+        if begins and not details:
+            return
+        self._details = details or self._details
+        super().heartbeat(*self._details)
+
+
+async def _beat(*, sync: bool) -> None:
+    while True:
+        if sync:
+            # It waits for the event loop, so it must not be called on it.
+            await asyncio.get_running_loop().run_in_executor(_BEATS, copy_context().run, activity.heartbeat)
+        else:
+            activity.heartbeat()
+        await asyncio.sleep(BEAT_SECONDS)

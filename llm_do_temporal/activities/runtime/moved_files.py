@@ -1,0 +1,30 @@
+"""Stand-ins for the activities that need the workshop's files, where another worker service has those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from llm_do_temporal.messages.base import FILES_ELSEWHERE
+
+
+def elsewhere(one: Callable[..., Any]) -> Callable[..., Any]:
+    """An activity with the name of this one, which must be that of its function; it fails with FILES_ELSEWHERE.
+
+    Workflows then go to the queue of the files. Without it one that began where the files were could not even be
+    replayed: the SDK does not let a local activity begin that it does not know.
+    """
+
+    @activity.defn(name=one.__name__)
+    async def fail(_asked: Any) -> None:
+        raise ApplicationError(
+            "the files of the workshop are elsewhere",
+            type=FILES_ELSEWHERE,
+            non_retryable=True,
+            category=ApplicationErrorCategory.BENIGN,  # nothing to be logged
+        )
+
+    return fail

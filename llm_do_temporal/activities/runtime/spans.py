@@ -1,0 +1,30 @@
+"""A span for each attempt of an activity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temporalio import activity
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.telemetry.spans import span
+
+MODEL_REQUEST = "model_request"
+"""How the attempts of a turn are called: the name of their activity says nothing to anybody."""
+
+
+class SpanInterceptor(Interceptor):
+    """Gives activities their spans, below that of what scheduled them."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        """See Interceptor."""
+        return _Spanned(next)
+
+
+class _Spanned(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+        info = activity.info()
+        name = MODEL_REQUEST if info.activity_type == MODEL_ACTIVITY else info.activity_type
+        with span(name, {"llm_do.activity": info.activity_type, "llm_do.attempt": info.attempt}):
+            return await self.next.execute_activity(input)

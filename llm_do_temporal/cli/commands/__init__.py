@@ -1,0 +1,1 @@
+"""One module a command, or a few commands of one subject."""

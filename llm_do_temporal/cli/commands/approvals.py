@@ -1,0 +1,271 @@
+"""`approvals`, `approvals watch`, `approve`, `reject` and `modify`: answering runs from anywhere."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from llm_do_temporal.cli.options import Location, read_json_object
+from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
+from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.login import login_name
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.client.history.questions import Question
+    from llm_do_temporal.messages.approvals import DecisionKind
+
+_FEWEST_DIGITS = 12
+"""Of a digest that is not given whole."""
+
+
+async def approvals(
+    run: str | None = None,
+    /,
+    *,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """List what waits for a person.
+
+    Parameters
+    ----------
+    run
+        Only of this run.
+    as_json
+        Print a JSON list, with the whole calls.
+    """
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.tables import locked_line, print_table
+
+    async with opened(location) as session:
+        if run is not None:
+            pending, locked = await session.client.approvals(run), []
+        else:
+            pending, locked = await session.client.all_approvals()
+    for asking in {one.run for one in pending}:
+        note_shown(asking, [ShownQuestion(one.id, one.request.digest) for one in pending if one.run == asking])
+    if as_json:
+        print_json([one.as_json() for one in pending], pretty=True)
+    elif pending:
+        print_table(*questions_table(pending))
+        first = pending[0]
+        say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
+    elif not locked:
+        say("nothing waits for approval")
+    for one in locked:
+        say(locked_line(one))
+    return 0
+
+
+async def watch_approvals(
+    run: str | None = None,
+    /,
+    *,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Stay with what waits for a person, in all runs, and answer it on the terminal.
+
+    Parameters
+    ----------
+    run
+        Only of this run.
+    """
+    from llm_do_temporal.cli.terminal.watch_inbox import check_terminal, mind
+
+    check_terminal(run)
+    return await mind(location, run)
+
+
+async def approve(
+    run: str,
+    approval: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    note: str = "",
+    remember: Annotated[bool, Parameter(name="--remember")] = False,
+    digest: str | None = None,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Let a call happen.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    approval
+        Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
+    note
+        Kept with the decision.
+    remember
+        Approve identical calls for the rest of the run, too.
+    digest
+        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
+    """
+    from llm_do_temporal.messages.approvals import DecisionKind
+
+    return await _decide(location, run, approval, DecisionKind.APPROVE, note=note, remember=remember, digest=digest)
+
+
+async def reject(
+    run: str,
+    approval: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    reason: str,
+    remember: Annotated[bool, Parameter(name="--remember")] = False,
+    digest: str | None = None,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Refuse a call; the model is told why and goes on.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    approval
+        Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
+    reason
+        What the model is told.
+    remember
+        Refuse identical calls for the rest of the run, too.
+    digest
+        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
+    """
+    from llm_do_temporal.messages.approvals import DecisionKind
+
+    if not reason.strip():
+        raise UsageError("--reason is empty; say why, the model is told it")
+    return await _decide(
+        location, run, approval, DecisionKind.REJECT, note=reason.strip(), remember=remember, digest=digest
+    )
+
+
+async def modify(
+    run: str,
+    approval: Annotated[str | None, Parameter(name="ID")] = None,
+    /,
+    *,
+    args: str,
+    note: str = "",
+    remember: Annotated[bool, Parameter(name="--remember")] = False,
+    digest: str | None = None,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Let a call happen with other arguments.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    approval
+        Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
+    args
+        All of the new arguments, as JSON or @FILE.
+    note
+        Kept with the decision.
+    remember
+        Do the same with identical calls for the rest of the run, too.
+    digest
+        Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
+    """
+    from llm_do_temporal.messages.approvals import DecisionKind
+
+    changed = read_json_object(args, "--args")
+    return await _decide(
+        location, run, approval, DecisionKind.MODIFY, args=changed, note=note, remember=remember, digest=digest
+    )
+
+
+def questions_table(questions: list[Question]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows; times that end and votes have a column where there are any."""
+    from llm_do_temporal.cli.tables import ago, ahead
+
+    columns = {
+        "ID": [one.id for one in questions],
+        "RUN": [one.run for one in questions],
+        "PATH": [one.request.path for one in questions],
+        "TOOL": [one.request.tool for one in questions],
+        "ASKED": [ago(one.asked_at) for one in questions],
+    }
+    if any(one.deadline for one in questions):
+        columns["DEADLINE"] = [ahead(one.deadline) if one.deadline else "" for one in questions]
+    if any(one.request.quorum > 1 for one in questions):
+        columns["VOTES"] = [f"{len(one.votes)} of {one.request.quorum}" for one in questions]
+    columns["SUMMARY"] = [one.request.summary for one in questions]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+async def _decide(
+    location: Location,
+    run: str,
+    approval: str | None,
+    kind: DecisionKind,
+    *,
+    args: dict[str, Any] | None = None,
+    note: str,
+    remember: bool,
+    digest: str | None,
+) -> int:
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+
+    async with opened(location) as session:
+        meant = await _meant(session.client, location, run, approval, digest)
+        decision = Decision(
+            id=meant.id,
+            decision=kind,
+            args=args,
+            digest=meant.digest or None,
+            note=note,
+            remember=Remember.SESSION if remember else Remember.NONE,
+            by=login_name(),
+        )
+        decided = await session.client.decide(run, decision)
+    done = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}[kind]
+    if decided is not None and decided.verdict is None:
+        agreed = f"{len(decided.votes)} of {decided.request.quorum} people have agreed"
+        say(f"noted: {decided.id} of {decided.request.path} still waits; {agreed}")
+        return 0
+    if decided is None:
+        say(f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up")
+        return 0
+    asked = visible_line(decided.request.summary, 200)
+    changed = f"; it goes on with {visible_line(json.dumps(args, ensure_ascii=False), 200)}" if args is not None else ""
+    say(f"{done}: {decided.id} of {decided.request.path}: {asked}{changed}")
+    return 0
+
+
+async def _meant(
+    client: LlmDoClient, location: Location, run: str, approval: str | None, digest: str | None
+) -> ShownQuestion:
+    """The question that a decision is about. Raises UsageError where it names none, and this terminal showed none."""
+    shown = last_shown(run)
+    if digest is None and approval is not None:
+        return next((one for one in shown if one.id == approval), ShownQuestion(approval, ""))
+    if digest is None and len(shown) == 1:
+        return shown[0]
+    pending = await client.approvals(run)
+    ids = ", ".join(one.id for one in pending) or "none"
+    if digest is None:
+        waiting = f"{len(pending)} {'is' if len(pending) == 1 else 'are'} pending ({ids})"
+        raise UsageError(
+            f"say which approval: {waiting}, and this terminal has shown {'several' if shown else 'none'} of run "
+            f"'{run}' last",
+            next_step=f"`{location.command(f'approvals {run}')}` shows them; name one of them.",
+        )
+    named = [one for one in pending if one.id == (approval or one.id) and _begins(one.request.digest, digest)]
+    if len(named) != 1:
+        raise UsageError(
+            f"{len(named) or 'no'} pending approvals of run '{run}' have the digest {digest[:80]!r}; pending: {ids}",
+            next_step=f"`{location.command(f'approvals {run} --json')}` shows the digests.",
+        )
+    return ShownQuestion(named[0].id, named[0].request.digest)
+
+
+def _begins(digest: str, given: str) -> bool:
+    return len(given) >= _FEWEST_DIGITS and digest.startswith(given)

@@ -1,0 +1,112 @@
+"""`logs` and `export`: a run told from its histories, to read or to keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.text import say
+from llm_do_temporal.cli.written_files import check_place, write_whole
+from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.redaction.configured_keys import remove_keys
+
+if TYPE_CHECKING:
+    from llm_do_temporal.cli.reports.export import Exported
+    from llm_do_temporal.client.session import Session
+
+ExportFormat = Literal["md", "json", "html"]
+_NAMED: dict[str, ExportFormat] = {".md": "md", ".json": "json", ".html": "html", ".htm": "html"}
+
+
+async def logs(
+    run: str,
+    /,
+    *,
+    path: str | None = None,
+    follow: bool = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Print what happened in a run, line by line in the order in which it happened.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    path
+        Only of this invocation and those below it, like main/deck_reader-1.
+    follow
+        Go on until the run ends.
+    """
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.terminal.attend import ConnectionLost, while_served
+
+    async with opened(location) as session:
+        await session.client.status(run)
+        try:
+            await while_served(session, _print_log(session, run, path, follow=follow))
+        except ConnectionLost as lost:
+            again = location.command(f"logs {run}{' --follow' if follow else ''}")
+            raise ConnectionFailed(str(lost), next_step=f"The run is safe; read on with: {again}") from lost
+    return 0
+
+
+async def export(
+    run: str,
+    /,
+    *,
+    format_: Annotated[ExportFormat | None, Parameter(name="--format")] = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Write a run down: transcripts, tree, approvals with who decided what and when, and costs.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    format_
+        Markdown, JSON, or one page of HTML that needs nothing else; default: what the name of FILE says, else md.
+    output
+        The file to write; an ordinary file is replaced. Default: stdout.
+    """
+    from llm_do_temporal.cli.reports.export import read_exported
+    from llm_do_temporal.cli.session import opened
+
+    if output is not None:
+        check_place(output, "--output")
+    named = _NAMED.get(output.suffix.lower()) if output is not None else None
+    async with opened(location) as session:
+        exported = await read_exported(session.client, run)
+    text = remove_keys(_render(exported, format_ or named or "md"))
+    if output is None:
+        print(text, end="", flush=True)
+    else:
+        write_whole(output, text, "--output")
+        say(f"wrote {output}")
+    return 0
+
+
+def _render(exported: Exported, kind: ExportFormat) -> str:
+    from llm_do_temporal.cli.output import dump_json
+
+    if kind == "json":
+        return dump_json(exported.as_json(), pretty=True) + "\n"
+    from llm_do_temporal.cli.reports.export_pages import render_html, render_markdown
+
+    return render_markdown(exported) if kind == "md" else render_html(exported)
+
+
+async def _print_log(session: Session, run: str, path: str | None, *, follow: bool) -> None:
+    from llm_do_temporal.cli.reports.log import concerns, is_within, log_lines
+
+    known: set[str] = set()
+    async for event in session.client.events(run, follow=follow):
+        known.add(event.path)
+        if concerns(event, path):
+            print(remove_keys("\n".join(log_lines(event))), flush=True)
+    if path is not None and not any(is_within(one, path) for one in known):
+        places = ", ".join(sorted(known - {""})[:20])
+        raise UsageError(f"run '{run}' has no invocation '{path}'", next_step=f"It has: {places}.")

@@ -1,0 +1,123 @@
+"""`list`, `show` and `cancel`: looking at runs, and stopping one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.text import say
+from llm_do_temporal.errors import UsageError
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.client import RunSummary
+
+
+async def list_runs(
+    *,
+    limit: int = 50,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """List runs, the newest first.
+
+    Parameters
+    ----------
+    limit
+        How many at most.
+    as_json
+        Print a JSON list.
+    """
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.tables import ago, print_table
+
+    if limit < 1:
+        raise UsageError(f"--limit {limit} is not a number above zero")
+    async with opened(location) as session:
+        runs = await session.client.runs(limit=limit)
+    if as_json:
+        print_json([_summary_json(run) for run in runs], pretty=True)
+    elif runs:
+        rows = [(run.run, run.worker, _status(run), str(run.pending or ""), ago(run.started_at)) for run in runs]
+        print_table(("RUN", "WORKER", "STATUS", "APPROVALS", "STARTED"), rows)
+    else:
+        say("there are no runs; begin one with `llm-do-temporal start WORKER`")
+    return 0
+
+
+async def show(
+    run: str,
+    /,
+    *,
+    cost: bool = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Show a run: its tree with states, turns and tokens, and every approval with who, when and what.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    cost
+        Show what every invocation and every model has cost instead.
+    as_json
+        Print a JSON object.
+    """
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.reports.costs import cost_lines
+    from llm_do_temporal.cli.reports.show import print_record, read_record, record_json
+    from llm_do_temporal.cli.session import opened
+
+    async with opened(location) as session:
+        summary = await session.client.status(run)
+        view, decided = await read_record(session.client, run)
+    if as_json:
+        print_json(record_json(summary, view, decided), pretty=True)
+    elif cost:
+        print("\n".join(cost_lines(view)), flush=True)
+    else:
+        print_record(summary, view, decided)
+    return 0
+
+
+async def cancel(
+    run: str,
+    /,
+    *,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Ask a run, and everything below it, to stop.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    """
+    from llm_do_temporal.cli.session import opened
+
+    async with opened(location) as session:
+        summary = await session.client.status(run)
+        if summary.ended_at is not None:
+            raise UsageError(f"run '{run}' has already ended: {summary.status}")
+        await session.client.cancel(run)
+    say(f"asked run {run} to stop")
+    return 0
+
+
+def _status(run: RunSummary) -> str:
+    return f"{run.status}, key '{run.missing_key}' is missing" if run.missing_key else run.status
+
+
+def _summary_json(run: RunSummary) -> dict[str, Any]:
+    return {
+        "run": run.run,
+        "worker": run.worker,
+        "status": run.status,
+        "pending_approvals": run.pending,
+        "started_at": run.started_at.isoformat(),
+        "ended_at": run.ended_at.isoformat() if run.ended_at else None,
+        "missing_key": run.missing_key or None,
+    }

@@ -1,0 +1,310 @@
+"""`start`: everything a person can get wrong is found before a run exists."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from llm_do_temporal.cli.commands.batch import NO_BATCH, BatchFlags
+from llm_do_temporal.cli.options import Location, Output, OutputFormat, Timeout, check_timeout, read_json
+from llm_do_temporal.cli.terminal.recorder import NOTHING, Recording, record_so_far
+from llm_do_temporal.cli.text import say
+from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.login import login_name
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.client.start import Prepared
+    from llm_do_temporal.messages.runs import StartRunInput
+    from llm_do_temporal.policy.approvals import Mode
+    from llm_do_temporal.policy.budget.limits import Limits
+
+STDIN = "\0"
+"""Stands for the argument `-`; no argument can hold this character."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Overrides:
+    """What a person who starts a run may say instead of the workshop."""
+
+    model: Annotated[str | None, Parameter(help="Model of workers that name none, as provider:name or an alias.")] = (
+        None
+    )
+    force_model: Annotated[str | None, Parameter(help="Model of every worker, whatever it names.")] = None
+    approve_all: Annotated[
+        bool, Parameter(help="Approve every call that needs approval. What is blocked stays blocked.")
+    ] = False
+    strict: Annotated[bool, Parameter(help="Refuse every call that needs approval.")] = False
+
+    def mode(self) -> Mode | None:
+        """The mode that was asked for; None leaves it to the workshop. Raises UsageError for two at once."""
+        from llm_do_temporal.policy.approvals import Mode
+
+        if self.approve_all and self.strict:
+            raise UsageError("--approve-all and --strict exclude each other; give one of them, or none to be asked")
+        if self.approve_all:
+            return Mode.APPROVE_ALL
+        return Mode.STRICT if self.strict else None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LimitFlags:
+    """What the run, with everything it delegates, may spend at most."""
+
+    max_turns: Annotated[int | None, Parameter(help="LLM turns of the whole run, at most.")] = None
+    max_tool_calls: Annotated[int | None, Parameter(help="Tool calls of the whole run, at most.")] = None
+    max_tokens: Annotated[int | None, Parameter(help="Tokens of the whole run, input and output, at most.")] = None
+    max_cost: Annotated[Decimal | None, Parameter(help="US dollars for the whole run, at most, like 2.50.")] = None
+    max_invocations: Annotated[int | None, Parameter(help="Invocations of workers in the whole run, at most.")] = None
+    max_time: Annotated[str | None, Parameter(help="Time from the start of the run, at most, like 90s, 30m, 2h.")] = (
+        None
+    )
+
+    def limits(self) -> Limits:
+        """The limits as they are sent. Raises UsageError."""
+        from pydantic import ValidationError
+
+        from llm_do_temporal.policy.budget.limits import Limits
+
+        given = {name.removeprefix("max_"): value for name, value in asdict(self).items() if value is not None}
+        try:
+            return Limits.model_validate(given)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            flag = f"--max-{str(problem['loc'][0]).replace('_', '-')}"
+            words = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+            raise UsageError(f"{flag} {problem['input']}: {words}") from error
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What was typed, with files and JSON not looked at yet."""
+
+    worker: str | None
+    prompt: str | None
+    attach: tuple[Path, ...]
+    input: str | None
+    params: dict[str, str]
+    overrides: Overrides
+    limits: LimitFlags
+    batch: BatchFlags
+
+    def check(self, recording: Recording) -> None:
+        """Raise UsageError for flags that do not go together, or that nothing can be done with."""
+        recording.check()
+        self.batch.check(self.worker, others=(self.prompt, self.attach, self.input, self.params))
+
+
+async def start(
+    worker: str | None = None,
+    prompt: str | None = None,
+    /,
+    *,
+    attach: Annotated[tuple[Path, ...], Parameter(name=["--attach", "-a"])] = (),
+    input_json: Annotated[str | None, Parameter(name="--input")] = None,
+    param: Annotated[tuple[str, ...], Parameter(name=["--param", "-p"], negative=())] = (),
+    overrides: Overrides = Overrides(),
+    limits: LimitFlags = LimitFlags(),
+    batch: BatchFlags = NO_BATCH,
+    id: Annotated[str | None, Parameter(name="--id")] = None,  # noqa: A002 - the name of the option
+    detach: bool = False,
+    output: Output = "text",
+    timeout: Timeout = None,
+    recording: Recording = NOTHING,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Start a run and stay with it: live on a terminal, else until it ends or needs a person.
+
+    Parameters
+    ----------
+    worker
+        The worker to run: its name, `pkg:NAME` for one that ships with the program, a template of the workshop
+        (`templates/NAME.yaml`), or one worker file, to run by itself.
+        Only --retry-failed knows it already.
+    prompt
+        What to tell it; `-` reads it from stdin.
+    attach
+        A file to attach; may be repeated.
+    input_json
+        Structured input, as JSON or @FILE.
+    param
+        A value for a parameter of a template, NAME=VALUE; may be repeated.
+    id
+        Id of the run.
+    detach
+        Print the id and leave at once.
+    output
+        What goes to stdout: the result (default), one JSON object, or events as JSON lines.
+    timeout
+        Seconds to stay at most; the run goes on.
+    """
+    try:
+        wanted = _Wanted(worker, prompt, attach, input_json, read_params(param), overrides, limits, batch)
+        check_timeout(timeout)
+        wanted.check(recording)
+        wanted, location = _by_itself(wanted, location)
+        run = await _begin(wanted, location, id)
+    except LlmDoError as error:
+        from llm_do_temporal.cli.output import failure, report
+
+        return report(failure(error), output)
+    if detach:
+        return await _leave(location, run, output, recording)
+    from llm_do_temporal.cli.terminal.attend import Manner, attend, choose_stay
+
+    say(f"run {run}")
+    return await attend(location, run, Manner(choose_stay(output, recording), output, timeout, recording))
+
+
+async def _begin(wanted: _Wanted, location: Location, run: str | None) -> str:
+    """Start the run, with this id if one is given; returns its id. Raises LlmDoError."""
+    worker = None if wanted.batch.retry_failed else wanted.worker
+    request = None if worker is None else _prepare(wanted, worker, location)
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.telemetry import begin_telemetry
+
+    begin_telemetry()
+    async with opened(location) as session:
+        request = request or await _again(wanted, session.client)
+        return await session.client.start(request, run=run)
+
+
+async def _leave(location: Location, run: str, output: OutputFormat, recording: Recording) -> int:
+    from llm_do_temporal.cli.output import Outcome, report
+
+    if output == "text":
+        print(run, flush=True)
+    await record_so_far(recording, run, location)
+    return report(Outcome(run, "running"), output)
+
+
+def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:
+    """Where a worker file was named: its worker's name, and the place where that one file is served."""
+    from llm_do_temporal.client.connection.connect import names_server
+    from llm_do_temporal.client.embedded.single_file import (
+        check_single_file,
+        enclosing_workshop,
+        is_worker_file,
+        name_in,
+        single_file_workshop,
+    )
+    from llm_do_temporal.client.start import template_path
+    from llm_do_temporal.policy.templates import TEMPLATE_SUFFIXES
+
+    if wanted.worker is None or not is_worker_file(wanted.worker):
+        return wanted, location
+    if wanted.worker.endswith(TEMPLATE_SUFFIXES):
+        template = template_path(wanted.worker, location.local_workshop(), has_params=bool(wanted.params))
+        if template is not None:
+            return replace(wanted, worker=template), location
+    file = Path(wanted.worker)
+    name = name_in(file)
+    if location.workshop is not None:
+        raise UsageError(
+            f"the file '{file}' runs by itself, without the workshop '{location.workshop}'",
+            next_step=f"Name the worker to run it in the workshop: '{name}'. Or leave --workshop out.",
+        )
+    if names_server(location.connection()):
+        raise UsageError(
+            f"the file '{file}' runs by itself, on a server of its own, and a flag, TEMPORAL_ADDRESS or a profile "
+            "names another one",
+            next_step=f"Leave that out, or put the file into the workshop served there and name the worker: '{name}'.",
+        )
+    alone = replace(location, workshop=file)
+    check_single_file(single_file_workshop(file), name)
+    if enclosing_workshop(file) is not None:
+        say(f"note: '{file}' runs by itself, without the files of the workshop it lies in; `start {name}` uses them")
+    return replace(wanted, worker=name), alone
+
+
+async def _again(wanted: _Wanted, client: LlmDoClient) -> StartRunInput:
+    """What is sent for the items that another run has left over. Raises UsageError."""
+    before = await client.unfinished(wanted.batch.retry_failed or "")
+    said = wanted.overrides
+    changes: dict[str, Any] = {
+        "model": said.model,
+        "force_model": said.force_model,
+        "mode": said.mode(),
+        "limits": wanted.limits.limits(),
+        "started_by": login_name(),
+    }
+    return wanted.batch.again(before, wanted.worker, changes)
+
+
+def _prepare(wanted: _Wanted, worker: str, location: Location) -> StartRunInput:
+    """What is sent to the server. Raises LlmDoError for all that can be known to be wrong."""
+    from llm_do_temporal.client.batches import check_batch_size
+    from llm_do_temporal.client.connection.connect import names_server
+    from llm_do_temporal.client.start import attach_files, check_size
+    from llm_do_temporal.messages.runs import StartRunInput
+
+    mode = wanted.overrides.mode()
+    limits = wanted.limits.limits()
+    elsewhere = names_server(location.connection())
+    workshop = location.local_workshop() if elsewhere else location.find_workshop()
+    prepared = None if workshop is None else _load(workshop, worker, wanted.params)
+    attachments = attach_files(prepared, wanted.attach)
+    request = StartRunInput(
+        worker=worker,
+        prompt=read_prompt(wanted.prompt),
+        input=None if wanted.input is None else read_json(wanted.input, "--input"),
+        params=dict(wanted.params),
+        attachments=attachments,
+        model=wanted.overrides.model,
+        force_model=wanted.overrides.force_model,
+        environment_model=os.environ.get("LLM_DO_MODEL") or None,
+        mode=mode,
+        started_by=login_name(),
+        limits=limits,
+        batch=wanted.batch.batch(lambda files: attach_files(prepared, files, beside=attachments)),
+    )
+    if prepared is not None and not elsewhere:
+        prepared.check_model(request)
+    if prepared is not None:
+        prepared.check_input(request)
+    check_size(request, kept_outside=workshop is not None)
+    check_batch_size(request, kept_outside=workshop is not None)
+    return request
+
+
+def _load(workshop: Path, name: str, params: Mapping[str, str]) -> Prepared:
+    from llm_do_temporal.client.start import prepare
+
+    prepared = prepare(workshop, name, params)
+    for warning in prepared.worker.warnings:
+        say(f"warning: {warning}")
+    return prepared
+
+
+def read_params(given: Sequence[str]) -> dict[str, str]:
+    """What was typed as NAME=VALUE. Raises UsageError."""
+    params: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise UsageError(f"'{one[:80]}' is no value for a parameter", next_step="Write it like --param tone=dry.")
+        if name in params:
+            raise UsageError(f"the parameter '{name[:80]}' is given twice")
+        params[name] = value
+    return params
+
+
+def read_prompt(prompt: str | None) -> str:
+    """What was typed, or all of stdin for STDIN. Raises UsageError."""
+    if prompt != STDIN:
+        return prompt or ""
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"the prompt on stdin is not UTF-8 text: {error.reason}", next_step="Attach files with -a FILE."
+        ) from error

@@ -1,0 +1,1 @@
+"""Runs written down: for people, as JSON, as lines, as pages."""

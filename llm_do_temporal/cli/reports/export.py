@@ -1,0 +1,153 @@
+"""All that is known of a run, read at once, to be written down: transcripts, tree, approvals and costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, cast
+
+from temporalio.api.history.v1 import HistoryEvent
+
+from llm_do_temporal.cli.reports.show import record_json
+from llm_do_temporal.cli.terminal.run_picture import dollars
+from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.client.views.transcripts import Entry, Transcriber
+
+EXPORT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One run, as far as it has come."""
+
+    summary: RunSummary
+    view: RunView
+    questions: list[Question]
+    transcripts: dict[str, list[Entry]]
+    """By the workflow ids of the invocations."""
+    read_at: datetime
+    """UTC without a zone."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The object of `export --format json`: that of `show --json`, with whole approvals and transcripts."""
+        record = record_json(self.summary, self.view, [])
+        for invocation in record["invocations"]:
+            invocation["transcript"] = [_plain(entry) for entry in self.transcripts.get(invocation["workflow"], [])]
+        approvals = [question.as_json() for question in self.questions]
+        return {"v": EXPORT_VERSION, "type": "run.export"} | record | {"approvals": approvals}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One thing in a transcript as it is shown: a heading, and a text that may be folded away."""
+
+    kind: str
+    heading: str
+    text: str = ""
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether most readers want the heading only."""
+        return self.kind in ("instructions", "thinking", "call", "result") and bool(self.text)
+
+
+async def read_exported(client: LlmDoClient, run: str) -> Exported:
+    """Read it all. Raises UsageError for a run that does not exist, ConnectionFailed."""
+    transcribers: dict[str, Transcriber] = {}
+    transcripts: dict[str, list[Entry]] = {}
+
+    def transcribe(workflow_id: str, event: HistoryEvent) -> None:
+        if workflow_id != run:
+            transcriber = transcribers.setdefault(workflow_id, Transcriber())
+            transcripts.setdefault(workflow_id, []).extend(transcriber.apply(event))
+
+    summary = await client.status(run)
+    view = await client.view(run, tap=transcribe)
+    questions = await client.questions(run)
+    return Exported(summary, view, questions, transcripts, datetime.now(UTC).replace(tzinfo=None))
+
+
+def invocation_heading(node: Node) -> str:
+    """An invocation in one line."""
+    spent = f"{node.usage.requests} turns, {node.usage.tokens_line}"
+    return f"{node.path}: {node.definition}, {node.model}, {node.status}, {spent}"
+
+
+def block_of(entry: Entry) -> Block:
+    """An entry as it is shown."""
+    files = "".join(
+        f"\n[{file.name}, {file.media_type}, {file.bytes} bytes, sha256 {file.sha256}]" for file in entry.files
+    )
+    text = f"{entry.text}{files}".strip("\n")
+    if entry.kind == "call":
+        return Block("call", f"calls {entry.name}", as_text(entry.value))
+    if entry.kind == "result":
+        failed = " (failed)" if entry.failed else ""
+        value = "" if entry.value is None else as_text(entry.value)
+        return Block("result", f"result of {entry.name}{failed}", f"{value}\n{text}".strip("\n"))
+    if entry.kind == "template":
+        filled = as_text(entry.value) if entry.value else ""
+        return Block("template", f"template {entry.text}, sha256 {entry.details.get('sha256')}", filled)
+    if entry.kind == "turn":
+        return Block("turn", _turn(entry))
+    if entry.kind == "question":
+        shown = entry.details.get("diff") or as_text(entry.value)
+        return Block("question", f"asks a person: {entry.text}", str(shown))
+    if entry.kind == "decision":
+        details, changed = entry.details, entry.details.get("args")
+        heading = f"{details.get('id')}: {entry.value} by {entry.name or 'somebody'}, by {details.get('door')}"
+        return Block("decision", heading, text if changed is None else f"{text}\n{as_text(changed)}".strip("\n"))
+    if entry.kind == "end":
+        return Block("end", entry.text, "" if entry.value is None else as_text(entry.value))
+    if entry.kind == "prompt" and entry.value is not None:
+        text = f"{text}\n{as_text(entry.value)}".strip("\n")
+    return Block(entry.kind, "answer" if entry.kind == "text" else entry.kind, text)
+
+
+def verdict_line(question: Question) -> str:
+    """What came of a question, in one line."""
+    verdict = question.verdict
+    if verdict is None:
+        return "no longer needed" if question.withdrawn else "waits for a person"
+    note = f": {verdict.note}" if verdict.note else ""
+    who = f"{verdict.decision} by {verdict.by or 'somebody'}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC, by {verdict.door}"
+    return f"{who}{note}"
+
+
+def _turn(entry: Entry) -> str:
+    details = entry.details
+    cost = details.get("cost_usd")
+    price = "unpriced" if cost is None else dollars(cost)
+    tokens = f"{details.get('input_tokens', 0):,} tokens in, {details.get('output_tokens', 0):,} out"
+    tokens += " (estimated)" if details.get("estimated") else ""
+    return f"turn {entry.turn}, {entry.name}, {tokens}, {price}, {details.get('seconds', 0):.1f} s"
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; what is empty is left out of objects of ours."""
+    if is_dataclass(value):
+        named = {field.name: getattr(value, field.name) for field in fields(value)}
+        # A result may be 0 or false.
+        return {
+            name: _plain(one)
+            for name, one in named.items()
+            if (one is not None if name == "value" else one not in ("", None, (), {}, False))
+        }
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,70 @@
+"""What happened in a run as lines for people, in the order in which it happened: `logs`.
+
+Pure. One event is one line with the time (UTC), the place in the tree and what happened; a model's words stand below.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llm_do_temporal.cli.text import visible_block, visible_line
+from llm_do_temporal.client.views.run_view import ViewEvent
+
+_PATH_CHARS = 28
+_WORDS_CHARS = 400
+_INDENT = "    | "
+
+
+def log_lines(event: ViewEvent) -> list[str]:
+    """The lines of one event."""
+    when = f"{event.at.isoformat(sep=' ', timespec='milliseconds')}Z"
+    place = visible_line(event.path or "run").ljust(_PATH_CHARS)
+    said = str(event.data.get("text") or "").strip()
+    words = visible_line(_words(event), _WORDS_CHARS)
+    return [f"{when}  {place}  {words}", *(f"{_INDENT}{line}" for line in visible_block(said).splitlines())]
+
+
+def concerns(event: ViewEvent, path: str | None) -> bool:
+    """Whether the event belongs to the invocation at `path` or to one below it; to the run, without a path."""
+    return path is None or is_within(event.path, path)
+
+
+def is_within(place: str, path: str) -> bool:
+    """Whether a place in the tree is `path` or below it."""
+    return place == path or place.startswith(f"{path}/")
+
+
+def _words(event: ViewEvent) -> str:
+    kind, _, what = event.type.partition(".")
+    data = event.data
+    if kind == "approval":
+        return _approval(what, data)
+    if event.type == "invocation.started":
+        return f"started: {data.get('worker')}, {data.get('model')}"
+    if event.type == "turn.started":
+        return f"turn {data.get('turn')} begins"
+    if event.type == "turn.completed":
+        calls = ", ".join(data.get("tools") or [])
+        tokens = f"{data.get('input_tokens', 0):,} tokens in, {data.get('output_tokens', 0):,} out"
+        tokens += " (estimated)" if data.get("estimated") else ""
+        return f"turn {data.get('turn')} answered: {tokens}" + (f"; calls {calls}" if calls else "")
+    if kind == "activity":
+        return f"{what}: {data.get('what')}"
+    if event.type == "desk.changed":
+        return f"waits for a person: {', '.join(data.get('pending') or []) or 'nothing'}"
+    why = data.get("error") or ""
+    if kind == "item":
+        why = f"{data.get('item')}" + (f": {why.get('message')}" if isinstance(why, dict) else "")
+    return f"{kind} {what}" + (f": {why}" if why else "")
+
+
+def _approval(what: str, data: dict[str, Any]) -> str:
+    if what == "requested":
+        return f"asks: {data.get('summary')}"
+    if what == "voted":
+        votes: list[str] = data.get("votes") or []
+        names = ", ".join(name or "somebody" for name in votes)
+        return f"{data.get('id')} agreed to so far by {names}: {data.get('summary')}"
+    who = data.get("by") or ("a timer" if data.get("door") == "timer" else "somebody")
+    note = f" ({data['note']})" if data.get("note") else ""
+    return f"{data.get('id')} {data.get('decision')} by {who}: {data.get('summary')}{note}"

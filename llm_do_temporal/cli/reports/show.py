@@ -1,0 +1,143 @@
+"""A run as `show` tells it: the tree, the totals, and who decided what and when; read from histories alone."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from llm_do_temporal.cli.output import cost_json, duration_ms, usage_json
+from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, render_run, state_of
+from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.pending_work import note_troubles
+from llm_do_temporal.client.views.run_view import Node, RunView, ViewEvent
+from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.messages.usage import Usage
+
+_PIPE_WIDTH = 200
+
+
+async def read_record(client: LlmDoClient, run: str) -> tuple[RunView, list[ViewEvent]]:
+    """The run as its histories have it now, and its decisions in the order in which they were taken."""
+    follower = Follower(client.temporal, run, wait=False)
+    events = [event async for event in follower.events() if event.type == "approval.decided"]
+    await note_troubles(client.temporal, follower.view)
+    return follower.view, sorted(events, key=lambda event: event.at)
+
+
+def print_record(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -> None:
+    """The record on stdout, for a person."""
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    console.print(render_record(summary, view, decided, datetime.now(UTC).replace(tzinfo=None)))
+
+
+def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], now: datetime) -> RenderableType:
+    """The record as a renderable; `now` is UTC without a zone."""
+    head = f"{view.run} · {summary.worker} · {summary.status} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    parts: list[RenderableType] = [Text(visible_line(head), style="bold"), render_run(view, now)]
+    if len(view.by_model) > 1:
+        parts.append(Text("models", style="bold"))
+        parts.extend(Text(_model_line(model, usage)) for model, usage in view.by_model.items())
+    templates = [_template_line(node) for node in view.ordered if node.template is not None]
+    if templates:
+        parts.append(Text("templates", style="bold"))
+        parts.extend(Text(visible_line(line, _PIPE_WIDTH)) for line in templates)
+    lines = [_decision_line(event) for event in decided]
+    lines += [f"  {one.id}  {_waiting(one)}  {one.path}: {visible_line(one.summary, 200)}" for one in view.pending]
+    if lines:
+        parts.append(Text("approvals", style="bold"))
+        parts.extend(Text(visible_line(line)) for line in lines)
+    return Group(*parts)
+
+
+def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -> dict[str, Any]:
+    """The object of `show --json`."""
+    return {
+        "run": view.run,
+        "worker": summary.worker,
+        "status": summary.status,
+        "error": view.error or None,
+        "trouble": view.trouble or None,
+        "started_at": summary.started_at.isoformat(),
+        "ended_at": summary.ended_at.isoformat() if summary.ended_at else None,
+        "duration_ms": duration_ms(view),
+        "usage": usage_json(view.usage),
+        **cost_json(view.usage),
+        "models": _models_json(view.by_model),
+        "invocations": [_node_json(view, node) for node in view.ordered],
+        "approvals": [_decided_json(event) for event in decided] + [_pending_json(one) for one in view.pending],
+    }
+
+
+def _model_line(model: str, usage: Usage) -> str:
+    cost = "unpriced" if usage.cost_usd is None else dollars(usage.cost_usd)
+    return f"  {visible_line(model)}  turns {usage.requests}  {usage.tokens_line}  {cost}"
+
+
+def _template_line(node: Node) -> str:
+    template = node.template or {}
+    filled: dict[str, str] = template["params"] or {}
+    params = "".join(f"  {name}={value}" for name, value in filled.items())
+    return f"  {node.path}  {template['name']}  sha256 {template['sha256'][:16]}{params}"
+
+
+def _models_json(by_model: dict[str, Usage]) -> dict[str, Any]:
+    return {model: {"usage": usage_json(usage), **cost_json(usage)} for model, usage in by_model.items()}
+
+
+def _decision_line(event: ViewEvent) -> str:
+    data = event.data
+    who = data.get("by") or "somebody"
+    note = f" ({data['note']})" if data.get("note") else ""
+    when = f"{event.at:%Y-%m-%d %H:%M:%S} UTC"
+    door = f"by {data.get('door')}"
+    return (
+        f"  {data.get('id')}  {data.get('decision')}  {who}, {when}, {door}  {event.path}: {data.get('summary')}{note}"
+    )
+
+
+def _waiting(one: PendingApprovalMemo) -> str:
+    votes = f", {one.votes} of {one.quorum} have agreed" if one.quorum > 1 else ""
+    until = f", until {one.deadline:%Y-%m-%d %H:%M:%S} UTC" if one.deadline else ""
+    return f"pending{votes}{until}"
+
+
+def _pending_json(one: PendingApprovalMemo) -> dict[str, Any]:
+    said = one.model_dump(mode="json", include={"id", "path", "tool", "summary", "deadline", "votes", "quorum"})
+    return said | {"decision": None}
+
+
+def _decided_json(event: ViewEvent) -> dict[str, Any]:
+    names = ("id", "summary", "decision", "by", "note", "door")
+    return {"path": event.path, "at": _iso(event.at)} | {name: event.data.get(name) for name in names}
+
+
+def _node_json(view: RunView, node: Node) -> dict[str, Any]:
+    total = view.total_of(node)
+    return {
+        "path": node.path,
+        "worker": node.worker,
+        "template": node.template,
+        "model": node.model,
+        "depth": node.depth,
+        "status": state_of(node),
+        "doing": activity_of(node) if node.status == "running" else "",
+        "error": node.error or None,
+        "usage": usage_json(node.usage),
+        **cost_json(node.usage),
+        "models": _models_json(node.by_model),
+        "total": {"usage": usage_json(total), **cost_json(total)},
+        "started_at": _iso(node.started_at),
+        "ended_at": _iso(node.ended_at),
+        "workflow": node.workflow_id,
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.replace(tzinfo=UTC).isoformat()

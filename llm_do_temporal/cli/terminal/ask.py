@@ -1,0 +1,201 @@
+"""Asking a person about one call: shows the whole of it, reads the answer, sends the decision.
+
+Called by the live screen of a run and by the inbox. Somebody else may decide meanwhile; then the question is
+withdrawn, not repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from llm_do_temporal.cli.terminal.edit_arguments import ask_for_change
+from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
+from llm_do_temporal.cli.terminal.lines import Interrupt, forget_typed
+from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Prompter
+from llm_do_temporal.cli.terminal.question import question_text, render_question
+from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
+from llm_do_temporal.login import login_name
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+
+_MENU_LINES = 4
+_DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
+
+
+class _NotAsItWas(Exception):
+    """The question went away, or somebody agreed to it, while a person was being asked."""
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """How a person leaves a question without an answer: a letter, and the words for the menu."""
+
+    letter: str
+    menu: str
+
+
+class Asker:
+    """Asks questions, one at a time."""
+
+    def __init__(
+        self,
+        client: LlmDoClient,
+        console: Console,
+        interrupt: Interrupt,
+        leaving: Leaving,
+        votes_of: Callable[[Question], int | None],
+    ) -> None:
+        """`votes_of` says how many have agreed to a question so far; None: it needs no answer any more."""
+        self.answered: set[tuple[str, str]] = set()
+        """Runs and ids of what needs no answer of this person any more."""
+        self.stopped: set[str] = set()
+        """Runs that were asked to stop."""
+        self._client = client
+        self._console = console
+        self._interrupt = interrupt
+        self._leaving = leaving
+        self._votes_of = votes_of
+
+    def wants(self, run: str, approval: str) -> bool:
+        """Whether this person may still be asked about it."""
+        return run not in self.stopped and (run, approval) not in self.answered
+
+    async def ask(self, question: Question, *, others: int = 0) -> bool:
+        """Ask until the question is settled or has changed; False: the person left it. `others` wait, too."""
+        prompter = Prompter(self._console, self._interrupt, lambda: self._check(question))
+        try:
+            forget_typed()
+            await self._show(question, prompter)
+            self._console.print(Text(_headline(question, others), style="bold"))
+            while self.wants(question.run, question.id):
+                if not await self._ask_once(question, prompter):
+                    return False
+        except _NotAsItWas:
+            if self._votes_of(question) is None:
+                self.answered.add((question.run, question.id))
+                prompter.tell(f"{question.id} needs no answer any more")
+            else:
+                prompter.tell(f"somebody has agreed to {question.id} meanwhile")
+        return True
+
+    async def _show(self, question: Question, prompter: Prompter, *, again: bool = False) -> None:
+        """The whole question: at once where it fits on the screen, else page by page."""
+        text = question_text(question, self._console.width)
+        note_shown(question.run, [ShownQuestion(question.id, question.request.digest)], on=self._console.file)
+        if again or len(text.splitlines()) > self._console.height - _MENU_LINES:
+            await prompter.read(text)
+        else:
+            self._console.print(render_question(question))
+
+    async def _ask_once(self, question: Question, prompter: Prompter) -> bool:
+        can_change = question.request.args_schema is not None
+        change = "[m]odify  " if can_change else ""
+        prompter.tell(
+            f"[a]pprove  with a [n]ote  and remember for thi[s] run  {change}[r]eject  "
+            f"[v]iew all  {self._leaving.menu}  [x] stop the run"
+        )
+        line = await prompter.line(f"{question.id}> ")
+        choice = (line or "").strip().lower()[:1]
+        if line is None or choice in (self._leaving.letter, "q"):
+            return False
+        if choice == "a":
+            await self._decide(question, prompter, DecisionKind.APPROVE)
+        elif choice == "n":
+            await self._with_text(question, prompter, DecisionKind.APPROVE, "note (empty: back): ")
+        elif choice == "s":
+            await self._decide(question, prompter, DecisionKind.APPROVE, remember=Remember.SESSION)
+        elif choice == "r":
+            ask = "reason, which the model is told (empty: back): "
+            await self._with_text(question, prompter, DecisionKind.REJECT, ask)
+        elif choice == "m" and can_change:
+            await self._modify(question, prompter)
+        elif choice == "v":
+            await self._show(question, prompter, again=True)
+        elif choice == "x":
+            await self._stop(question, prompter)
+        elif choice:
+            prompter.tell(f"'{choice}' is not an answer; type one of the letters in brackets")
+        return True
+
+    async def _with_text(self, question: Question, prompter: Prompter, kind: DecisionKind, ask: str) -> None:
+        note = (await prompter.line(ask) or "").strip()
+        if note:
+            await self._decide(question, prompter, kind, note=note)
+
+    async def _modify(self, question: Question, prompter: Prompter) -> None:
+        args = await ask_for_change(question, prompter)
+        if args is not None:
+            await self._decide(question, prompter, DecisionKind.MODIFY, args=args)
+
+    async def _stop(self, question: Question, prompter: Prompter) -> None:
+        if await prompter.yes(f"stop the whole run {question.run}?", default=False):
+            self.stopped.add(question.run)
+            try:
+                await self._client.cancel(question.run)
+            except UsageError as gone:
+                prompter.tell(_words(gone))
+            else:
+                prompter.tell(f"asked run {question.run} to stop")
+
+    async def _decide(
+        self,
+        question: Question,
+        prompter: Prompter,
+        kind: DecisionKind,
+        *,
+        args: dict[str, Any] | None = None,
+        note: str = "",
+        remember: Remember = Remember.NONE,
+    ) -> None:
+        sent, agreed_args = kind, args
+        if kind is DecisionKind.APPROVE and question.args != question.request.args:
+            # Others have changed the call: agreeing names what was shown here.
+            sent, agreed_args = DecisionKind.MODIFY, question.args
+        decision = Decision(
+            id=question.id,
+            decision=sent,
+            args=agreed_args,
+            digest=question.request.digest or None,
+            note=note,
+            remember=remember,
+            by=login_name(),
+        )
+        try:
+            taken = await self._client.decide(question.run, decision)
+        except DecisionRefused as refused:
+            prompter.tell(_words(refused))
+            # Whatever is wrong, within a moment it is known whether the question still stands.
+            await asyncio.sleep(CHECK_SECONDS)
+            self._check(question)
+            return
+        self.answered.add((question.run, question.id))
+        if taken is None:
+            prompter.tell(f"{question.id} {_DONE[kind]}: sent; no worker service has answered yet")
+        elif taken.verdict is None:
+            agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
+            prompter.tell(f"{question.id} {_DONE[kind]}: {agreed}, it waits for others")
+        else:
+            prompter.tell(f"{question.id} {_DONE[kind]}")
+
+    def _check(self, question: Question) -> None:
+        votes = self._votes_of(question)
+        if votes is None or votes > len(question.votes):
+            raise _NotAsItWas
+
+
+def _headline(question: Question, others: int) -> str:
+    """What is asked, once more: a long call may have scrolled its beginning away."""
+    more = f" ({others} more waiting)" if others > 0 else ""
+    return f"{question.id}: {visible_line(question.request.summary)}{more}"
+
+
+def _words(error: LlmDoError) -> str:
+    return f"{error.message}\n  {error.next_step}" if error.next_step else error.message

@@ -1,0 +1,338 @@
+"""Staying with a run until it ends, waits for somebody, or is left: what `start`, `watch` and `result` have in common.
+
+Owns reconnecting and the three ways to stay: with a live screen, without a terminal, and waiting to the end.
+A run is never harmed by whoever watches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NoReturn, TypeVar
+
+from temporalio.client import WorkflowFailureError
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.callers import PASSING_STATUSES
+from llm_do_temporal.cli.options import Location, OutputFormat
+from llm_do_temporal.cli.output import EventLines, ItemLines, Outcome, failure, report, seen_of
+from llm_do_temporal.cli.session import Session, opened
+from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
+from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal.recorder import NOTHING, Recorder, Recording
+from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.client.client import Question
+from llm_do_temporal.client.embedded.server import running_host
+from llm_do_temporal.client.views.event_order import Sequence
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.pending_work import note_troubles
+from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, RunFailed, UsageError
+
+DEFAULT_ADDRESS = "127.0.0.1:7233"
+TIMED_OUT = 6
+WAITING = 3
+_SIGNALLED = 128
+"""Added to the number of the signal, as shells do."""
+_RETRY_SECONDS = 1.0
+_GUARD_SECONDS = 1.0
+_TROUBLE_SECONDS = 3.0
+_TELL_SECONDS = 0.1
+_SETTLE_SECONDS = 2.0
+"""How long to wait for the other questions of a turn, or for the last news of children, before going on without."""
+
+T = TypeVar("T")
+Stay = Literal["live", "until_question", "until_end"]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to stay with a run."""
+
+    stay: Stay
+    output: OutputFormat = "text"
+    timeout: float | None = None
+    recording: Recording = NOTHING
+    from_seq: int = 1
+    """With lines of events: the first one that is printed."""
+
+
+class ConnectionLost(Exception):
+    """The server went away while a run was followed; the message says how."""
+
+
+def choose_stay(output: OutputFormat, recording: Recording = NOTHING) -> Stay:
+    """Live where a person sits at a terminal, reads stderr and can be asked; else never ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return "until_question"
+    # Lines of events on the same terminal would run through the screen.
+    if recording.log_events or (output == "jsonl" and sys.stdout.isatty()):
+        return "until_question"
+    # A background job that reads the terminal is stopped by it.
+    return "live" if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp() else "until_question"
+
+
+async def attend(location: Location, run: str, manner: Manner) -> int:
+    """Stay with the run in this manner, print what came of it, and return the exit code."""
+    interrupt = Interrupt()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt.raise_it, number)
+    attending = _Attending(location, run, manner, interrupt)
+    following = asyncio.create_task(attending.follow())
+    leaving = asyncio.create_task(interrupt.happened.wait())
+    try:
+        await asyncio.wait({following, leaving}, timeout=manner.timeout, return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            outcome = following.result()
+        else:
+            await _stop(following)
+            outcome = attending.left(timed_out=not interrupt.happened.is_set())
+    except LlmDoError as error:
+        outcome = failure(error, run=run)
+    finally:
+        await _stop(leaving)
+        attending.recorder.close()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+    return report(outcome, manner.output)
+
+
+class _Attending:
+    """One stay with one run, over as many connections as it takes."""
+
+    def __init__(self, location: Location, run: str, manner: Manner, interrupt: Interrupt) -> None:
+        self._location = location
+        self._run = run
+        self._manner = manner
+        self._interrupt = interrupt
+        self._lines = EventLines(enabled=manner.output == "jsonl", from_seq=manner.from_seq)
+        self._items = ItemLines(enabled=manner.output == "text")
+        self.recorder = Recorder(manner.recording, run, location)
+        self._both = [lines for lines in (self._lines, self.recorder.lines) if lines.enabled]
+        self._view: RunView | None = None
+
+    async def follow(self) -> Outcome:
+        """Follow to the outcome, connecting again whenever the connection is lost."""
+        told = ""
+        while True:
+            try:
+                async with opened(self._location) as session:
+                    await session.client.status(self._run)
+                    if told:
+                        say("connected again")
+                        told = ""
+                    return await self._over(session)
+            except (ConnectionLost, ConnectionFailed) as lost:
+                if self._view is None:
+                    raise
+                if not told:
+                    told = visible_line(str(lost), 200)
+                    say(f"the connection was lost ({told}); the run goes on, connecting again …")
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def left(self, *, timed_out: bool) -> Outcome:
+        """The outcome when nobody stays any longer; says how to come back."""
+        again = self._location.command(f"watch {self._run}")
+        if timed_out:
+            say(f"no result after {self._manner.timeout:g} s; run {self._run} goes on; {again}")
+            code = TIMED_OUT
+        else:
+            say(f"run {self._run} goes on; {again}")
+            number = self._interrupt.number
+            at_terminal = self._manner.stay == "live" and number is signal.SIGINT
+            code = 0 if at_terminal else _SIGNALLED + number
+        return Outcome(self._run, "running", exit_code=code, **seen_of(self._view))
+
+    async def _over(self, session: Session) -> Outcome:
+        """Follow over one connection. Raises ConnectionLost."""
+        self.recorder.begin(session)
+        follower = Follower(session.client.temporal, self._run, wait=True, tap=self.recorder.take)
+        self._view = follower.view
+        news, sequence = asyncio.Event(), Sequence(session.client.temporal, follower)
+        pump = asyncio.create_task(self._pump(follower, sequence, news))
+        front = asyncio.create_task(self._front(session, follower.view, news))
+        troubles = asyncio.create_task(self._note_troubles(session, follower.view))
+        telling = asyncio.create_task(self._keep_telling(sequence))
+        tasks: set[asyncio.Task[Any]] = {pump, front, troubles, telling, asyncio.create_task(_guard(session))}
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if front in done:
+                await _stop(telling)
+                self._tell(await sequence.settled())
+                return front.result()
+            for task in done:
+                task.result()
+        except RPCError as error:
+            raise _explain(error, self._run) from error
+        finally:
+            await _stop(*tasks)
+        self._tell(sequence.rest())
+        if follower.view.status != "running":
+            # The last news of children may not have been waited for.
+            await self.recorder.catch_up(session)
+        return await self._ended(session, follower.view)
+
+    async def _pump(self, follower: Follower, sequence: Sequence, news: asyncio.Event) -> None:
+        events = follower.events()
+        while True:
+            patience = None if follower.view.status == "running" else _SETTLE_SECONDS
+            try:
+                event = await asyncio.wait_for(anext(events), patience)
+            except (StopAsyncIteration, TimeoutError):
+                return
+            if self._both:
+                sequence.take(event)
+            if event.type.startswith("item.") and self._manner.stay != "live":
+                self._items.tell(follower.view)
+            news.set()
+
+    async def _keep_telling(self, sequence: Sequence) -> None:
+        """Print events as soon as their places are settled."""
+        for lines in self._both:
+            lines.begin_reading()
+        while True:
+            self._tell(await sequence.settled())
+            await asyncio.sleep(_TELL_SECONDS)
+
+    def _tell(self, events: list[ViewEvent]) -> None:
+        for event in events:
+            for lines in self._both:
+                lines.tell(event)
+
+    def _front(self, session: Session, view: RunView, news: asyncio.Event) -> Coroutine[Any, Any, Outcome]:
+        if self._manner.stay == "live":
+            from llm_do_temporal.cli.terminal.screen import Screen
+
+            return Screen(session.client, view, news, self._interrupt).show()
+        if self._manner.stay == "until_end":
+            return self._note_questions(view, news)
+        return self._until_question(session, view, news)
+
+    async def _until_question(self, session: Session, view: RunView, news: asyncio.Event) -> Outcome:
+        """Wait for the first questions, print how to answer them, and leave."""
+        while not view.pending:
+            await news.wait()
+            news.clear()
+        await _settle(view, news)
+        pending = await session.client.approvals(self._run)
+        if not pending:
+            return await self._until_question(session, view, news)
+        _say_questions(pending, self._location, session)
+        shown = tuple(one.as_json() for one in pending)
+        return Outcome(self._run, "waiting", exit_code=WAITING, pending=shown, **seen_of(view))
+
+    async def _note_questions(self, view: RunView, news: asyncio.Event) -> Outcome:
+        """Mention new questions, and never leave."""
+        noted: set[str] = set()
+        while True:
+            await news.wait()
+            news.clear()
+            for one in view.pending:
+                if one.id not in noted:
+                    noted.add(one.id)
+                    note_shown(self._run, [ShownQuestion(each.id, each.digest) for each in view.pending], on=sys.stderr)
+                    say(f"waits for approval {one.id}: {visible_line(one.summary)}")
+
+    async def _note_troubles(self, session: Session, view: RunView) -> None:
+        """Keep asking what is tried again, for the screen; without one, say each failure once."""
+        said: set[tuple[str, str]] = set()
+        while True:
+            for path, trouble in await note_troubles(session.client.temporal, view):
+                if self._manner.stay != "live" and (path, trouble.failure) not in said:
+                    said.add((path, trouble.failure))
+                    say(f"{path} waits: {visible_line(trouble.shown(), 400)}")
+            await asyncio.sleep(_TROUBLE_SECONDS)
+
+    async def _ended(self, session: Session, view: RunView) -> Outcome:
+        if view.status == "completed" and any(item.is_open for item in view.items.values()):
+            view = await session.client.view(self._run)
+        self._items.tell(view)
+        try:
+            result = await session.client.result(self._run)
+        except LlmDoError as error:
+            if not isinstance(error.__cause__, WorkflowFailureError):
+                raise
+            return failure(error, run=self._run, view=view)
+        seen = Outcome(self._run, "completed", output=result.output, **seen_of(view))
+        seen = replace(seen, usage=result.usage)
+        failed = sum(item.status != "completed" for item in view.items.values())
+        if not failed:
+            return seen
+        again = f"Do those again with: {self._location.command(f'start --retry-failed {self._run}')}"
+        error = RunFailed(f"{failed} of {len(view.items)} items failed", next_step=again)
+        return replace(seen, error=error, exit_code=error.exit_code)
+
+
+async def _settle(view: RunView, news: asyncio.Event) -> None:
+    """Wait for the rest of the questions of the same turn, which reach the desk one by one."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            while len(view.pending) < sum(len(node.waiting) for node in view.nodes.values()):
+                await news.wait()
+                news.clear()
+
+
+def _say_questions(pending: list[Question], location: Location, session: Session) -> None:
+    run = pending[0].run
+    note_shown(run, [ShownQuestion(one.id, one.request.digest) for one in pending], on=sys.stderr)
+    say(f"run {run} waits for approval:")
+    for one in pending:
+        request = one.request
+        say(f"  {one.id}  {request.path}  {visible_line(request.summary, 200)}")
+        say(f"      {location.command(f'approve {run} {one.id}')}")
+        say(f"      {_signal_command(one, session)}")
+    say(f"reject with a reason: {location.command(f'reject {run} {pending[0].id} --reason WHY')}")
+    say(f"then go on with: {location.command(f'watch {run}')}")
+
+
+def _signal_command(question: Question, session: Session) -> str:
+    """The plain `temporal` command that approves."""
+    where = "" if session.address == DEFAULT_ADDRESS else f" --address {session.address}"
+    namespace = session.client.temporal.namespace
+    if namespace != "default":
+        where += f" --namespace {namespace}"
+    by = ',"by":"YOUR NAME"' if question.request.names_people else ""
+    payload = f'{{"id":"{question.id}","decision":"approve"{by}}}'
+    return f"temporal workflow signal -w {question.run} --name decide --input '{payload}'{where}"
+
+
+async def while_served(session: Session, work: Coroutine[Any, Any, T]) -> T:
+    """Do the work as long as the server is there. Raises ConnectionLost."""
+    working, guarding = asyncio.create_task(work), asyncio.create_task(_guard(session))
+    try:
+        done, _ = await asyncio.wait({working, guarding}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working in done else guarding.result()
+    finally:
+        await _stop(working, guarding)
+
+
+async def _guard(session: Session) -> NoReturn:
+    """Notice that the embedded server is gone: a long poll would wait for it in vain. Raises ConnectionLost."""
+    workshop = session.workshop
+    while session.embedded and workshop is not None:
+        host = running_host(workshop)
+        if host is None or host.address != session.address:
+            raise ConnectionLost("the embedded server has stopped")
+        await asyncio.sleep(_GUARD_SECONDS)
+    while True:
+        await asyncio.Event().wait()
+
+
+async def _stop(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _explain(error: RPCError, run: str) -> Exception:
+    if error.status is RPCStatusCode.NOT_FOUND:
+        return UsageError(f"run '{run}' is no longer on the server")
+    if error.status in PASSING_STATUSES:
+        return ConnectionLost(error.message)
+    return ConnectionFailed(f"the Temporal server refused: {error.message}")

@@ -1,0 +1,188 @@
+"""The inbox on the terminal: what waits for a person in all runs, kept up to date, answered on the spot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from llm_do_temporal.cli.tables import ago, locked_line
+from llm_do_temporal.cli.terminal.ask import Asker, Leaving
+from llm_do_temporal.cli.terminal.keys import Keys
+from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.inbox import InboxEntry, LockedRun
+from llm_do_temporal.errors import KeyMismatch, UsageError
+
+REFRESH_SECONDS = 1.0
+_DRAW_SECONDS = 0.25
+_FRAME_LINES = 4
+"""Lines around the list: its head, the keys, an empty one, and the cursor's own."""
+_MOST_LOCKED = 5
+_KEYS = "j/k or arrows: move   Enter or a number: open   q: leave"
+
+
+class Choice:
+    """Which entry is chosen; stays with it while others come and go."""
+
+    def __init__(self) -> None:
+        self.row = 0
+        self._chosen: tuple[str, str] | None = None
+        self._number = 0
+
+    def follow(self, entries: Sequence[InboxEntry]) -> None:
+        """Take in the entries as they are now."""
+        names = [(one.run, one.id) for one in entries]
+        if self._chosen in names:
+            self.row = names.index(self._chosen)
+        self._choose(min(self.row, len(names) - 1), entries)
+
+    def press(self, key: str, entries: Sequence[InboxEntry]) -> bool:
+        """Take in a key; says whether the chosen entry is to be opened."""
+        if not entries:
+            return False
+        number, self._number = self._number, 0
+        if key in ("j", "down"):
+            self._choose(min(self.row + 1, len(entries) - 1), entries)
+        elif key in ("k", "up"):
+            self._choose(max(self.row - 1, 0), entries)
+        elif len(key) == 1 and key in "0123456789":
+            typed = number * 10 + int(key)
+            if not 1 <= typed <= len(entries):
+                return False
+            self._choose(typed - 1, entries)
+            self._number = typed
+            return typed * 10 > len(entries)
+        return key == "enter"
+
+    def _choose(self, row: int, entries: Sequence[InboxEntry]) -> None:
+        self.row = max(row, 0)
+        self._chosen = (entries[self.row].run, entries[self.row].id) if entries else None
+
+
+class Inbox:
+    """Shows what waits on stderr until the person leaves."""
+
+    def __init__(self, client: LlmDoClient, run: str | None, console: Console, interrupt: Interrupt) -> None:
+        """`run`: only of this run."""
+        self._client = client
+        self._run = run
+        self._console = console
+        self._asker = Asker(client, console, interrupt, Leaving("b", "[b]ack to the list"), self._votes_of)
+        self._all: list[InboxEntry] = []
+        self._locked: list[LockedRun] = []
+        self._choice = Choice()
+
+    @property
+    def _entries(self) -> list[InboxEntry]:
+        return [one for one in self._all if self._asker.wants(one.run, one.id)]
+
+    def _votes_of(self, question: Question) -> int | None:
+        return next((one.votes for one in self._all if (one.run, one.id) == (question.run, question.id)), None)
+
+    async def show(self) -> None:
+        """Show the list and what is opened. Raises ConnectionFailed."""
+        await self._refresh()
+        refreshing = asyncio.create_task(self._keep_refreshing())
+        showing = asyncio.create_task(self._show())
+        try:
+            await asyncio.wait({refreshing, showing}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (showing, refreshing):
+                if task.done():
+                    task.result()
+        finally:
+            refreshing.cancel()
+            showing.cancel()
+            await asyncio.gather(refreshing, showing, return_exceptions=True)
+
+    async def _show(self) -> None:
+        while (chosen := await self._choose()) is not None:
+            question = await self._find(chosen)
+            if question is not None:
+                await self._asker.ask(question, others=len(self._entries) - 1)
+            else:
+                self._asker.answered.add((chosen.run, chosen.id))
+
+    async def _find(self, entry: InboxEntry) -> Question | None:
+        """The whole question; None, having said why, where it cannot be answered any more, or not here."""
+        try:
+            found = [one for one in await self._client.approvals(entry.run) if one.id == entry.id]
+        except (UsageError, KeyMismatch) as error:
+            self._tell(f"{error.message} {error.next_step or ''}")
+            return None
+        if not found:
+            self._tell(f"{entry.id} of run {entry.run} needs no answer any more")
+        return found[0] if found else None
+
+    def _tell(self, text: str) -> None:
+        self._console.print(Text(visible_line(text)))
+
+    async def _choose(self) -> InboxEntry | None:
+        """The entry that the person opens; None: they leave."""
+        with Keys() as keys, Live(console=self._console, auto_refresh=False, transient=True) as live:
+            while True:
+                entries = self._entries
+                self._choice.follow(entries)
+                shown = render_inbox(
+                    entries, self._choice.row, datetime.now(UTC), self._console.height, locked=self._locked
+                )
+                live.update(shown, refresh=True)
+                key = await keys.next(_DRAW_SECONDS)
+                if key in ("q", "end"):
+                    return None
+                if key and self._choice.press(key, entries):
+                    return entries[self._choice.row]
+
+    async def _keep_refreshing(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        found = await self._client.inbox()
+        self._all = [one for one in found.entries if self._run in (None, one.run)]
+        self._locked = [one for one in found.locked if self._run in (None, one.run)]
+
+
+def render_inbox(
+    entries: Sequence[InboxEntry], row: int, now: datetime, height: int, *, locked: Sequence[LockedRun] = ()
+) -> RenderableType:
+    """The list with the entry in `row` chosen, at most `height` lines high."""
+    beside = [Text(locked_line(one), no_wrap=True, overflow="ellipsis") for one in locked[:_MOST_LOCKED]]
+    if not entries:
+        return Group(*(beside or [Text("nothing waits for approval")]), Text("q: leave", style="dim"))
+    room = max(1, height - _FRAME_LINES - len(beside))
+    first = max(0, min(row - room // 2, len(entries) - room))
+    table = Table.grid(padding=(0, 2))
+    for column in range(6):
+        table.add_column(no_wrap=True, overflow="ellipsis", justify="right" if column == 0 else "left")
+    table.add_row(*(Text(head, style="bold") for head in ("#", "RUN", "FROM", "ASKED", "UNTIL", "ABOUT")))
+    for number, entry in list(enumerate(entries, 1))[first : first + room]:
+        table.add_row(*_cells(number, entry, now), style="reverse" if number == row + 1 else "")
+    hidden = len(entries) - min(room, len(entries))
+    more = f"   ({hidden} more)" if hidden else ""
+    return Group(table, *beside, Text(f"\n{_KEYS}{more}", style="dim"))
+
+
+def _cells(number: int, entry: InboxEntry, now: datetime) -> tuple[Text, ...]:
+    agreed = f"{entry.votes} of {entry.quorum} agreed: " if entry.quorum > 1 else ""
+    return (
+        Text(str(number)),
+        Text(visible_line(f"{entry.run} {entry.id}")),
+        Text(visible_line(entry.path)),
+        Text(ago(entry.asked_at, now)),
+        Text("" if entry.deadline is None else _left(entry.deadline, now)),
+        Text(visible_line(f"{agreed}{entry.summary}", 400)),
+    )
+
+
+def _left(deadline: datetime, now: datetime) -> str:
+    """How much time is left, roughly."""
+    return "now" if deadline <= now else f"in {ago(now, deadline).removesuffix(' ago')}"

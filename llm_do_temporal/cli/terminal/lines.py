@@ -1,0 +1,117 @@
+"""Reading what a person types at the terminal, line by line, without holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+import tempfile
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+from llm_do_temporal.cli.text import visible_line
+
+_MAX_LINE_BYTES = 1 << 16
+
+
+class Interrupt:
+    """A signal to leave, which leaves the run alone; Ctrl-C is held back while an editor has the terminal."""
+
+    def __init__(self) -> None:
+        self.happened = asyncio.Event()
+        self.held = False
+        self.number = signal.SIGINT
+        """The signal that came."""
+
+    def raise_it(self, number: signal.Signals = signal.SIGINT) -> None:
+        """A signal came, or something that means Ctrl-C was typed."""
+        if number is signal.SIGINT and self.held:
+            return
+        self.number = number
+        self.happened.set()
+
+
+def forget_typed() -> None:
+    """Drop what was typed before a question was shown: it cannot be its answer."""
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+async def read_line(prompt: str) -> str | None:
+    """The next line typed after `prompt`, without its end; None at the end of input. Can be cancelled.
+
+    The terminal itself edits the line, so this works wherever one does.
+    """
+    loop = asyncio.get_running_loop()
+    descriptor = sys.stdin.fileno()
+    typed: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        if not typed.done():
+            typed.set_result(os.read(descriptor, _MAX_LINE_BYTES))
+
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    loop.add_reader(descriptor, read)
+    try:
+        data = await typed
+    except asyncio.CancelledError:
+        sys.stderr.write("\n")
+        raise
+    finally:
+        loop.remove_reader(descriptor)
+    return data.decode(errors="replace").rstrip("\n") if data else None
+
+
+def editor() -> list[str] | None:
+    """The person's editor, as $VISUAL or $EDITOR names it."""
+    return _program("VISUAL") or _program("EDITOR")
+
+
+def pager() -> list[str] | None:
+    """The person's pager, as $PAGER names it."""
+    return _program("PAGER")
+
+
+def _program(variable: str) -> list[str] | None:
+    try:
+        return shlex.split(os.environ.get(variable, "")) or None
+    except ValueError:
+        return None
+
+
+async def read_in_pager(text: str, command: list[str], interrupt: Interrupt) -> None:
+    """Show `text` in the person's pager until they leave it; says why where it cannot be used."""
+    interrupt.held = True
+    try:
+        # stdout is for results, so the pager draws where people are told things.
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr)
+        await process.communicate(text.encode(errors="backslashreplace"))
+    except OSError as error:
+        sys.stderr.write(f"the pager '{visible_line(command[0])}' cannot be used: {error}\n")
+    finally:
+        interrupt.held = False
+
+
+async def edit(text: str, command: list[str], interrupt: Interrupt) -> str | None:
+    """What becomes of `text` in the person's editor; None, having said why, when it cannot be used."""
+    with tempfile.TemporaryDirectory(prefix="llm-do-") as folder:
+        file = Path(folder) / "arguments.json"
+        file.write_text(text, encoding="utf-8")
+        interrupt.held = True
+        try:
+            process = await asyncio.create_subprocess_exec(*command, str(file))
+            code = await process.wait()
+            edited = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            sys.stderr.write(f"the editor '{visible_line(command[0])}' cannot be used: {error}\n")
+            return None
+        finally:
+            interrupt.held = False
+    if code != 0:
+        sys.stderr.write(f"the editor '{visible_line(command[0])}' ended with code {code}; nothing was changed\n")
+        return None
+    return edited

@@ -1,0 +1,174 @@
+"""How a run looks on a terminal: the tree of its invocations, progress and totals, as rich renderables.
+
+Pure: takes a view and the time. Everything a model wrote becomes text, never markup, with control characters
+made visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.client.views.live_text import Tail
+from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.messages.usage import Usage
+
+_SYMBOLS = {
+    "running": ("●", "cyan"),
+    "waiting": ("⏸", "yellow"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "cancelled": ("✗", "magenta"),
+    "terminated": ("✗", "magenta"),
+    "timed out": ("✗", "red"),
+}
+_BAR_WIDTH = 24
+_FRAME_LINES = 4
+"""Lines around the tree: what is left out, the bar, the totals, and the cursor's own."""
+_MOST_TAILS = 4
+"""Answers that are shown while they are written."""
+
+
+def render_run(
+    view: RunView, now: datetime, *, height: int | None = None, tails: Mapping[str, Tail] | None = None
+) -> RenderableType:
+    """The whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it.
+
+    `tails` are the ends of the answers that are being written, by the workflow ids of the invocations.
+    """
+    known = tails or {}
+    writing = [(node, known[node.workflow_id]) for node in view.ordered if node.workflow_id in known][:_MOST_TAILS]
+    trouble = visible_line(view.trouble, 300) if view.status == "running" else ""
+    room = None if height is None else height - len(writing) - bool(trouble)
+    parts: list[RenderableType] = [_tree(view, now, room)]
+    parts += [TailLine(node.path, tail) for node, tail in writing]
+    items = list(view.items.values())
+    for (ended, total), what in (
+        ((sum(not item.is_open for item in items), len(items)), "items"),
+        (view.delegations, "delegations"),
+    ):
+        if total:
+            bar = ProgressBar(total=total, completed=ended, width=_BAR_WIDTH)
+            row = Table.grid(padding=(0, 1))
+            row.add_row(bar, Text(f"{ended}/{total} {what}"))
+            parts.append(row)
+    if trouble:
+        parts.append(Text(trouble, style="red", no_wrap=True, overflow="ellipsis"))
+    parts.append(Text(totals_line(view, now), style="dim"))
+    return Group(*parts)
+
+
+class TailLine:
+    """One line with the end of what a model is writing."""
+
+    def __init__(self, path: str, tail: Tail) -> None:
+        words = {"thinking": "thinks", "tool-call": "calls"}.get(tail.part, "writes")
+        self._label = f"{visible_line(path, 40)} {words} ({tail.chars:,}): "
+        self._text = visible_line(" ".join(tail.text.split()), len(tail.text) + 1)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = max(0, options.max_width - cell_len(self._label))
+        end = self._text[max(0, len(self._text) - room) :]
+        while cell_len(end) > room:
+            end = end[1:]
+        yield Text(self._label + end, style="italic dim", no_wrap=True, overflow="ellipsis")
+
+
+def totals_line(view: RunView, now: datetime) -> str:
+    """What the whole run has spent."""
+    usage = view.usage
+    turns = f"{usage.requests} turn" if usage.requests == 1 else f"{usage.requests} turns"
+    tokens = usage.tokens_line
+    status = "waiting for approval" if view.pending else view.status
+    return f"{status} · {turns} · {tokens}{_cost(usage)} · {_elapsed(view.started_at, view.ended_at, now)}"
+
+
+def _cost(usage: Usage) -> str:
+    """What the run has cost, and the models whose price nobody knows."""
+    parts = [] if usage.cost_usd is None else [dollars(usage.cost_usd)]
+    if usage.unpriced:
+        parts.append(f"unpriced: {visible_line(', '.join(usage.unpriced), 100)}")
+    return f" · {' + '.join(parts)}" if parts else ""
+
+
+def dollars(cost: Decimal) -> str:
+    """US dollars, to the hundredth of a cent."""
+    return f"${cost:,.4f}"
+
+
+def state_of(node: Node) -> str:
+    """The node's status, or `waiting` where a person is asked."""
+    return "waiting" if node.status == "running" and node.waiting else node.status
+
+
+def activity_of(node: Node) -> str:
+    """What the invocation does now, on one line; how it failed where it did."""
+    if node.error:
+        return visible_line(node.error, 300)
+    if node.waiting:
+        more = f" (+{len(node.waiting) - 1})" if len(node.waiting) > 1 else ""
+        return f"approval: {visible_line(next(iter(node.waiting.values())), 200)}{more}"
+    doing = list(node.doing.values())
+    more = f" (+{len(doing) - 1})" if len(doing) > 1 else ""
+    trouble = f", {visible_line(node.trouble, 300)}" if node.trouble else ""
+    return f"{visible_line(doing[0], 200)}{more}{trouble}" if doing else ""
+
+
+def _tree(view: RunView, now: datetime, height: int | None) -> RenderableType:
+    nodes = view.ordered
+    shown = nodes if height is None else _most_telling(nodes, max(1, height - _FRAME_LINES))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, overflow="ellipsis", min_width=16)
+    # Only this column may shrink; its text is cut, not wrapped.
+    table.add_column()
+    for _ in range(4):
+        table.add_column(no_wrap=True, justify="right")
+    for node in shown:
+        table.add_row(*_row(node, now))
+    if len(shown) == len(nodes):
+        return table
+    return Group(table, Text(f"… {len(nodes) - len(shown)} more", style="dim"))
+
+
+def _row(node: Node, now: datetime) -> tuple[Text, ...]:
+    symbol, style = _SYMBOLS.get(state_of(node), ("?", "red"))
+    name = node.path.rpartition("/")[2]
+    label = Text("  " * node.depth)
+    label.append(f"{symbol} ", style=style)
+    label.append(visible_line(name))
+    if node.item or node.template or not name.startswith(node.worker):
+        label.append(f" {visible_line(node.item or node.definition)}", style="dim")
+    tokens = node.usage.input_tokens + node.usage.output_tokens
+    return (
+        label,
+        Text(activity_of(node), style="red" if node.error else "dim", no_wrap=True, overflow="ellipsis"),
+        Text(f"turn {node.usage.requests}"),
+        Text(f"{tokens:,} tok"),
+        Text("" if node.usage.cost_usd is None else dollars(node.usage.cost_usd)),
+        Text(_elapsed(node.started_at, node.ended_at, now)),
+    )
+
+
+def _most_telling(nodes: list[Node], limit: int) -> list[Node]:
+    """At most `limit` invocations in their order: those that wait, then those that run, then the newest others."""
+    if len(nodes) <= limit:
+        return nodes
+    rank = {"waiting": 0, "running": 1}
+    newest_first = sorted(range(len(nodes)), key=lambda i: (rank.get(state_of(nodes[i]), 2), -i))
+    return [nodes[i] for i in sorted(newest_first[:limit])]
+
+
+def _elapsed(start: datetime | None, end: datetime | None, now: datetime) -> str:
+    if start is None:
+        return "0:00"
+    seconds = max(0, int(((end or now) - start).total_seconds()))
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours}:{minutes:02d}:{seconds % 60:02d}" if hours else f"{minutes}:{seconds % 60:02d}"

@@ -1,0 +1,89 @@
+"""The live screen of a run on a terminal: shows the tree, and stops to ask when a person is needed."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import NoReturn
+
+from rich.console import Console
+from rich.live import Live
+
+from llm_do_temporal.cli.terminal.ask import Asker, Leaving
+from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal.run_picture import render_run
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.live_text import Tail, tails
+from llm_do_temporal.client.views.run_view import RunView
+from llm_do_temporal.messages.approvals import PendingApprovalMemo
+
+REFRESH_SECONDS = 0.25
+_TAIL_SECONDS = 0.5
+
+
+class Screen:
+    """Shows one run on stderr until it is cancelled, which is what happens when the run ends."""
+
+    def __init__(self, client: LlmDoClient, view: RunView, news: asyncio.Event, interrupt: Interrupt) -> None:
+        self._client = client
+        self._view = view
+        self._news = news
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._interrupt = interrupt
+        self._tails: dict[str, Tail] = {}
+        self._asker = Asker(client, self._console, interrupt, Leaving("d", "[d]etach"), self._votes_of)
+
+    @property
+    def _unanswered(self) -> list[PendingApprovalMemo]:
+        """What waits and was not answered here; nothing any more once the run was asked to stop."""
+        return [one for one in self._view.pending if self._asker.wants(self._view.run, one.id)]
+
+    def _votes_of(self, question: Question) -> int | None:
+        return next((one.votes for one in self._view.pending if one.id == question.id), None)
+
+    async def show(self) -> NoReturn:
+        """Show the run and ask what it asks; the last picture stays on the terminal."""
+        listening = asyncio.create_task(self._listen())
+        try:
+            while True:
+                await self._until_question()
+                await self._ask_everything()
+        finally:
+            listening.cancel()
+            self._console.print(render_run(self._view, _now()))
+
+    async def _listen(self) -> NoReturn:
+        """Keep asking what models are writing."""
+        while True:
+            self._tails = await tails(self._client.temporal, self._view)
+            await asyncio.sleep(_TAIL_SECONDS)
+
+    async def _until_question(self) -> None:
+        # The picture vanishes when a question comes: it is drawn again below the answer.
+        with Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False) as live:
+            while not self._unanswered:
+                picture = render_run(self._view, _now(), height=self._console.height, tails=self._tails)
+                live.update(picture, refresh=True)
+                try:
+                    await asyncio.wait_for(self._news.wait(), REFRESH_SECONDS)
+                except TimeoutError:
+                    continue
+                self._news.clear()
+
+    async def _ask_everything(self) -> None:
+        """Ask one question after the other, new ones included."""
+        while self._unanswered:
+            wanted = {memo.id for memo in self._unanswered}
+            questions = [one for one in await self._client.approvals(self._view.run) if one.id in wanted]
+            if not questions:
+                # Answered elsewhere a moment ago; the history is about to say so.
+                await asyncio.sleep(REFRESH_SECONDS)
+            elif not await self._asker.ask(questions[0], others=len(wanted) - 1):
+                self._interrupt.raise_it()
+                # Whoever waits for the interrupt ends this task.
+                await asyncio.Event().wait()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)

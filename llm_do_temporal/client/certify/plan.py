@@ -1,0 +1,208 @@
+"""The plan of a crash proof: record one run, then strike at each event of its history, and say what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.certify.evidence import Evidence, Point, compare
+from llm_do_temporal.client.certify.rehearsal import Rehearsal
+from llm_do_temporal.client.certify.stage import Kind, Lane, Server, digests
+from llm_do_temporal.client.start import check_size, prepare
+from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.models.ids import Aliases, full_name
+
+PATIENCE_SECONDS = 300.0
+"""How long a struck run may take at the least; ten times as long as the recorded one if that is more."""
+_FREE = ("offline:", "test:")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be proven."""
+
+    workshop: Path
+    request: StartRunInput
+    """What starts each run, without its attachments."""
+    attach: tuple[Path, ...] = ()
+    kinds: tuple[Kind, ...] = ("service",)
+    every: int = 1
+    """Strike after every N-th event."""
+    events: tuple[int, ...] = ()
+    """Strike after these events only, by their numbers."""
+    jobs: int = 2
+    """Runs at a time; a struck server strikes all of them, so there it is one."""
+    paid: bool = False
+    """Whether runs may be made that a provider charges for."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of one blow."""
+
+    kind: Kind
+    point: Point
+    struck_after: str
+    problems: tuple[str, ...]
+    doubts: int
+    """Effects that a person was asked about, since nobody knew whether they had happened."""
+    seconds: float | None
+    """From the blow until somebody took the run up again; None where nothing was left to do."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run left the same as the recorded one."""
+        return not self.problems
+
+
+@dataclass
+class Certificate:
+    """All that was tried."""
+
+    run: Evidence
+    exact: bool
+    """Whether results, files and turns were compared too, as they can be where the models are scripted."""
+    rows: list[Row] = field(default_factory=list[Row])
+    kept: Path | None = None
+    """Where the server and the copies of the workshop are kept, if something failed."""
+
+    @property
+    def failed(self) -> int:
+        """How many blows left something else."""
+        return sum(not row.passed for row in self.rows)
+
+
+async def certify(plan: Plan, tell: Callable[[Row, int, int], None]) -> Certificate:
+    """Prove it; `tell` is given each row, its number and how many there will be.
+
+    Raises UsageError where runs would cost money and may not, RunFailed where the recorded run ends without a result,
+    and what `prepare` raises.
+    """
+    model, aliases = prepare(plan.workshop, plan.request.worker, plan.request.params).choose_model(plan.request)
+    _check_cost(plan, [] if is_free(aliases, model) else [model])
+    folder = Path(tempfile.mkdtemp(prefix="llm-do-certify-"))
+    server = Server(folder)
+    kept = False
+    try:
+        proof = _Proof(plan, aliases, _Stage(folder, server, await server.start()), tell)
+        certificate = await proof.run()
+        kept = certificate.failed > 0
+        certificate.kept = folder if kept else None
+        return certificate
+    finally:
+        server.close()
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_free(aliases: Aliases, model: str) -> bool:
+    """Whether nobody charges for a model, or for each where commas join several."""
+    return all(full_name(aliases, one).startswith(_FREE) for one in model.split(","))
+
+
+def _check_cost(plan: Plan, paid: Sequence[str]) -> None:
+    if paid and not plan.paid:
+        raise UsageError(
+            f"the run is done again for every event of its history, and '{paid[0]}' may charge for each time",
+            next_step="Add --yes if that is meant (and --every N for fewer), or take a model like offline:by-hand.",
+        )
+
+
+def _chosen(plan: Plan, points: Sequence[Point]) -> Sequence[Point]:
+    """The events to strike after. Raises UsageError for one that the run does not have."""
+    beyond = next((number for number in plan.events if not 0 < number <= len(points)), None)
+    if beyond is not None:
+        raise UsageError(f"there is no event {beyond}: the recorded run has {len(points)} of them")
+    return [points[number - 1] for number in plan.events] if plan.events else points[:: plan.every]
+
+
+@dataclass(frozen=True)
+class _Stage:
+    folder: Path
+    server: Server
+    client: Client
+
+
+class _Proof:
+    def __init__(self, plan: Plan, aliases: Aliases, stage: _Stage, tell: Callable[[Row, int, int], None]) -> None:
+        self._plan, self._aliases, self._stage, self._tell = plan, aliases, stage, tell
+        self._before = digests(plan.workshop)
+        self._patience = PATIENCE_SECONDS
+        self._lanes = self._runs = self._blows = 0
+
+    async def run(self) -> Certificate:
+        """Record, then strike."""
+        certificate = await self._record()
+        points = _chosen(self._plan, certificate.run.points)
+        self._blows = len(points) * len(self._plan.kinds)
+        for kind in self._plan.kinds:
+            todo = list(reversed(points))
+            jobs = 1 if kind == "server" else min(self._plan.jobs, len(points))
+            async with asyncio.TaskGroup() as group:
+                for _ in range(jobs):
+                    group.create_task(self._strike_all(kind, todo, certificate))
+        certificate.rows.sort(key=lambda row: (self._plan.kinds.index(row.kind), row.point.number))
+        return certificate
+
+    async def _record(self) -> Certificate:
+        lane = self._lane("service")
+        try:
+            began = time.monotonic()
+            calm = self._rehearsal(lane)
+            evidence = await calm.perform(self._patience)
+            self._patience = max(self._patience, 10 * (time.monotonic() - began))
+        finally:
+            lane.close()
+        if evidence.error:
+            raise RunFailed(f"the run to be recorded ended without a result: {evidence.error}")
+        paid = [model for model in sorted(calm.models) if not is_free(self._aliases, model)]
+        _check_cost(self._plan, paid)
+        return Certificate(evidence, exact=not paid)
+
+    async def _strike_all(self, kind: Kind, todo: list[Point], certificate: Certificate) -> None:
+        lane = self._lane(kind)
+        try:
+            while todo:
+                row = await self._strike(lane, todo.pop(), certificate)
+                certificate.rows.append(row)
+                self._tell(row, len(certificate.rows), self._blows)
+                if not row.passed:
+                    # Whatever still goes on there must not disturb the next one.
+                    lane.close()
+                    lane = self._lane(kind)
+        finally:
+            lane.close()
+
+    async def _strike(self, lane: Lane, point: Point, certificate: Certificate) -> Row:
+        rehearsal = self._rehearsal(lane, point)
+        try:
+            evidence = await rehearsal.perform(self._patience)
+        except (TimeoutError, RPCError, LlmDoError) as error:
+            problem = f"the run did not end: {str(error) or f'{self._patience:.0f} s have passed'}"
+            return Row(lane.kind, point, rehearsal.struck_after, (problem,), 0, None)
+        problems = compare(certificate.run, evidence, self._before, exact=certificate.exact)
+        return Row(lane.kind, point, rehearsal.struck_after, tuple(problems), evidence.doubts, rehearsal.resumed)
+
+    def _lane(self, kind: Kind) -> Lane:
+        self._lanes += 1
+        folder = self._stage.folder / f"lane-{self._lanes}"
+        return Lane(self._plan.workshop, folder, self._stage.server, self._stage.client, kind)
+
+    def _rehearsal(self, lane: Lane, point: Point | None = None) -> Rehearsal:
+        lane.reset()
+        self._runs += 1
+        prepared = prepare(lane.workshop, self._plan.request.worker)
+        update: dict[str, Any] = {"attachments": prepared.attach(self._plan.attach)} if self._plan.attach else {}
+        request = self._plan.request.model_copy(update=update)
+        check_size(request, kept_outside=True)
+        return Rehearsal(lane, f"certify-{self._runs}", request, point)

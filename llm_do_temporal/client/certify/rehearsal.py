@@ -1,0 +1,135 @@
+"""One run from its start to its end, its questions answered and, at a chosen event, something struck."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.certify.evidence import DESK, Evidence, Histories, Point, gather
+from llm_do_temporal.client.certify.stage import Lane
+from llm_do_temporal.client.history.events import ENDS
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from llm_do_temporal.messages.base import DECIDE_SIGNAL
+from llm_do_temporal.messages.runs import RunResult, StartRunInput
+from llm_do_temporal.policy.approvals import REPEAT
+
+_BY = "certify"
+_RETRY_SECONDS = 0.1
+_AWAY = (RPCError, ConnectionFailed)
+"""What is raised while the server is away."""
+
+
+@dataclass
+class Rehearsal:
+    """One run in a lane, struck right after `point`, or never."""
+
+    lane: Lane
+    run: str
+    request: StartRunInput
+    point: Point | None = None
+    struck_after: str = ""
+    """The event that was really the last one; where the run took another way it is not quite that of the point."""
+    resumed: float | None = None
+    """Seconds until somebody took the run up again."""
+    models: frozenset[str] = frozenset()
+    _struck_at: float | None = None
+    _gone: int | None = None
+    _generations: Counter[str] = field(default_factory=Counter[str])
+    _answered: set[str] = field(default_factory=set[str])
+    _doubts: int = 0
+
+    async def perform(self, patience: float) -> Evidence:
+        """Do the run and gather what is left of it. Raises TimeoutError after `patience` seconds."""
+        client = self.lane.client
+        async with asyncio.timeout(patience):
+            await client.start(self.request, run=self.run)
+            result, error = await self._attend()
+            await self.lane.wake()
+            histories = await self._histories()
+        if self._struck_at is not None:
+            self.resumed = histories.resumed(self._struck_at, self._gone)
+        left = None if result is None else result.model_dump(mode="json")
+        return gather(left, error, self.lane.files(), self._doubts, histories)
+
+    async def _attend(self) -> tuple[RunResult | None, str]:
+        """Answer what is asked until the run has ended, however often the server goes away meanwhile."""
+        while True:
+            try:
+                follower = Follower(self.lane.client.temporal, self.run, wait=True, tap=self._note)
+                async for event in follower.events():
+                    if event.type == "desk.changed":
+                        await self._answer()
+                return await self.lane.client.result(self.run), ""
+            except _AWAY:
+                self._generations.clear()
+                await asyncio.sleep(_RETRY_SECONDS)
+            except LlmDoError as error:
+                return None, str(error)
+
+    async def _histories(self) -> Histories:
+        while True:
+            try:
+                return await self._read()
+            except _AWAY:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _read(self) -> Histories:
+        histories = Histories()
+
+        def keep(workflow: str, event: HistoryEvent) -> None:
+            histories.events.append((self._path(workflow), event))
+
+        follower = Follower(self.lane.client.temporal, self.run, wait=False, tap=keep)
+        async for _ in follower.events():
+            pass
+        self.models = frozenset(node.model for node in follower.view.nodes.values())
+        return histories
+
+    async def _answer(self) -> None:
+        """Approve what is asked, for everybody who must; what may have happened is not done again."""
+        run = self.lane.client.temporal.get_workflow_handle(self.run)
+        for approval in await self.lane.client.approvals(self.run):
+            if approval.id not in self._answered:
+                doubt = _is_doubt(approval)
+                kind = DecisionKind.REJECT if doubt else DecisionKind.APPROVE
+                for by in _signers(approval, self.request.started_by)[: 1 if doubt else None]:
+                    await run.signal(DECIDE_SIGNAL, Decision(id=approval.id, decision=kind, by=by))
+                self._answered.add(approval.id)
+                self._doubts += doubt
+
+    def _note(self, workflow: str, event: HistoryEvent) -> None:
+        """See an event; strike if it is the one, or the last chance of the workflow it belongs to."""
+        path = self._path(workflow)
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            self._generations[path] += 1
+        point = self.point
+        if point is None or self._struck_at is not None or path != point.path:
+            return
+        reached = (self._generations[path] - 1, event.event_id) >= (point.generation, point.event_id)
+        if reached or event.event_type in ENDS:
+            self._gone = self.lane.strike()
+            self._struck_at = time.time()
+            self.struck_after = Histories([(path, event)]).points()[0].what
+
+    def _path(self, workflow: str) -> str:
+        return workflow.removeprefix(self.run).removeprefix("/") or DESK
+
+
+def _signers(approval: Question, started_by: str) -> list[str]:
+    """As many names as must agree, of those who may."""
+    request = approval.request
+    anybody = [f"{_BY}-{number}" if number else _BY for number in range(request.quorum)]
+    return [name for name in request.approvers or anybody if name != started_by][: request.quorum]
+
+
+def _is_doubt(approval: Question) -> bool:
+    return any(use.name == REPEAT for use in approval.request.capabilities)

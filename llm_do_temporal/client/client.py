@@ -1,0 +1,297 @@
+"""`LlmDoClient`: start runs, watch them, answer their approvals."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from temporalio import activity
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import (
+    ApplicationError,
+    CancelledError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+)
+
+from llm_do_temporal.client.batches import read_unfinished
+from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.history.events import read_chain, read_events
+from llm_do_temporal.client.history.questions import DeskRecord, Question, read_desk
+from llm_do_temporal.client.views.event_order import ordered_events
+from llm_do_temporal.client.views.follower import Follower, Tap
+from llm_do_temporal.client.views.inbox import InboxContents, LockedRun, read_inbox, waiting_runs
+from llm_do_temporal.client.views.memos import Listed, read_listed, read_memo
+from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+from llm_do_temporal.client.views.tree import state_of
+from llm_do_temporal.errors import (
+    DecisionRefused,
+    KeyMismatch,
+    LlmDoError,
+    RunCancelled,
+    RunFailed,
+    UsageError,
+    rebuild_error,
+)
+from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput
+from llm_do_temporal.messages.base import (
+    DECIDE_SIGNAL,
+    DECIDE_UPDATE,
+    DESK_QUERY,
+    REVOKE_GRANT_SIGNAL,
+    RUN_MEMO,
+    RUN_WORKFLOW,
+    TASK_QUEUE,
+)
+from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput
+from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
+from llm_do_temporal.telemetry import start_span
+
+_SUMMARY_CHARS = 200
+UPDATE_SECONDS = 8
+"""How long a decision waits for a worker service to answer before it is sent as a signal instead."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One line of the list of runs."""
+
+    run: str
+    worker: str
+    status: str
+    """running, waiting, completed, failed, cancelled, terminated or timed out."""
+    pending: int
+    started_at: datetime
+    ended_at: datetime | None
+    missing_key: str = ""
+    """The id of the encryption key without which no more can be told; empty: all could be read."""
+
+
+class LlmDoClient:
+    """All that can be done to runs. Methods raise LlmDoError; an unknown run is a UsageError."""
+
+    def __init__(self, temporal: Client, *, task_queue: str = TASK_QUEUE) -> None:
+        self.temporal = temporal
+        self._task_queue = task_queue
+
+    @property
+    def takes_big_values(self) -> bool:
+        """Whether this client knows where values are kept that are too big for Temporal."""
+        return self.temporal.data_converter.external_storage is not None
+
+    async def start(self, request: StartRunInput, *, run: str | None = None) -> str:
+        """Start a run and return its id. Raises UsageError when the id is taken."""
+        run = run or f"{request.worker.replace(':', '-').replace('/', '-')}-{secrets.token_hex(4)}"
+        if "/" in run:
+            raise UsageError(f"the run id '{run}' contains '/', which separates a run from its invocations")
+        try:
+            async with asked():
+                with start_span(request.worker, run):
+                    await self.temporal.start_workflow(
+                        RUN_WORKFLOW,
+                        request,
+                        id=run,
+                        task_queue=self._task_queue,
+                        memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
+                        static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:_SUMMARY_CHARS],
+                        priority=_priority(request, run),
+                        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                        id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                    )
+        except WorkflowAlreadyStartedError as error:
+            raise UsageError(f"there is already a run '{run}'; choose another id") from error
+        return run
+
+    async def result(self, run: str) -> RunResult:
+        """Wait for the run and return its result. Raises the error it ended with."""
+        try:
+            async with asked(run):
+                value: Any = await self._handle(run).result()
+        except WorkflowFailureError as failure:
+            raise _ended_with(failure) from failure
+        return RunResult.model_validate(value)
+
+    async def unfinished(self, run: str) -> StartRunInput:
+        """How a batch was started, with those of its items only that have not completed. Raises UsageError."""
+        async with asked(run):
+            return await read_unfinished(self.temporal, run)
+
+    async def cancel(self, run: str) -> None:
+        """Ask the run, and everything below it, to stop."""
+        async with asked(run):
+            await self._handle(run).cancel()
+
+    async def runs(self, *, limit: int = 50) -> list[RunSummary]:
+        """The newest runs first."""
+        listed = self.temporal.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}'", limit=limit)
+        async with asked():
+            return [_summary(execution, await read_listed(execution)) async for execution in listed]
+
+    async def status(self, run: str) -> RunSummary:
+        """Where one run stands. Raises KeyMismatch."""
+        async with asked(run):
+            description = await self._handle(run).describe()
+            return _summary(description, await read_memo(description))
+
+    async def approvals(self, run: str | None = None) -> list[Question]:
+        """What waits for a person, oldest first; of one run, or of all that can be read. Needs no worker service."""
+        if run is None:
+            return (await self.all_approvals())[0]
+        async with asked(run):
+            return sorted(await self._approvals_of(run), key=lambda one: one.asked_at)
+
+    async def all_approvals(self) -> tuple[list[Question], list[LockedRun]]:
+        """What waits for a person in all runs, oldest first, and the runs that cannot be read here."""
+        found: list[Question] = []
+        locked: list[LockedRun] = []
+        async with asked():
+            waiting = [each async for each in waiting_runs(self.temporal)]
+        for execution, listed in waiting:
+            if listed.missing_key:
+                locked.append(LockedRun.of(execution, listed))
+                continue
+            try:
+                found += await self.approvals(execution.id)
+            except KeyMismatch as error:
+                locked.append(LockedRun.of(execution, replace(listed, missing_key=error.key)))
+        return sorted(found, key=lambda one: one.asked_at), locked
+
+    async def questions(self, run: str) -> list[Question]:
+        """All that the run ever asked, decided or not, in order; also after its end. Needs no worker service."""
+        return (await self._desk_record(run)).questions
+
+    async def grants(self, run: str) -> list[Grant]:
+        """The remembered decisions that are in force, in order; also after the run's end. Needs no worker service."""
+        return (await self._desk_record(run)).grants
+
+    async def inbox(self) -> InboxContents:
+        """What waits in all open runs, oldest first, up to 20 of each run: one listing, no history is read."""
+        async with asked():
+            return await read_inbox(self.temporal)
+
+    async def revoke(self, run: str, approval_id: str, by: str = "") -> None:
+        """Take back the grant that came from this approval. Raises UsageError where there is none, or the run ended."""
+        if all(grant.approval != approval_id for grant in await self.grants(run)):
+            raise UsageError(
+                f"run '{run}' has no grant of approval '{approval_id}'",
+                next_step=f"`llm-do-temporal grants {run}` lists them.",
+            )
+        summary = await self.status(run)
+        if summary.ended_at is not None:
+            raise UsageError(f"run '{run}' has ended: {summary.status}; its grants ended with it")
+        async with asked(run):
+            await self._handle(run).signal(REVOKE_GRANT_SIGNAL, RevokeGrantInput(id=approval_id, by=by))
+
+    async def decide(self, run: str, decision: Decision) -> Approval | None:
+        """Take a decision. None: it was sent, but no worker service answered yet. Raises DecisionRefused."""
+        handle = self._handle(run)
+        # Who cannot read the run has not its keys: what is sent would be in the open, or unreadable for the run.
+        await self.status(run)
+        try:
+            async with asked(run):
+                return await handle.execute_update(
+                    DECIDE_UPDATE, decision, result_type=Approval, rpc_timeout=timedelta(seconds=UPDATE_SECONDS)
+                )
+        except WorkflowUpdateFailedError as failure:
+            message = str(failure.cause or failure)
+            if isinstance(failure.cause, ApplicationError):
+                message = failure.cause.message
+            raise DecisionRefused(message) from failure
+        except UsageError as error:
+            # The server says "not found" of a run that has ended, too.
+            summary = await self.status(run)
+            raise DecisionRefused(f"run '{run}' has ended: {summary.status}; nothing waits for a decision") from error
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
+            async with asked(run):
+                await handle.signal(DECIDE_SIGNAL, decision)
+            return None
+
+    async def desk(self, run: str) -> DeskState:
+        """All approvals of a run, decided or not, grants, and ignored decisions. Needs a worker service."""
+        async with asked(run):
+            return await self._handle(run).query(DESK_QUERY, result_type=DeskState)
+
+    async def view(self, run: str, *, tap: Tap | None = None) -> RunView:
+        """The run as its histories tell it now; `tap` is given every event, with the id of its workflow."""
+        follower = Follower(self.temporal, run, wait=False, tap=tap)
+        async with asked(run):
+            async for _ in follower.events():
+                pass
+        return follower.view
+
+    def follow(self, run: str) -> Follower:
+        """A follower of the run; iterate its `events()` and look at its `view`."""
+        return Follower(self.temporal, run, wait=True)
+
+    async def events(self, run: str, *, follow: bool = False) -> AsyncGenerator[ViewEvent]:
+        """What has happened in the run, in order, the same on every reading; following it, until the run ends."""
+        async with asked(run):
+            async for event in ordered_events(self.temporal, run, follow=follow):
+                yield event
+
+    def _handle(self, run: str) -> WorkflowHandle[Any, Any]:
+        return self.temporal.get_workflow_handle(run)
+
+    async def _approvals_of(self, run: str) -> list[Question]:
+        handle = self._handle(run)
+        description = await handle.describe()
+        if description.status is not WorkflowExecutionStatus.RUNNING:
+            return []
+        events = read_events(handle, wait=False, converter=self.temporal.data_converter)
+        record = await read_desk(self.temporal, run, events)
+        return [question for question in record.questions if question.is_open]
+
+    async def _desk_record(self, run: str) -> DeskRecord:
+        async with asked(run):
+            return await read_desk(self.temporal, run, read_chain(self.temporal, run, None, wait=False))
+
+
+def _ended_with(failure: WorkflowFailureError) -> LlmDoError:
+    cause = failure.cause
+    if isinstance(cause, CancelledError):
+        return RunCancelled("the run was cancelled")
+    if isinstance(cause, TerminatedError):
+        return RunCancelled(f"the run was terminated: {cause.message}")
+    if isinstance(cause, ApplicationError):
+        details = cast("dict[str, Any]", cause.details[0]) if cause.details else {}
+        known = rebuild_error(cause.type, cause.message, details.get("next_step"))
+        return known or RunFailed(cause.message)
+    return RunFailed(str(cause or failure))
+
+
+def _priority(request: StartRunInput, run: str) -> Priority:
+    """Runs take turns where work waits, and single questions come before batches. A tool's runs share its run's."""
+    inherited = activity.info().priority if activity.in_activity() else Priority()
+    return Priority(
+        priority_key=inherited.priority_key or (None if request.batch is None else BATCH_PRIORITY),
+        fairness_key=inherited.fairness_key or fairness_key(run),
+        fairness_weight=inherited.fairness_weight,
+    )
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0]
+
+
+def _summary(execution: WorkflowExecution, listed: Listed) -> RunSummary:
+    return RunSummary(
+        run=execution.id,
+        worker=listed.begun.worker,
+        status="waiting" if listed.waiting else state_of(execution),
+        pending=listed.waiting or 0,
+        started_at=execution.start_time,
+        ended_at=execution.close_time,
+        missing_key=listed.missing_key,
+    )

@@ -1,0 +1,1 @@
+"""Reaching a Temporal server, and what it says when it cannot answer."""

@@ -1,0 +1,30 @@
+"""Asking the server: what it says when it cannot answer becomes one of our errors, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.client.connection.connect import OUT_OF_REACH, out_of_reach
+from llm_do_temporal.errors import ConnectionFailed, UsageError
+
+
+@asynccontextmanager
+async def asked(run: str | None = None) -> AsyncGenerator[None]:
+    """Turn what the server says into our errors: UsageError where there is no such run, else ConnectionFailed."""
+    try:
+        yield
+    except RuntimeError as error:
+        if OUT_OF_REACH not in str(error):
+            raise
+        raise out_of_reach() from error
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND and run is not None:
+            raise UsageError(
+                f"there is no run '{run}'", next_step="`llm-do-temporal list` shows the runs of this server."
+            ) from error
+        if error.status is RPCStatusCode.UNAVAILABLE:
+            raise ConnectionFailed(f"the Temporal server does not answer: {error}") from error
+        raise ConnectionFailed(f"the Temporal server refused: {error}") from error

@@ -1,0 +1,1 @@
+"""The embedded server of a workshop and the processes that serve it."""

@@ -1,0 +1,249 @@
+"""The host process: owns the embedded Temporal server and the worker service of one workshop.
+
+Runs in the background, started by the first command that needs it, or in the foreground as `dev`. A
+background host leaves when nobody uses it and no run is open. Its children die with it, whatever kills it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from temporalio.api.workflowservice.v1 import CountWorkflowExecutionsRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.embedded.processes import await_server, server_command, service_command, spawn
+from llm_do_temporal.client.embedded.server import (
+    DEFAULT_PORT,
+    HostInfo,
+    any_free_port,
+    arrived_host,
+    in_use,
+    locked,
+    port_is_free,
+    running_host,
+    state_folder,
+    unlikely_address,
+    user_cache,
+    write_host_info,
+)
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+from llm_do_temporal.messages.base import RUN_WORKFLOW
+from llm_do_temporal.storage.private_files import check_database, mend_modes
+
+IDLE_SECONDS = 3.0
+_POLL_SECONDS = 0.25
+_SERVICE_STOP_SECONDS = 40
+"""The service finishes what is under way for up to 30 s."""
+_LOCK_ATTEMPTS = 10
+_TURN_ATTEMPTS = 240
+"""How often a host looks whether another one, of any workshop, has finished starting."""
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """What a host is asked to be."""
+
+    workshop: Path
+    kind: Literal["dev", "background"] = "background"
+    port: int | None = None
+    """None: the usual one if it is free, for a background host any other."""
+    ui: str | None = None
+    """Where people find the Temporal UI: the address of what stands in front of it. None: there is none."""
+
+
+class Host:
+    """Keeps a server and a worker service running until it is told to stop, or is no longer needed."""
+
+    def __init__(self, settings: HostSettings) -> None:
+        self._settings = settings
+        self._folder = state_folder(settings.workshop)
+        self._stop = asyncio.Event()
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self.hidden_ui: str | None = None
+        """`host:port` of the Temporal UI itself, which checks nothing; None where there is none."""
+
+    def stop(self) -> None:
+        """Ask the host to leave."""
+        self._stop.set()
+
+    async def run(self, ready: Callable[[HostInfo], None] | None = None) -> None:
+        """Serve; `ready` is called once the server answers. Raises UsageError when another host serves here."""
+        with ExitStack() as stack:
+            async with self._server(stack) as (info, client):
+                self._start_service(info)
+                write_host_info(self._settings.workshop, info)
+                if ready is not None:
+                    ready(info)
+                await self._watch(info, client, stack)
+
+    @asynccontextmanager
+    async def server_alone(self) -> AsyncGenerator[HostInfo]:
+        """The server without a worker service, so that no open run goes on while the block runs.
+
+        Other commands wait until it is over, for a minute at most. Raises UsageError when another host serves here.
+        """
+        with ExitStack() as stack:
+            async with self._server(stack) as (info, _):
+                yield info
+
+    @asynccontextmanager
+    async def _server(self, stack: ExitStack) -> AsyncGenerator[tuple[HostInfo, Client]]:
+        await self._take_over(stack)
+        check_database(self._folder)
+        mend_modes(self._folder)
+        (self._folder / "host.json").unlink(missing_ok=True)
+        try:
+            yield await self._open()
+        finally:
+            (self._folder / "host.json").unlink(missing_ok=True)
+            await self._stop_children()
+
+    async def _take_over(self, stack: ExitStack) -> None:
+        """Become the one host. A command that looks who serves holds the lock too, for an instant: try again then."""
+        for _ in range(_LOCK_ATTEMPTS):
+            if stack.enter_context(locked(self._folder / "host.lock")) is not None:
+                return
+            await asyncio.sleep(_POLL_SECONDS / 5)
+        raise _already_running(self._settings.workshop)
+
+    async def _open(self) -> tuple[HostInfo, Client]:
+        """Start the server. Of two hosts that start at the same moment both would find the usual port free."""
+        with ExitStack() as turn:
+            with suppress(OSError, RuntimeError):
+                user_cache().mkdir(parents=True, exist_ok=True, mode=0o700)
+                for _ in range(_TURN_ATTEMPTS):
+                    if turn.enter_context(locked(user_cache() / "ports.lock")) is not None:
+                        break
+                    await asyncio.sleep(_POLL_SECONDS)
+            return await self._open_somewhere()
+
+    async def _open_somewhere(self, attempts: int = 3) -> tuple[HostInfo, Client]:
+        info = self._choose_ports()
+        try:
+            return info, await self._start_server(info)
+        except ConnectionFailed:
+            # A host with another cache folder, another person's for one, may have taken the port meanwhile.
+            if attempts == 1 or self._children["server"].poll() is None:
+                raise
+            return await self._open_somewhere(attempts - 1)
+
+    def _choose_ports(self) -> HostInfo:
+        settings = self._settings
+        port = settings.port or DEFAULT_PORT
+        if not port_is_free(port):
+            if settings.port is not None or settings.kind == "dev":
+                raise UsageError(f"port {port} is in use", next_step="Choose another with --port.")
+            port = any_free_port()
+        self.hidden_ui = None if settings.ui is None else unlikely_address()
+        return HostInfo(os.getpid(), f"127.0.0.1:{port}", settings.ui, settings.kind)
+
+    async def _start_server(self, info: HostInfo) -> Client:
+        log, database = self._folder / "server.log", self._folder / "temporal.db"
+        self._children["server"] = spawn(server_command(info.address, database, self.hidden_ui), log, private=True)
+        return await await_server(self._children["server"], info.address, database, log)
+
+    def _start_service(self, info: HostInfo) -> None:
+        command = service_command(self._settings.workshop, info.address)
+        self._children["service"] = spawn(command, self._folder / "service.log")
+
+    async def _watch(self, info: HostInfo, client: Client, stack: ExitStack) -> None:
+        idle = 0.0
+        while not self._stop.is_set():
+            if self._children["server"].poll() is not None:
+                client = await self._start_server(info)
+            if self._children["service"].poll() is not None:
+                self._start_service(info)
+            idle = idle + _POLL_SECONDS if await self._unused(client) else 0.0
+            if idle >= IDLE_SECONDS and stack.enter_context(locked(self._folder / "users.lock")) is not None:
+                return
+            try:
+                await asyncio.wait_for(self._stop.wait(), _POLL_SECONDS)
+            except TimeoutError:
+                continue
+
+    async def _unused(self, client: Client) -> bool:
+        if self._settings.kind == "dev":
+            return False
+        with locked(self._folder / "users.lock") as free:
+            if free is None:
+                return False
+        query = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
+        try:
+            counted = await client.workflow_service.count_workflow_executions(
+                CountWorkflowExecutionsRequest(namespace=client.namespace, query=query)
+            )
+        except RPCError:
+            return False
+        return counted.count == 0
+
+    async def _stop_children(self) -> None:
+        for name, patience in (("service", _SERVICE_STOP_SECONDS), ("server", 10)):
+            child = self._children.get(name)
+            if child is None or child.poll() is not None:
+                continue
+            child.terminate()
+            try:
+                await asyncio.to_thread(child.wait, patience)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+
+@asynccontextmanager
+async def undisturbed_server(workshop: Path) -> AsyncGenerator[HostInfo]:
+    """The embedded server, joined where a host serves the workshop, else started without a worker service.
+
+    Raises ConnectionFailed when it cannot be had.
+    """
+    async with in_use(workshop), AsyncExitStack() as stack:
+        info = await arrived_host(workshop)
+        while info is None:
+            # Another command may be quicker to begin.
+            with suppress(UsageError):
+                info = await stack.enter_async_context(Host(HostSettings(workshop)).server_alone())
+            info = info or await arrived_host(workshop)
+        yield info
+
+
+def _already_running(workshop: Path) -> UsageError:
+    other = running_host(workshop)
+    where = f" at {other.address} (process {other.pid})" if other else ""
+    return UsageError(
+        f"this workshop is already served{where}", next_step="Use it as it is, or stop that process first."
+    )
+
+
+def main() -> None:
+    """Run a background host until it is no longer needed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--workshop", required=True)
+    workshop = Path(parser.parse_args().workshop)
+    code = 0
+    try:
+        asyncio.run(_host(workshop))
+    except LlmDoError as error:
+        print(error, file=sys.stderr)
+        code = error.exit_code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+async def _host(workshop: Path) -> None:
+    host = Host(HostSettings(workshop))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, host.stop)
+    await host.run()
+
+
+if __name__ == "__main__":
+    main()

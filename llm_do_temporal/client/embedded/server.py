@@ -1,0 +1,244 @@
+"""The embedded server of a workshop: joined where it runs, started where it does not.
+
+Everything it needs lies in `<workshop>/.llm-do/`. One process, the host, owns the Temporal server and the
+worker service; commands hold a shared lock while they need them. Locks vanish with their process, so
+nothing has to be cleaned up after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
+from llm_do_temporal.storage.private_files import make_private, open_private, write_private
+
+DEFAULT_PORT = 7233
+UI_PORT_OFFSET = 1000
+START_SECONDS = 60
+"""A cold start on a slow disk; it usually takes one second."""
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """Where a host can be reached; the content of `host.json`."""
+
+    pid: int
+    address: str
+    ui: str | None
+    kind: Literal["dev", "background"]
+
+
+def state_folder(workshop: Path) -> Path:
+    """`<workshop>/.llm-do`, made when it is missing, its owner's alone, and kept out of version control.
+
+    Raises UsageError where it cannot be made, or is a link or another account's.
+    """
+    folder = workshop / STATE_FOLDER
+    try:
+        make_private(folder)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            write_private(ignore, "*\n")
+    except OSError as error:
+        raise UsageError(
+            f"'{STATE_FOLDER}' cannot be made in the workshop: {error.strerror}",
+            next_step="The embedded server keeps its database there; make the workshop's folder writable.",
+        ) from error
+    return folder
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False) -> Generator[IO[bytes] | None]:
+    """Hold a lock on `path` for as long as the block runs, or None when somebody else has it."""
+    with os.fdopen(open_private(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        yield file
+
+
+def user_cache() -> Path:
+    """The folder for what a user's workshops share, and can do without."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    # The convention is to ignore a relative one.
+    base = Path(given) if given.startswith("/") else Path.home() / ".cache"
+    return base / "llm-do-temporal"
+
+
+def running_host(workshop: Path) -> HostInfo | None:
+    """The host that serves this workshop now, if there is one."""
+    folder = state_folder(workshop)
+    if host_lock_is_free(folder):
+        return None
+    try:
+        info = HostInfo(**json.loads((folder / "host.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    # A host that was killed leaves its file behind, and its port may be another workshop's by now.
+    return info if process_exists(info.pid) else None
+
+
+def write_host_info(workshop: Path, info: HostInfo) -> None:
+    """Tell other processes where the host is."""
+    write_private(state_folder(workshop) / "host.json", json.dumps(asdict(info)))
+
+
+@asynccontextmanager
+async def embedded_server(workshop: Path) -> AsyncGenerator[HostInfo]:
+    """A running host for this workshop, joined or started; it stays at least as long as the block runs.
+
+    Raises ConnectionFailed when it cannot be started.
+    """
+    folder = state_folder(workshop)
+    async with in_use(workshop):
+        yield await _ensure(workshop, folder)
+
+
+@asynccontextmanager
+async def in_use(workshop: Path) -> AsyncGenerator[None]:
+    """Keep a background host from leaving. One that is leaving already is waited for, without blocking the loop."""
+    folder = state_folder(workshop)
+    while True:
+        with locked(folder / "users.lock", shared=True) as mine:
+            if mine is not None:
+                yield
+                return
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def arrived_host(workshop: Path) -> HostInfo | None:
+    """The host that serves the workshop, once it does; None where none does. Raises ConnectionFailed."""
+    folder = state_folder(workshop)
+    deadline = time.monotonic() + START_SECONDS
+    while not host_lock_is_free(folder):
+        info = running_host(workshop)
+        if info is not None and accepts(info.address):
+            return info
+        if time.monotonic() > deadline:
+            _give_up(folder)
+        await asyncio.sleep(_POLL_SECONDS)
+    return None
+
+
+async def _ensure(workshop: Path, folder: Path) -> HostInfo:
+    deadline = time.monotonic() + START_SECONDS
+    started: subprocess.Popen[bytes] | None = None
+    while time.monotonic() < deadline:
+        info = running_host(workshop)
+        if info is not None and accepts(info.address):
+            return info
+        if started is not None and started.poll() is not None:
+            if host_lock_is_free(folder):
+                _give_up(folder)
+            # Another command was quicker, or the host before has not quite left: it tells where it is, or makes room.
+            started = None
+        if started is None and host_lock_is_free(folder):
+            started = _spawn(workshop, folder)
+        await asyncio.sleep(_POLL_SECONDS)
+    _give_up(folder)
+    raise AssertionError
+
+
+def host_lock_is_free(folder: Path) -> bool:
+    """Whether no host serves the workshop with this state folder, arrives at it or leaves it."""
+    # Shared: two commands that look at the same moment must not take each other for a host.
+    with locked(folder / "host.lock", shared=True) as free:
+        return free is not None
+
+
+def _spawn(workshop: Path, folder: Path) -> subprocess.Popen[bytes]:
+    with os.fdopen(open_private(folder / "host.log", os.O_WRONLY | os.O_APPEND), "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "llm_do_temporal.client.embedded.host", "--workshop", str(workshop)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=_ignore_terminal,
+        )
+
+
+def _ignore_terminal() -> None:
+    """A Ctrl-C or a closed terminal is for the command, also while the host is still coming up.
+
+    The host stays in the command's process group: whoever kills the group means all of it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def _give_up(folder: Path) -> None:
+    log = folder / "host.log"
+    last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:] if log.exists() else []
+    reason = (
+        last[0] if last else "no reason given; another command, a migrate-check perhaps, may still be using it alone"
+    )
+    raise ConnectionFailed(
+        f"the embedded Temporal server did not start: {reason}",
+        next_step=f"See {STATE_FOLDER}/host.log and {STATE_FOLDER}/server.log in the workshop.",
+    )
+
+
+def accepts(address: str) -> bool:
+    """Whether something listens at `host:port`."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=0.5):
+            return True
+    except OSError:
+        return False
+
+
+def port_is_free(port: int) -> bool:
+    """Whether a server could listen on this port of the loopback interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def any_free_port(host: str = "127.0.0.1") -> int:
+    """A port nobody listens on now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def unlikely_address() -> str:
+    """A free `host:port` of this machine that no page in a browser can guess; elsewhere than on Linux only the port.
+
+    On Linux all of 127.0.0.0/8 is this machine. Other accounts can look it up.
+    """
+    host = "127.0.0.1"
+    if sys.platform == "linux":
+        host = f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
+    return f"{host}:{any_free_port(host)}"
+
+
+def process_exists(pid: int) -> bool:
+    """Whether a process with this id runs."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Histories, as the server has them: events, values, local activities, questions."""

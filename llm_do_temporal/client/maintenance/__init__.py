@@ -1,0 +1,1 @@
+"""Looking after a workshop: what nothing needs any more, deleted runs, what is missing."""

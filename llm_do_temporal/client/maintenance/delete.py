@@ -1,0 +1,158 @@
+"""Deleting a run: its histories, those of its invocations, and the blobs that no other run needs.
+
+Owns the order: nothing gets lost that somebody else needs, and after a crash at any point it can be begun again, or
+`gc` finds what is left. Must not stop a run by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.client.maintenance.gc import QUERY, SAFETY_AGE, mentioned_by_runs, needed
+from llm_do_temporal.client.views.run_list import read_run
+from llm_do_temporal.client.views.tree import quoted
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError
+from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
+
+PATIENCE_SECONDS = 60
+"""How long is waited for invocations that were told to end."""
+SETTLE_SECONDS = 10.0
+"""So long after its end all that belongs to a run is listed, and every run that was about to start with its blobs."""
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """What was removed."""
+
+    histories: int
+    """The server has taken the order, and carries it out within a minute."""
+    blobs: tuple[StoredBlob, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One history of a run."""
+
+    id: str
+    run_id: str
+    closed_at: float | None
+    """In seconds since 1970; None while it is open."""
+
+
+async def open_parts(client: Client, run: str) -> list[str]:
+    """The workflows of a run that have not ended, by their ids. Raises ConnectionFailed."""
+    return _open_of(await _parts(client, run))
+
+
+async def delete_run(client: Client, run: str, blobs: ManagedBlobStore | None) -> Deleted:
+    """Remove a run that has ended or is about to, and all that is below it; `blobs` None: they stay where they are.
+
+    All is read before anything goes. Raises UsageError where there is no such run, LlmDoError for one that does not
+    end, KeyMismatch, ConnectionFailed, and EffectFailed for a blob that cannot be read. Nothing has been removed then,
+    unless the server or the blob store stopped answering half way: then `gc` removes the blobs that are left.
+    """
+    await read_run(client, run)
+    await settle(_end_of(await _ended(client, run)))
+    found = await _ended(client, run)
+    # Whoever puts a blob again after that needs it, though no history may say so yet.
+    ended = _end_of(found)
+    useless = [] if blobs is None else await _needed_alone(client, run, blobs, ended)
+    # The run's newest execution goes last: without it the run cannot be found again.
+    for part in sorted(found, key=lambda part: (part.id == run, part.closed_at or 0.0)):
+        await _delete_history(client, part)
+    gone = [one for one in useless if blobs is not None and blobs.discard(one.sha256, put_before=ended)]
+    return Deleted(len(found), tuple(gone))
+
+
+async def settle(ended: float) -> None:
+    """Wait until SETTLE_SECONDS have passed since then, in seconds since 1970."""
+    # Another machine's clock says when it was.
+    await asyncio.sleep(min(max(0, ended + SETTLE_SECONDS - time.time()), SETTLE_SECONDS))
+
+
+def _end_of(found: Sequence[_Part]) -> float:
+    return max((part.closed_at or 0.0 for part in found), default=0.0)
+
+
+async def _ended(client: Client, run: str) -> list[_Part]:
+    """All that belongs to the run, once it has ended. Raises LlmDoError where it does not."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while still := _open_of(found := await _parts(client, run)):
+        if time.monotonic() > deadline:
+            raise LlmDoError(
+                f"run '{run}' has not ended: {', '.join(still[:5])}; nothing was deleted",
+                next_step="Cancel it with --cancel. Where no worker service runs: `temporal workflow terminate -w ID`.",
+            )
+        await asyncio.sleep(_POLL_SECONDS)
+    return found
+
+
+async def _needed_alone(client: Client, run: str, blobs: ManagedBlobStore, ended: float) -> list[StoredBlob]:
+    """The blobs that this run leads to and no other one does."""
+    stored = {one.sha256: one for one in await asyncio.to_thread(blobs.stored)}
+    _, roots = await mentioned_by_runs(client, stored, lambda each: _is_of(each, run))
+    theirs = await asyncio.to_thread(needed, roots, stored, blobs.read)
+    if not theirs:
+        return []
+    _, roots = await mentioned_by_runs(client, stored, lambda each: not _is_of(each, run))
+    lately = max(ended, time.time() - SAFETY_AGE.total_seconds())
+    roots |= {one.sha256 for one in stored.values() if one.put_at >= lately}
+    others = await asyncio.to_thread(needed, roots, stored, blobs.read)
+    return [stored[sha256] for sha256 in sorted(theirs - others)]
+
+
+async def _delete_history(client: Client, part: _Part) -> None:
+    request = DeleteWorkflowExecutionRequest(
+        namespace=client.namespace, workflow_execution=ExecutionId(workflow_id=part.id, run_id=part.run_id)
+    )
+    try:
+        await client.workflow_service.delete_workflow_execution(request, retry=True)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise _refused(error) from error
+
+
+async def _parts(client: Client, run: str) -> list[_Part]:
+    """The run and its invocations, every run of their chains, as they are now; the list alone would be a bit late."""
+    query = f"{QUERY} AND (WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/')"
+    try:
+        listed = {one.run_id: one.id async for one in client.list_workflows(query)}
+        found = [await _part(client, run, None), *[await _part(client, listed[each], each) for each in listed]]
+    except RPCError as error:
+        raise _refused(error) from error
+    return list({part.run_id: part for part in found if part is not None}.values())
+
+
+async def _part(client: Client, workflow_id: str, run_id: str | None) -> _Part | None:
+    """None where it is gone. Raises RPCError."""
+    try:
+        told = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    closed = None if told.close_time is None else told.close_time.timestamp()
+    return _Part(told.id, told.run_id, closed)
+
+
+def _open_of(found: Sequence[_Part]) -> list[str]:
+    return sorted({part.id for part in found if part.closed_at is None})
+
+
+def _is_of(workflow_id: str, run: str) -> bool:
+    return workflow_id == run or workflow_id.startswith(f"{run}/")
+
+
+def _refused(error: RPCError) -> ConnectionFailed:
+    return ConnectionFailed(
+        f"the server does not delete the run: {error.message}", next_step="Try again when the server answers."
+    )

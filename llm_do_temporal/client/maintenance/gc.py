@@ -1,0 +1,129 @@
+"""Removing blobs that nothing needs any more: `collect`.
+
+Owns what "needed" means: a blob is needed when its digest stands anywhere in the history of a run that the server
+still has, open or not, or anywhere in a blob that is needed. Nothing is read but 64 hexadecimal digits, so nothing
+depends on what kind of reference it is. Must not remove anything before all histories were read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.client.history.events import put_back
+from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
+from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
+from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
+
+SAFETY_AGE = timedelta(hours=1)
+"""A blob is there before the history that refers to it: files are copied before their run is started."""
+QUERY = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}')"
+"""Finds what is ours."""
+_DIGEST_CHARS = 64
+_HEXADECIMAL = re.compile(rb"[0-9a-f]{64,}")
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What came of looking for blobs that nothing needs."""
+
+    workflows: int
+    """Histories that were read."""
+    removed: tuple[StoredBlob, ...]
+    """Gone now, or, where nothing was to be changed, those that would be."""
+    left: tuple[StoredBlob, ...]
+    """Needed, or put too recently to tell."""
+
+
+async def collect(
+    client: Client, blobs: ManagedBlobStore, *, older_than: timedelta = SAFETY_AGE, dry_run: bool = False
+) -> Collected:
+    """Remove every blob that no run needs which this server still has, and that was put longer ago than that.
+
+    Raises ConnectionFailed, and EffectFailed for a needed blob that cannot be read; nothing has been removed then.
+    """
+    before = time.time() - older_than.total_seconds()
+    # What is put from here on is not looked at, so the histories are the newer of the two.
+    stored = blobs.stored()
+    digests = {one.sha256 for one in stored}
+    workflows, roots = await mentioned_by_runs(client, digests)
+    roots |= {one.sha256 for one in stored if one.put_at >= before}
+    kept = await asyncio.to_thread(needed, roots, digests, blobs.read)
+    removed: list[StoredBlob] = []
+    left: list[StoredBlob] = []
+    for one in stored:
+        garbage = one.sha256 not in kept and (dry_run or blobs.discard(one.sha256, put_before=before))
+        (removed if garbage else left).append(one)
+    if not dry_run:
+        blobs.discard_unfinished(begun_before=before)
+    return Collected(workflows, tuple(removed), tuple(left))
+
+
+def needed(roots: Iterable[str], stored: Collection[str], read: Callable[[str], bytes]) -> set[str]:
+    """The stored digests that the roots lead to, through what is in the blobs; raises what `read` raises."""
+    found: set[str] = set()
+    waiting = {digest for digest in roots if digest in stored}
+    while waiting:
+        digest = waiting.pop()
+        found.add(digest)
+        waiting |= mentioned(read(digest), stored) - found
+    return found
+
+
+def mentioned(data: bytes, stored: Collection[str]) -> set[str]:
+    """The stored digests that stand anywhere in the bytes, other hexadecimal digits around them or not."""
+    found: set[str] = set()
+    for run in _HEXADECIMAL.finditer(data):
+        digits = run[0].decode()
+        places = range(len(digits) - _DIGEST_CHARS + 1)
+        found.update(one for place in places if (one := digits[place : place + _DIGEST_CHARS]) in stored)
+    return found
+
+
+async def mentioned_by_runs(
+    client: Client, digests: Collection[str], of: Callable[[str], bool] = lambda _: True
+) -> tuple[int, set[str]]:
+    """How many histories the server has of workflows of ours, and the digests that stand in them.
+
+    `of` is asked for each whether it counts, by its id.
+    Raises ConnectionFailed or KeyMismatch where any of them cannot be read.
+    """
+    found: set[str] = set()
+    workflows = 0
+    try:
+        async for execution in client.list_workflows(QUERY):
+            if not of(execution.id):
+                continue
+            workflows += 1
+            async for data in _events(client, execution.id, execution.run_id):
+                found |= mentioned(data, digests)
+    except RPCError as error:
+        raise ConnectionFailed(
+            f"the histories of the runs cannot be read, so nothing was removed: {error}",
+            next_step="Try again when the server answers.",
+        ) from error
+    return workflows, found
+
+
+async def _events(client: Client, workflow_id: str, run_id: str) -> AsyncIterator[bytes]:
+    """Every event as it was written down, and with its big values. Raises RPCError and KeyMismatch."""
+    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+    try:
+        async for event in handle.fetch_history_events():
+            yield event.SerializeToString()
+            # A value that is not here is another workshop's: those of one namespace have a blob store each.
+            await put_back(event, client.data_converter)
+            yield event.SerializeToString()
+    except KeyMismatch as error:
+        raise KeyMismatch(f"'{workflow_id}': {error.message}", key=error.key, next_step=error.next_step) from error
+    except RPCError as error:
+        # Deleted since it was listed: what only it referred to is garbage.
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise

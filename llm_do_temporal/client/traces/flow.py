@@ -1,0 +1,97 @@
+"""One workflow of a traced run: the spans that are open in it, and what its events hold.
+
+Owns reading single events. Called by `tracing`, which decides what they mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+
+from llm_do_temporal.client.traces.spans import OpenSpan
+from llm_do_temporal.errors import error_classes
+from llm_do_temporal.policy.models.ids import models_of, read_serving_id
+
+
+@dataclass
+class Flow:
+    """One workflow, as far as it was read."""
+
+    workflow_id: str
+    span: OpenSpan
+    execution: str = ""
+    """The execution that is being read: a workflow that continues as new has several."""
+    model: str = ""
+    turns: dict[int, OpenSpan] = field(default_factory=dict[int, OpenSpan])
+    """By scheduled event."""
+    effects: dict[int, OpenSpan] = field(default_factory=dict[int, OpenSpan])
+    calls: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
+    """By tool call id."""
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Of the calls that are open."""
+    questions: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
+    answered: bool = False
+    """Whether the workflow has ended."""
+
+    @property
+    def open_spans(self) -> list[OpenSpan]:
+        """What has begun and not ended, the innermost first."""
+        inner = [*self.questions.values(), *self.effects.values(), *self.calls.values(), *self.turns.values()]
+        return inner if self.answered else [*inner, self.span]
+
+
+def activity_failure(event: HistoryEvent) -> tuple[int, str, str] | None:
+    """The scheduling event, the code and the message of an activity that ended without a result, if this is one."""
+    if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+        failed = event.activity_task_failed_event_attributes
+        return failed.scheduled_event_id, *reason_of(failed.failure)
+    if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
+        timed_out = event.activity_task_timed_out_event_attributes
+        return timed_out.scheduled_event_id, *reason_of(timed_out.failure)
+    if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
+        return event.activity_task_canceled_event_attributes.scheduled_event_id, "cancelled", "cancelled"
+    return None
+
+
+def first_model(invocation: dict[str, Any]) -> str:
+    """`provider:name` of the model that an invocation asks first, whatever the workshop calls it."""
+    name = next(iter(models_of(str(invocation.get("model") or ""))), "")
+    settings = cast("dict[str, Any]", invocation.get("settings") or {})
+    aliases = cast("dict[str, Any]", cast("dict[str, Any]", settings.get("models") or {}).get("aliases") or {})
+    alias = aliases.get(name)
+    return str(cast("dict[str, Any]", alias).get("model")) if is_object(alias) else name
+
+
+def asked_model(request: dict[str, Any]) -> str | None:
+    """`provider:name` of the model that a request goes to; None where it does not say."""
+    try:
+        return read_serving_id(str(request["model_id"]))[1].model
+    except (ValueError, KeyError):
+        return None
+
+
+def reason_of(failure: Failure) -> tuple[str, str]:
+    """The code and the message of a failure: the first error of ours in it, else the innermost; never a stack."""
+    while True:
+        code = failure.application_failure_info.type if failure.HasField("application_failure_info") else ""
+        if code in error_classes() or not failure.HasField("cause"):
+            return code or "error", failure.message or "failed"
+        failure = failure.cause
+
+
+def nanoseconds(moment: Any) -> int | None:
+    """A moment written as text, in nanoseconds since 1970; None where it is none."""
+    try:
+        return int(datetime.fromisoformat(str(moment)).timestamp() * 1_000_000) * 1_000
+    except ValueError:
+        return None
+
+
+def is_object(value: Any) -> bool:
+    """Whether this is a JSON object."""
+    return isinstance(value, dict)

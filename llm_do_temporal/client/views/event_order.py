@@ -1,0 +1,117 @@
+"""The events of a run in one order, the same on every reading: live, later, on any number of terminals.
+
+Histories are read side by side and arrive as they please. An event is told once nothing that belongs before it can
+come any more, which the server is asked about. Where several machines of a server write histories, their clocks may
+differ, and with them the order in which a live reader and a later one see events of different invocations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.run_view import EventOrder, ViewEvent
+
+_PATIENCE_SECONDS = 5.0
+"""How long events wait for the histories to be read up to them; a run that was reset never says so."""
+_SETTLE_SECONDS = 2.0
+"""How long to wait for the last news of children once the run has ended."""
+_TELL_SECONDS = 0.1
+
+
+async def ordered_events(client: Client, run: str, *, follow: bool) -> AsyncIterator[ViewEvent]:
+    """The events of a run in their order: those that there are, or until it ends. Raises RPCError."""
+    follower = Follower(client, run, wait=follow)
+    if not follow:
+        for event in sorted([event async for event in follower.events()], key=lambda event: event.order):
+            yield event
+        return
+    sequence = Sequence(client, follower)
+    reading = asyncio.create_task(_read(follower, sequence))
+    try:
+        while not reading.done():
+            for event in await sequence.settled():
+                yield event
+            await asyncio.wait({reading}, timeout=_TELL_SECONDS)
+        reading.result()
+        for event in sequence.rest():
+            yield event
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _read(follower: Follower, sequence: Sequence) -> None:
+    events = follower.events()
+    while True:
+        patience = None if follower.view.status == "running" else _SETTLE_SECONDS
+        try:
+            sequence.take(await asyncio.wait_for(anext(events), patience))
+        except (StopAsyncIteration, TimeoutError):
+            return
+
+
+class Sequence:
+    """Puts what a follower tells in order."""
+
+    def __init__(self, client: Client, follower: Follower) -> None:
+        self._client = client
+        self._follower = follower
+        self._held: list[ViewEvent] = []
+
+    def take(self, event: ViewEvent) -> None:
+        """An event, in whatever order they are read."""
+        self._held.append(event)
+
+    async def settled(self) -> list[ViewEvent]:
+        """Those of the events taken so far that were not returned yet, in order. Raises RPCError.
+
+        Must run beside whatever reads the follower, not in its place: it waits until more was read.
+        """
+        if not self._held:
+            return []
+        until = max(event.order for event in self._held)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._read_up_to_now()
+        return self._release(until)
+
+    def rest(self) -> list[ViewEvent]:
+        """All that is left, in order, for when nothing more is read."""
+        return self._release(None)
+
+    def _release(self, until: EventOrder | None) -> list[ViewEvent]:
+        ready = sorted(self._held, key=lambda event: event.order)
+        count = sum(until is None or event.order <= until for event in ready)
+        self._held = ready[count:]
+        return ready[:count]
+
+    async def _read_up_to_now(self) -> None:
+        """Wait until all that the histories held when this began was read, with the invocations begun by then."""
+        lengths: dict[str, tuple[str, int] | None] = {}
+        while self._follower.open_histories:
+            new = sorted(self._follower.open_histories - lengths.keys())
+            lengths.update(zip(new, await asyncio.gather(*map(self._length, new)), strict=True))
+            behind = any(
+                length is not None and not self._follower.has_read(workflow_id, *length)
+                for workflow_id, length in lengths.items()
+            )
+            if self._follower.is_complete and not behind and not self._follower.open_histories - lengths.keys():
+                return
+            self._follower.moved.clear()
+            await self._follower.moved.wait()
+
+    async def _length(self, workflow_id: str) -> tuple[str, int] | None:
+        """The newest run of a workflow, and how many events it has now; None where the server no longer knows it."""
+        try:
+            description = await self._client.get_workflow_handle(workflow_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return None
+        return description.run_id, description.history_length

@@ -1,0 +1,189 @@
+"""Reading the histories of a run's workflows as they grow, for any number of readers and after the fact too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.client.history.events import ENDS, read_chain
+from llm_do_temporal.client.history.payloads import decode_json
+from llm_do_temporal.client.views.items import items_of, results_of
+from llm_do_temporal.client.views.run_view import EventOrder, Node, RunView, ViewEvent, item_event, pending_from_memo
+from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.messages.base import PENDING_MEMO
+
+Tap = Callable[[str, HistoryEvent], None]
+"""Is given the id of a workflow and the next event of its history."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One event of one workflow, or None for the end of what there is to read of it."""
+
+    workflow_id: str
+    event: HistoryEvent | None
+
+
+@dataclass
+class _Reading:
+    """How far the history of one workflow was read."""
+
+    task: asyncio.Task[None]
+    open: bool = True
+    run_id: str = ""
+    order: EventOrder = field(default=EventOrder(datetime.min))
+    told: tuple[str, int] = ("", 0)
+    """The run and the event up to which whoever reads this follower has taken everything."""
+
+    def move(self, workflow_id: str, event: HistoryEvent) -> None:
+        """Note that this event was read."""
+        run = self.order.run
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            run += 1
+            self.run_id = event.workflow_execution_started_event_attributes.original_execution_run_id
+        at = max(self.order.at, event.event_time.ToDatetime())
+        self.order = EventOrder(at, workflow_id, run, event.event_id)
+
+
+class Follower:
+    """Follows one run: its desk and every invocation below it."""
+
+    def __init__(self, client: Client, run: str, *, wait: bool, tap: Tap | None = None) -> None:
+        """`tap` is given every event, with the id of its workflow, before what it means is told."""
+        self.view = RunView(run=run)
+        self._client = client
+        self._wait = wait
+        self._tap = tap
+        self._queue: asyncio.Queue[_Read | Exception] = asyncio.Queue()
+        self._readers: dict[str, _Reading] = {}
+        self._beginning: dict[str, str] = {}
+        """Workflows that nobody has seen begin -> the parents that have asked for them."""
+        self.moved = asyncio.Event()
+        """Set whenever something was read; whoever waits for it clears it."""
+
+    @property
+    def open_histories(self) -> set[str]:
+        """The workflows whose histories have not been read to their end."""
+        return {workflow_id for workflow_id, reading in self._readers.items() if reading.open}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every workflow that was asked for is known."""
+        return not self.open_histories.intersection(self._beginning.values())
+
+    def has_read(self, workflow_id: str, run_id: str, events: int) -> bool:
+        """Whether so many events of this run of a workflow were read and taken, or all there will ever be."""
+        reading = self._readers[workflow_id]
+        told_run, told = reading.told
+        return not reading.open or (told_run == run_id and told >= events)
+
+    async def events(self) -> AsyncIterator[ViewEvent]:
+        """Every telling event, with `view` already up to date; ends with the run (or, not waiting, with the news)."""
+        self._read(self.view.run, None)
+        try:
+            while self.open_histories:
+                got = await self._queue.get()
+                if isinstance(got, Exception):
+                    raise got
+                for told in self._take(got):
+                    yield told
+                reading = self._readers[got.workflow_id]
+                reading.told = (reading.run_id, reading.order.event_id)
+                self.moved.set()
+        finally:
+            for reading in self._readers.values():
+                reading.task.cancel()
+
+    def _take(self, got: _Read) -> list[ViewEvent]:
+        reading = self._readers[got.workflow_id]
+        if got.event is None:
+            reading.open = False
+            return []
+        if self._tap is not None:
+            self._tap(got.workflow_id, got.event)
+        reading.move(got.workflow_id, got.event)
+        told = self._apply(got.workflow_id, got.event)
+        return [replace(one, order=reading.order._replace(part=part)) for part, one in enumerate(told)]
+
+    def _apply(self, workflow_id: str, event: HistoryEvent) -> list[ViewEvent]:
+        self._note_child(workflow_id, event)
+        if workflow_id == self.view.run:
+            return self._apply_run(event)
+        node = self.view.nodes.setdefault(workflow_id, Node(workflow_id))
+        told, item = node.apply(event), self.view.items.get(workflow_id)
+        if item is not None:
+            node.item = item.name
+            if item.take_end(event):
+                told.append(item_event(item, event.event_time.ToDatetime()))
+        return told
+
+    def _note_child(self, parent: str, event: HistoryEvent) -> None:
+        """Begin to read what this event started, if it did."""
+        asked = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
+        if asked:
+            self._beginning[asked] = parent
+        self._beginning.pop(event.start_child_workflow_execution_failed_event_attributes.workflow_id, None)
+        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution
+            self._beginning.pop(child.workflow_id, None)
+            self._read(child.workflow_id, child.run_id)
+
+    def _apply_run(self, event: HistoryEvent) -> list[ViewEvent]:
+        at = event.event_time.ToDatetime()
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            if self.view.started_at is not None:
+                return []  # continued as new
+            self.view.started_at = at
+            self.view.items = items_of(self.view.run, event)
+            return [ViewEvent("run.started", at, "", {"run": self.view.run})]
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+            return self._desk_changed(event, at)
+        if event.event_type in ENDS:
+            ending = Node(self.view.run)
+            ending.apply(event)
+            self.view.status, self.view.error, self.view.ended_at = ending.status, ending.error, at
+            self.view.pending = []
+            return [
+                *self._never_begun(event, at),
+                ViewEvent(f"run.{ending.status.replace(' ', '_')}", at, "", {"error": ending.error or None}),
+            ]
+        return []
+
+    def _never_begun(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        """The items that failed before they became workflows."""
+        told: list[ViewEvent] = []
+        for (workflow_id, item), result in zip(self.view.items.items(), results_of(event), strict=False):
+            if workflow_id not in self._readers and item.take_result(result):
+                told.append(item_event(item, at))
+        return told
+
+    def _desk_changed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        """What waits for a person, as the desk itself tells it; only then can it be answered."""
+        fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
+        if PENDING_MEMO not in fields:
+            return []
+        self.view.pending = pending_from_memo(decode_json(fields[PENDING_MEMO]))
+        return [ViewEvent("desk.changed", at, "", {"pending": [one.id for one in self.view.pending]})]
+
+    def _read(self, workflow_id: str, run_id: str | None) -> None:
+        if workflow_id not in self._readers:
+            self._readers[workflow_id] = _Reading(asyncio.create_task(self._pump(workflow_id, run_id)))
+
+    async def _pump(self, workflow_id: str, run_id: str | None) -> None:
+        try:
+            async for event in read_chain(self._client, workflow_id, run_id, wait=self._wait):
+                await self._queue.put(_Read(workflow_id, event))
+        except RPCError as error:
+            # A child whose history is already deleted has nothing more to tell; the run itself must exist.
+            if error.status is not RPCStatusCode.NOT_FOUND or workflow_id == self.view.run:
+                await self._queue.put(error)
+        except LlmDoError as error:
+            await self._queue.put(error)
+        await self._queue.put(_Read(workflow_id, None))

@@ -1,0 +1,103 @@
+"""The items of a batch, as the histories of its run tell what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+
+from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.messages.batches import ItemResult, item_path
+from llm_do_temporal.messages.usage import Usage
+
+_OPEN = "not done"
+
+
+@dataclass
+class Item:
+    """One item of a batch, as far as the histories tell."""
+
+    name: str
+    path: str
+    status: str = _OPEN
+    """`completed`, `failed`, `cancelled`, or `not done`."""
+    output: Any = None
+    error: dict[str, Any] | None = None
+    """`code`, `message` and `next`, like the error of a run."""
+    usage: Usage = field(default_factory=Usage)
+    """Of everything below it, too."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has become of it yet."""
+        return self.status == _OPEN
+
+    def take_end(self, event: HistoryEvent) -> bool:
+        """Take in how the item's workflow ended; False for an event that is no end."""
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+            result = first_object(event.workflow_execution_completed_event_attributes.result.payloads)
+            self.status, self.output, self.usage = "completed", result.get("output"), _usage(result.get("usage"))
+        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+            failure = event.workflow_execution_failed_event_attributes.failure
+            told = first_object(failure.application_failure_info.details.payloads)
+            code = failure.application_failure_info.type or "RunFailed"
+            self.fail(code, failure.message, told.get("next_step"))
+            self.usage = _usage(told.get("usage"))
+        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+            self.status = "cancelled"
+        elif event.event_type in (
+            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+        ):
+            self.fail("RunFailed", "it was terminated")
+        else:
+            return False
+        return True
+
+    def take_result(self, result: ItemResult) -> bool:
+        """Take in what the run says of an item that never became a workflow; False where there is nothing new."""
+        if not self.is_open or result.status != "failed":
+            return False
+        self.fail(result.code or "RunFailed", result.message or "")
+        return True
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that stands for it in results."""
+        counts = {"requests", "tool_calls", "input_tokens", "output_tokens"}
+        guess = {"estimated_requests": self.usage.estimated} if self.usage.estimated else {}
+        cost = None if self.usage.cost_usd is None else float(self.usage.cost_usd)
+        return {
+            "item": self.name,
+            "path": self.path,
+            "status": self.status,
+            "output": self.output,
+            "error": self.error,
+            "usage": self.usage.model_dump(include=counts) | guess,
+            "cost_usd": cost,
+            "unpriced_models": list(self.usage.unpriced),
+        }
+
+    def fail(self, code: str, message: str, next_step: Any = None) -> None:
+        """Note that it failed."""
+        self.status, self.error = "failed", {"code": code, "message": message, "next": next_step}
+
+
+def items_of(run: str, started: HistoryEvent) -> dict[str, Item]:
+    """The items of a run by the ids of their workflows; none for a run without a batch."""
+    given = first_object(started.workflow_execution_started_event_attributes.input.payloads)
+    batch = cast("dict[str, Any]", given.get("batch") or {})
+    items = cast("list[dict[str, Any]]", batch.get("items") or [])
+    paths = [item_path(number) for number in range(1, len(items) + 1)]
+    return {f"{run}/{path}": Item(str(item.get("name")), path) for path, item in zip(paths, items, strict=True)}
+
+
+def results_of(completed: HistoryEvent) -> list[ItemResult]:
+    """What a run that has completed says of its items."""
+    result = first_object(completed.workflow_execution_completed_event_attributes.result.payloads)
+    return [ItemResult.model_validate(one) for one in cast("list[Any]", result.get("items") or [])]
+
+
+def _usage(value: Any) -> Usage:
+    return Usage.model_validate(value or {})

@@ -1,0 +1,69 @@
+"""What models are writing right now: the details of the heartbeats of turns that are under way.
+
+They are in no history. The server has those of the attempt that runs, and forgets them with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.views.pending_work import MOST_ASKED
+from llm_do_temporal.client.views.run_view import RunView
+from llm_do_temporal.errors import KeyMismatch
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.live import LiveText
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The end of an answer that is being written."""
+
+    text: str
+    chars: int
+    """How long the answer is so far."""
+    part: str
+    """What is being written: `text`, `thinking` or `tool-call`."""
+    attempt: int
+    """Which attempt at the turn this is, from 1; each begins anew."""
+
+
+async def tails(client: Client, view: RunView) -> dict[str, Tail]:
+    """What is being written in the run, by the ids of the invocations' workflows; of 40 of them at most."""
+    busy = [node.workflow_id for node in view.ordered if node.status == "running" and node.is_thinking][:MOST_ASKED]
+    found = await asyncio.gather(*(read_tail(client, workflow_id) for workflow_id in busy))
+    return {workflow_id: tail for workflow_id, tail in zip(busy, found, strict=True) if tail is not None}
+
+
+async def read_tail(client: Client, workflow_id: str) -> Tail | None:
+    """What an invocation's model is writing; None where there is nothing yet, or nobody to ask."""
+    with suppress(RPCError):
+        description = await client.get_workflow_handle(workflow_id).describe()
+        return await tail_in(client, description.raw_description)
+    return None
+
+
+async def tail_in(client: Client, description: DescribeWorkflowExecutionResponse) -> Tail | None:
+    """The tail in what the server says of an invocation."""
+    for pending in description.pending_activities:
+        if pending.activity_type.name == MODEL_ACTIVITY:
+            return await _tail(client, pending)
+    return None
+
+
+async def _tail(client: Client, pending: PendingActivityInfo) -> Tail | None:
+    payloads = pending.heartbeat_details.payloads
+    if not payloads:
+        return None
+    try:
+        (told,) = await client.data_converter.decode(payloads[:1], [LiveText])
+    except (ValidationError, ValueError, RuntimeError, KeyMismatch):
+        return None
+    return Tail(told.text, told.chars, told.part, told.attempt) if told.attempt == pending.attempt else None

@@ -1,0 +1,144 @@
+"""What a run waits for although nobody is asked: what has failed and is tried again, and what no worker service takes.
+
+A history tells of an attempt of an activity only when it is the last one, so the server is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState, TaskQueueType
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.connection.pollers import recent_pollers, unserved
+from llm_do_temporal.client.history.events import put_back
+from llm_do_temporal.client.views.run_view import Node, RunView
+
+_TELLING_ATTEMPT = 2
+"""Which attempt at a task shows that there is something to tell."""
+_NEWEST_EVENTS = 20
+PATIENCE = timedelta(seconds=20)
+"""A worker service that is there, or that begins just now, takes what waits within this."""
+MOST_ASKED = 40
+"""Invocations asked about at once; those of a larger run wait for the same."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something that failed and is tried again, or that no worker service takes."""
+
+    attempt: int | None
+    """The one that runs, or that comes next; None where nobody has failed, as nobody takes it."""
+    failure: str
+    """What the last attempt failed with, or what is missing."""
+    next_at: datetime | None = None
+    """When it is tried again, in UTC; None: it is being tried."""
+
+    def shown(self, now: datetime | None = None) -> str:
+        """One line for people."""
+        if self.attempt is None:
+            return self.failure
+        left = 0 if self.next_at is None else (self.next_at - (now or datetime.now(UTC))).total_seconds()
+        when = f" in {left:.0f} s" if left >= 1 else ""
+        return f"attempt {self.attempt}{when}: {self.failure}"
+
+
+async def note_troubles(client: Client, view: RunView) -> list[tuple[str, Trouble]]:
+    """Ask the server, note in the nodes of the view what is tried again, and return it with the nodes' paths."""
+    busy = [node for node in view.ordered if node.status == "running" and node.doing][:MOST_ASKED]
+    queues = _Queues(client)
+    found = await asyncio.gather(*(_trouble(client, node, queues) for node in busy))
+    troubles: list[tuple[str, Trouble]] = []
+    for node, trouble in zip(busy, found, strict=True):
+        node.trouble = trouble.shown() if trouble is not None and node.doing else ""
+        if trouble is not None:
+            troubles.append((node.path, trouble))
+    own = await _own_trouble(client, view.run, queues) if view.status == "running" else None
+    view.trouble = "" if own is None else own.shown()
+    return troubles if own is None else [("run", own), *troubles]
+
+
+class _Queues:
+    """The task queues that things wait in, each asked about once."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._pollers: dict[tuple[str, int], asyncio.Task[set[str]]] = {}
+
+    async def trouble(self, queue: str, kind: TaskQueueType.ValueType, since: Timestamp) -> Trouble | None:
+        """That nobody asks for work where something has waited since then, if it is so. Raises RPCError."""
+        if not queue or datetime.now(UTC) - since.ToDatetime(UTC) < PATIENCE:
+            return None
+        asked = self._pollers.get((queue, kind))
+        if asked is None:
+            asked = self._pollers[queue, kind] = asyncio.create_task(recent_pollers(self._client, queue, kind))
+        return None if await asked else Trouble(None, unserved(queue))
+
+
+async def _own_trouble(client: Client, workflow_id: str, queues: _Queues) -> Trouble | None:
+    """What keeps a run from going on: no worker service, or one without a key, or with code that does not fit."""
+    with suppress(RPCError):
+        description = await client.get_workflow_handle(workflow_id).describe()
+        pending = description.raw_description.pending_workflow_task
+        if pending.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
+            kind = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+            missing = await queues.trouble(description.task_queue, kind, pending.scheduled_time)
+            if missing is not None:
+                return missing
+        if pending.attempt < _TELLING_ATTEMPT:
+            return await _untaken(description.raw_description.pending_activities, queues)
+        newest = await client.workflow_service.get_workflow_execution_history_reverse(
+            GetWorkflowExecutionHistoryReverseRequest(
+                namespace=client.namespace,
+                execution=WorkflowExecution(workflow_id=workflow_id, run_id=description.run_id),
+                maximum_page_size=_NEWEST_EVENTS,
+            )
+        )
+        for event in newest.history.events:
+            if event.HasField("workflow_task_completed_event_attributes"):
+                break
+            if event.HasField("workflow_task_failed_event_attributes"):
+                await put_back(event, client.data_converter)
+                return Trouble(pending.attempt, event.workflow_task_failed_event_attributes.failure.message)
+    return None
+
+
+async def _trouble(client: Client, node: Node, queues: _Queues) -> Trouble | None:
+    # It may have ended meanwhile, and a server that does not answer is noticed by whoever follows the run.
+    with suppress(RPCError):
+        description = await client.get_workflow_handle(node.workflow_id).describe()
+        activities = description.raw_description.pending_activities
+        missing = await _untaken(activities, queues)
+        if missing is not None:
+            return missing
+        for pending in activities:
+            if pending.HasField("last_failure"):
+                await put_back(pending.last_failure, client.data_converter)
+                return _read(pending)
+    return None
+
+
+async def _untaken(activities: Iterable[PendingActivityInfo], queues: _Queues) -> Trouble | None:
+    """The trouble of the first of them that no worker service takes."""
+    for pending in activities:
+        if pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+            queue, kind = pending.activity_options.task_queue.name, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+            missing = await queues.trouble(queue, kind, pending.scheduled_time)
+            if missing is not None:
+                return missing
+    return None
+
+
+def _read(pending: PendingActivityInfo) -> Trouble:
+    at = pending.next_attempt_schedule_time
+    waits = pending.HasField("next_attempt_schedule_time")
+    return Trouble(pending.attempt, pending.last_failure.message, at.ToDatetime(UTC) if waits else None)

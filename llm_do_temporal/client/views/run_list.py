@@ -1,0 +1,143 @@
+"""The list of runs, in pages, with what each has spent; and one run as that list has it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from temporalio.client import Client, WorkflowExecution
+
+from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.views.memos import Listed, read_listed, read_memo
+from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
+from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
+
+PAGE_RUNS = 25
+STATES = {
+    "open": "Running",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Canceled",
+    "terminated": "Terminated",
+    "timed out": "TimedOut",
+}
+"""What a list can be asked for, and what the server calls it."""
+_ENTRY = "main"
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run, as the server lists it."""
+
+    run: str
+    run_id: str
+    worker: str
+    started_by: str
+    status: str
+    """running, waiting, completed, failed, cancelled, terminated or timed out."""
+    pending: tuple[PendingApprovalMemo, ...]
+    """What waits for a person, as far as it can be read."""
+    waiting: int
+    """How much waits for a person."""
+    started_at: datetime
+    ended_at: datetime | None
+    missing_key: str = ""
+    """The id of the encryption key without which no more can be told; empty: all could be read."""
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """A part of the list."""
+
+    runs: list[ListedRun]
+    following: str | None
+    """Asks for the part behind this one; None: there is no more."""
+
+
+async def list_runs(client: Client, *, state: str = "", worker: str = "", begins: str = "", page: str = "") -> RunPage:
+    """Runs in this state, of this worker, whose ids begin like this; open ones first, then those that ended last.
+
+    `page` is what the part before said. Raises UsageError for a filter that cannot be used, ConnectionFailed.
+    """
+    listing = client.list_workflows(_query(state, worker, begins), page_size=PAGE_RUNS, next_page_token=_token(page))
+    async with asked():
+        await listing.fetch_next_page()
+    found = [_run_of(execution, await read_listed(execution)) for execution in listing.current_page or ()]
+    following = listing.next_page_token
+    return RunPage(found, base64.urlsafe_b64encode(following).decode() if following else None)
+
+
+async def read_run(client: Client, run: str) -> ListedRun:
+    """One run as it stands now. Raises UsageError where there is none, and KeyMismatch."""
+    async with asked(run):
+        description = await client.get_workflow_handle(run).describe()
+        if description.workflow_type != RUN_WORKFLOW:
+            raise UsageError(f"'{run}' is a workflow, and no run")
+        return _run_of(description, await read_memo(description))
+
+
+async def read_spent(accounts: Accounts, run: ListedRun) -> Spent:
+    """What a run has spent so far, without what is under way below its entry worker. Raises KeyMismatch."""
+    async with asked():
+        return await accounts.read_one(_as_branch(run))
+
+
+async def read_all_spent(accounts: Accounts, runs: Sequence[ListedRun]) -> list[tuple[ListedRun, Spent]]:
+    """The runs with what each has spent so far; nothing where its history cannot be read here."""
+    return await asyncio.gather(*(_with_spent(accounts, run) for run in runs))
+
+
+async def _with_spent(accounts: Accounts, run: ListedRun) -> tuple[ListedRun, Spent]:
+    try:
+        return run, await read_spent(accounts, run)
+    except KeyMismatch as error:
+        return replace(run, missing_key=error.key), Spent()
+
+
+def _as_branch(run: ListedRun) -> Branch:
+    status = "running" if run.ended_at is None else run.status
+    branch = Branch(run.run, run.run_id, "", run.worker, "", status, run.started_at, run.ended_at)
+    if status == "running":
+        entry = f"{run.run}/{_ENTRY}"
+        branch.children = [Branch(entry, "", _ENTRY, run.worker, "", status, run.started_at, None)]
+    return branch
+
+
+def _query(state: str, worker: str, begins: str) -> str:
+    parts = [f"WorkflowType = '{RUN_WORKFLOW}'"]
+    if state and state not in STATES:
+        raise UsageError(f"there is no state '{state}'; there are {', '.join(STATES)}")
+    parts.append(f"ExecutionStatus = '{STATES[state]}'" if state else "ExecutionStatus != 'ContinuedAsNew'")
+    if worker:
+        parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(worker)}'")
+    if begins:
+        parts.append(f"WorkflowId STARTS_WITH '{quoted(begins)}'")
+    return " AND ".join(parts)
+
+
+def _token(page: str) -> bytes | None:
+    try:
+        return base64.urlsafe_b64decode(page) or None
+    except (binascii.Error, ValueError) as error:
+        raise UsageError("this address does not name a part of the list") from error
+
+
+def _run_of(execution: WorkflowExecution, listed: Listed) -> ListedRun:
+    return ListedRun(
+        run=execution.id,
+        run_id=execution.run_id,
+        worker=listed.begun.worker,
+        started_by=listed.begun.started_by,
+        status="waiting" if listed.waiting else state_of(execution),
+        pending=listed.pending,
+        waiting=listed.waiting or 0,
+        started_at=execution.start_time,
+        ended_at=execution.close_time,
+        missing_key=listed.missing_key,
+    )

@@ -1,0 +1,390 @@
+"""What a run looks like, computed from the histories of its workflows and from nothing else.
+
+A `Node` is one invocation. `Node.apply` takes one history event at a time, so the same code serves a live
+view, a view after the fact, and totals; it needs no worker service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple, cast
+
+from pydantic import TypeAdapter, ValidationError
+from temporalio.api.common.v1 import Memo
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+
+from llm_do_temporal.client.history.events import ENDS
+from llm_do_temporal.client.history.local_activities import local_effect
+from llm_do_temporal.client.history.payloads import decode_json, first_object
+from llm_do_temporal.client.views.items import Item
+from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
+from llm_do_temporal.messages.base import (
+    DELIVER_DECISION_SIGNAL,
+    DELIVER_VOTES_SIGNAL,
+    INVOCATION_MEMO,
+    MODEL_ACTIVITY,
+    REQUEST_APPROVAL_SIGNAL,
+    RUN_MEMO,
+)
+from llm_do_temporal.messages.definitions import CalledTemplate
+from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.policy.models.ids import models_of, read_serving_id
+from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
+
+_PENDING = TypeAdapter(list[PendingApprovalMemo])
+
+
+class EventOrder(NamedTuple):
+    """Where an event stands among all events of a run; the same whoever reads the histories, and whenever.
+
+    Within a history it keeps the order of the history: an event that was held back while a task was under way has an
+    earlier time of its own than those that were written before it.
+    """
+
+    at: datetime
+    """The latest time in the event's history up to it, UTC without a zone."""
+    workflow_id: str = ""
+    run: int = 0
+    """Counts the runs of a workflow that was continued as new."""
+    event_id: int = 0
+    part: int = 0
+    """Counts what one history event meant."""
+
+
+@dataclass(frozen=True)
+class ViewEvent:
+    """Something worth telling that one history event meant."""
+
+    type: str
+    at: datetime
+    path: str
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    order: EventOrder = field(default=EventOrder(datetime.min), compare=False)
+
+
+@dataclass
+class Node:
+    """One invocation, as far as its history has been read."""
+
+    workflow_id: str
+    path: str = ""
+    worker: str = ""
+    model: str = ""
+    depth: int = 0
+    status: str = "running"
+    error: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    usage: Usage = field(default_factory=Usage)
+    """Of this invocation alone."""
+    by_model: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    """The same, by the model that answered."""
+    doing: dict[int, str] = field(default_factory=dict[int, str])
+    """What is under way now: scheduled event id -> one line."""
+    trouble: str = ""
+    """Why that is tried again, where the server was asked: see `client.views.pending_work`."""
+    waiting: dict[str, str] = field(default_factory=dict[str, str])
+    """Questions that wait for a person: key -> one line."""
+    children: list[str] = field(default_factory=list[str])
+    """Workflow ids of delegations, in order of their start."""
+    item: str = ""
+    """What people call the item of a batch that it works on."""
+    template: dict[str, Any] | None = None
+    """For a template: `name`, `sha256`, `params` and `input`, of which the last two may be None; see CalledTemplate."""
+    _models: dict[int, str] = field(default_factory=dict[int, str])
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the run itself started it."""
+        return "/" not in self.path or bool(self.item)
+
+    @property
+    def definition(self) -> str:
+        """What people call the file that it was made from: its template, or its worker."""
+        return self.worker if self.template is None else str(self.template["name"])
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether a model turn is under way."""
+        return any(scheduled in self._models for scheduled in self.doing)
+
+    def apply(self, event: HistoryEvent) -> list[ViewEvent]:
+        """Take in the next event of this invocation's history; says what it meant, if anything."""
+        at = event.event_time.ToDatetime()
+        kind = event.event_type
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            return self._started(event, at)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            return self._scheduled(event, at)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            return self._activity_completed(event, at)
+        local = local_effect(event)
+        if local is not None:
+            what = {"activity": local.activity, "what": local.summary}
+            ended = "activity.completed" if local.failure is None else "activity.failed"
+            return [self._say("activity.started", at, **what), self._say(ended, at, what=local.summary)]
+        failed = _failed_activity(event)
+        if failed is not None:
+            return [self._say("activity.failed", at, what=self._done(failed))]
+        if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+            child = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
+            if child not in self.children:
+                self.children.append(child)
+            return []
+        if kind == EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+            return self._asked(event, at)
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+            return self._signaled(event, at)
+        if kind in ENDS:
+            return self._ended(event, at)
+        return []
+
+    def _say(self, type_: str, at: datetime, **data: Any) -> ViewEvent:
+        return ViewEvent(type=type_, at=at, path=self.path, data=data)
+
+    def _started(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        if self.started_at is not None:
+            return []  # continued as new
+        started = event.workflow_execution_started_event_attributes
+        given = first_object(started.input.payloads) or _told_of(started.memo)
+        self.started_at = at
+        self.path = str(given.get("path", ""))
+        worker = given.get("worker")
+        self.worker = str(cast("dict[str, Any]", worker).get("name", "") if isinstance(worker, dict) else worker or "")
+        self.model = _model_of(given)
+        self.depth = int(given.get("depth") or 0)
+        self.template = template_of(given)
+        return [self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)]
+
+    def _scheduled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        attributes = event.activity_task_scheduled_event_attributes
+        name = attributes.activity_type.name
+        summary = _summary(event) or name
+        self.doing[event.event_id] = summary
+        if name == MODEL_ACTIVITY:
+            self._models[event.event_id] = self._asked_model(event)
+            return [self._say("turn.started", at, turn=self.usage.requests + 1)]
+        return [self._say("activity.started", at, activity=name, what=summary)]
+
+    def _activity_completed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        attributes = event.activity_task_completed_event_attributes
+        label = self._done(attributes.scheduled_event_id)
+        model = self._models.get(attributes.scheduled_event_id)
+        if model is None:
+            return [self._say("activity.completed", at, what=label)]
+        response = first_object(attributes.result.payloads)
+        usage = cast("dict[str, Any]", response.get("usage") or {})
+        parts = cast("list[dict[str, Any]]", response.get("parts") or [])
+        calls = [str(part.get("tool_name")) for part in parts if part.get("part_kind") == "tool-call"]
+        text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
+        if any(is_kept_outside(payload) for payload in attributes.result.payloads):
+            text = KEPT_OUTSIDE
+        spent = Usage(
+            requests=1,
+            tool_calls=len([name for name in calls if name != "final_result"]),
+            input_tokens=int(usage.get("input_tokens") or 0),
+            output_tokens=int(usage.get("output_tokens") or 0),
+            cost_usd=_cost(usage.get("cost")),
+            unpriced=() if usage.get("cost") is not None else (model,),
+            estimated=int(usage.get("unmeasured_requests") or 0),
+        )
+        self.usage = self.usage.plus(spent)
+        self.by_model[model] = self.by_model.get(model, Usage()).plus(spent)
+        tokens = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
+        guess = {"estimated": True} if spent.estimated else {}
+        told = {"turn": self.usage.requests, "model": model, "text": text, "tools": calls, **tokens, **guess}
+        return [self._say("turn.completed", at, **told)]
+
+    def _asked_model(self, event: HistoryEvent) -> str:
+        """The model that a request of an invocation with several goes to."""
+        if "," not in self.model:
+            return self.model
+        request = first_object(event.activity_task_scheduled_event_attributes.input.payloads)
+        try:
+            return read_serving_id(str(request.get("model_id") or self.model))[0]
+        except (ValueError, KeyError):
+            return self.model
+
+    def _done(self, scheduled: int) -> str:
+        self.trouble = ""
+        return self.doing.pop(scheduled, "")
+
+    def _asked(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        attributes = event.signal_external_workflow_execution_initiated_event_attributes
+        if attributes.signal_name != REQUEST_APPROVAL_SIGNAL:
+            return []
+        request = first_object(attributes.input.payloads)
+        key, summary = str(request.get("key", "")), str(request.get("summary", ""))
+        self.waiting[key] = summary
+        digest = _digest(request)
+        return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary, digest=digest)]
+
+    def _signaled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        attributes = event.workflow_execution_signaled_event_attributes
+        if attributes.signal_name == DELIVER_VOTES_SIGNAL:
+            return self._agreed(first_object(attributes.input.payloads), at)
+        if attributes.signal_name != DELIVER_DECISION_SIGNAL:
+            return []
+        delivery = first_object(attributes.input.payloads)
+        summary = self.waiting.pop(str(delivery.get("key", "")), "")
+        verdict = cast("dict[str, Any]", delivery.get("verdict") or {})
+        shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
+        return [self._say("approval.decided", at, id=delivery.get("id"), summary=summary, **shown)]
+
+    def _agreed(self, delivery: dict[str, Any], at: datetime) -> list[ViewEvent]:
+        votes = cast("list[dict[str, Any]]", delivery.get("votes") or [])
+        names = [vote.get("by") for vote in votes]
+        summary = self.waiting.get(str(delivery.get("key", "")), "")
+        return [self._say("approval.voted", at, id=delivery.get("id"), summary=summary, votes=names)]
+
+    def _ended(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        self.status = ENDS[event.event_type]
+        self.ended_at = at
+        self.doing.clear()
+        self.waiting.clear()
+        self.trouble = ""
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+            self.error = event.workflow_execution_failed_event_attributes.failure.message
+        return [self._say(f"invocation.{self.status.replace(' ', '_')}", at, error=self.error or None)]
+
+
+def _cost(value: Any) -> Decimal | None:
+    """US dollars as the model's activity wrote them."""
+    return None if value is None else Decimal(str(value))
+
+
+def _failed_activity(event: HistoryEvent) -> int | None:
+    """The scheduling event of the activity whose end without a result this is, if it is one."""
+    if event.HasField("activity_task_failed_event_attributes"):
+        return event.activity_task_failed_event_attributes.scheduled_event_id
+    if event.HasField("activity_task_timed_out_event_attributes"):
+        return event.activity_task_timed_out_event_attributes.scheduled_event_id
+    if event.HasField("activity_task_canceled_event_attributes"):
+        return event.activity_task_canceled_event_attributes.scheduled_event_id
+    return None
+
+
+def _model_of(invocation: dict[str, Any]) -> str:
+    """What to call the model of an invocation: its alias and what that stands for, where it has one."""
+    sources = cast("dict[str, Any]", cast("dict[str, Any]", invocation.get("settings") or {}).get("models") or {})
+    aliases = cast("dict[str, Any]", sources.get("aliases") or {})
+    shown: list[str] = []
+    for model in models_of(str(invocation.get("model", ""))):
+        alias = aliases.get(model)
+        shown.append(f"{model} ({cast('dict[str, Any]', alias).get('model')})" if isinstance(alias, dict) else model)
+    return ", ".join(shown)
+
+
+@dataclass
+class RunView:
+    """A run: its invocations by workflow id, in the order in which they were found."""
+
+    run: str
+    nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    status: str = "running"
+    error: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    pending: list[PendingApprovalMemo] = field(default_factory=list[PendingApprovalMemo])
+    """What waits for a person; empty once the run has ended."""
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    """Of a batch, by the ids of their workflows, in their order."""
+    trouble: str = ""
+    """Why no worker service goes on with it, where the server was asked: see `client.views.pending_work`."""
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole tree has spent so far."""
+        total = Usage()
+        for node in self.nodes.values():
+            total = total.plus(node.usage)
+        return total
+
+    @property
+    def by_model(self) -> dict[str, Usage]:
+        """The same, by the model that answered."""
+        total: dict[str, Usage] = {}
+        for node in self.nodes.values():
+            for model, usage in node.by_model.items():
+                total[model] = total.get(model, Usage()).plus(usage)
+        return total
+
+    def total_of(self, node: Node) -> Usage:
+        """What this invocation and everything below it have spent."""
+        total = node.usage
+        for child in node.children:
+            if child in self.nodes:
+                total = total.plus(self.total_of(self.nodes[child]))
+        return total
+
+    @property
+    def ordered(self) -> list[Node]:
+        """The invocations, parents before their children."""
+        known = [node for node in self.nodes.values() if node.path]
+        roots = [node for node in known if node.is_root]
+        place = {workflow_id: number for number, workflow_id in enumerate(self.items)}
+        roots.sort(key=lambda node: place.get(node.workflow_id, 0))
+        found: list[Node] = []
+        while roots:
+            node = roots.pop(0)
+            found.append(node)
+            children = [self.nodes[child] for child in node.children if child in self.nodes]
+            roots = [child for child in children if child.path] + roots
+        return found
+
+    @property
+    def delegations(self) -> tuple[int, int]:
+        """Delegations that have ended, and all that were started."""
+        below = [node for node in self.nodes.values() if not node.is_root]
+        return sum(node.status != "running" for node in below), len(below)
+
+
+def item_event(item: Item, at: datetime) -> ViewEvent:
+    """That an item of a batch has ended."""
+    return ViewEvent(f"item.{item.status}", at, item.path, item.as_json())
+
+
+def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
+    """The desk's memo of what waits for a person; empty where it cannot be read."""
+    try:
+        return _PENDING.validate_python(value or [])
+    except ValidationError:
+        return []
+
+
+def run_from_memo(memo: Mapping[str, Any]) -> RunMemo:
+    """What the memo tells of a run; an empty worker where it cannot be read."""
+    try:
+        return RunMemo.model_validate(memo.get(RUN_MEMO) or {"worker": ""})
+    except ValidationError:
+        return RunMemo(worker="")
+
+
+def template_of(invocation: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an invocation's input, or its memo, says of the template it was made from; None where it is a worker."""
+    try:
+        return CalledTemplate.model_validate(invocation.get("template")).model_dump()
+    except ValidationError:
+        return None
+
+
+def _told_of(memo: Memo) -> dict[str, Any]:
+    """What the memo tells of an invocation whose input is kept outside and not at hand."""
+    return first_object([memo.fields[INVOCATION_MEMO]]) if INVOCATION_MEMO in memo.fields else {}
+
+
+def _digest(request: dict[str, Any]) -> str | None:
+    try:
+        return RequestApprovalInput.model_validate(request).digest or None
+    except ValueError:
+        return None
+
+
+def _summary(event: HistoryEvent) -> str:
+    data = event.user_metadata.summary
+    return str(decode_json(data) or "") if data.data else ""

@@ -1,0 +1,294 @@
+"""What was said in one invocation, read from its history and from nothing else: no worker service is needed.
+
+A `Transcriber` takes one history event at a time and says what it added to the conversation. A workflow that was
+continued as new has one history for each part of its conversation, of about a hundred turns; `read_page` reads one of
+them, the newest first, so a conversation of thousands of turns opens as quickly as a short one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Literal, cast
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+
+from llm_do_temporal.client.history.events import ENDS
+from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.views.run_view import template_of
+from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, MODEL_ACTIVITY, REQUEST_APPROVAL_SIGNAL
+from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
+from llm_do_temporal.telemetry.contents import (
+    arguments_of,
+    content_items,
+    conversation_part,
+    new_messages,
+    parts_of,
+    request_messages,
+    scrubbed,
+    told_parts,
+)
+
+Kind = Literal[
+    "template",
+    "instructions",
+    "prompt",
+    "text",
+    "thinking",
+    "call",
+    "result",
+    "turn",
+    "question",
+    "decision",
+    "error",
+    "end",
+]
+_KEEPING = "keep_conversation"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file in a conversation; its bytes are elsewhere."""
+
+    name: str
+    media_type: str
+    sha256: str
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that was said or happened, in its place in the conversation."""
+
+    kind: Kind
+    at: datetime
+    turn: int
+    """The model turn it belongs to, from 1; 0 for what came before the first."""
+    event: int
+    """The id of the event that tells of it, in the history of its run of the workflow."""
+    text: str = ""
+    """Prompt, text, thinking, error; of a template its path, of a question its summary, of a decision its note, of an
+    end its name."""
+    name: str = ""
+    """The tool of a call, a result or a question; the model of a turn; who took a decision."""
+    call: str = ""
+    """Of a call and its result: the id they share. Of a question and its decision: the asking call's number."""
+    value: Any = None
+    """Arguments of a call or a question, a result, the decision that was taken, the output of an end, what was filled
+    into a template."""
+    failed: bool = False
+    """Whether a result tells the model of a refusal or a failure."""
+    files: tuple[File, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`. Of a question:
+    `diff`, `reason`. Of a decision: `id`, `door`. Of an error: `next_step`. Of a template: `sha256`, `input`."""
+
+
+class Transcriber:
+    """Turns the events of one invocation's histories into entries, in order."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        """The last turn that was answered."""
+        self.before: str | None = None
+        """The run of the workflow whose history comes before, where the first one read here is not the beginning."""
+        self.run_id = ""
+        """The run of the workflow whose history is being read."""
+        self._asked: dict[int, datetime] = {}
+        self._told: set[int] = set()
+        """The requests of this history whose messages are entries already: another model may be asked the same."""
+        self._begun = False
+
+    def apply(self, event: HistoryEvent) -> list[Entry]:
+        """What this event added to the conversation."""
+        kind = event.event_type
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            return self._started(event)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            return self._scheduled(event)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            return self._answered(event)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+            failed = event.activity_task_failed_event_attributes
+            return self._turn_failed(event, failed.scheduled_event_id, failed.failure.message)
+        if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
+            timed_out = event.activity_task_timed_out_event_attributes
+            return self._turn_failed(event, timed_out.scheduled_event_id, "the turn took too long")
+        if kind == EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+            return self._question(event)
+        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+            return self._decision(event)
+        return self._ended(event) if kind in ENDS else []
+
+    def _entry(self, kind: Kind, event: HistoryEvent, text: str = "", **more: Any) -> Entry:
+        return Entry(kind, event.event_time.ToDatetime(UTC), self.turn, event.event_id, text, **more)
+
+    def _started(self, event: HistoryEvent) -> list[Entry]:
+        started = event.workflow_execution_started_event_attributes
+        self._told = set()
+        self.run_id = started.original_execution_run_id
+        if self._begun:
+            return []  # continued as new; what was said before was read
+        self._begun = True
+        given = first_object(started.input.payloads)
+        continued = cast("dict[str, Any]", given.get("continued") or {})
+        if started.continued_execution_run_id:
+            self.before = started.continued_execution_run_id
+            self.turn = _turns_before(continued)
+            return []
+        worker = cast("dict[str, Any]", given.get("worker") or {})
+        prompt = KEPT_OUTSIDE if _is_outside(started.input.payloads) else str(given.get("prompt") or "")
+        files = tuple(_attached(one) for one in cast("list[dict[str, Any]]", given.get("attachments") or []))
+        entries = [self._entry("prompt", event, prompt, value=given.get("input"), files=files)]
+        if worker.get("instructions"):
+            entries.insert(0, self._entry("instructions", event, str(worker["instructions"])))
+        return [*self._template(given, event), *entries]
+
+    def _template(self, given: Mapping[str, Any], event: HistoryEvent) -> list[Entry]:
+        called = template_of(given)
+        if called is None:
+            return []
+        details = {"sha256": called["sha256"], "input": called["input"]}
+        return [self._entry("template", event, str(called["name"]), value=called["params"], details=details)]
+
+    def _scheduled(self, event: HistoryEvent) -> list[Entry]:
+        attributes = event.activity_task_scheduled_event_attributes
+        name = attributes.activity_type.name
+        if name not in (MODEL_ACTIVITY, _KEEPING):
+            return []
+        request = first_object(attributes.input.payloads)
+        if name == MODEL_ACTIVITY:
+            self._asked[event.event_id] = event.event_time.ToDatetime(UTC)
+            number, is_first = cast("int | None", conversation_part(request).get("number")), not self._told
+            if number in self._told:
+                return []
+            self._told.add(number or event.event_id)
+            if is_first and _is_outside(attributes.input.payloads):
+                return []  # it begins with the prompt, or with what stands for all that was said before
+        if _is_outside(attributes.input.payloads):
+            return [self._entry("result", event, KEPT_OUTSIDE)]
+        messages = request_messages(request)
+        # What comes before the first answer is the prompt, or stands for all that was said before.
+        goes_on = conversation_part(request).get("answer") or any(one.get("kind") == "response" for one in messages)
+        said = new_messages(messages) if goes_on else []
+        return [entry for message in said for part in told_parts(message) for entry in self._part(part, event)]
+
+    def _part(self, part: dict[str, Any], event: HistoryEvent) -> list[Entry]:
+        """What a request tells the model: results of tools, and whatever the loop itself says."""
+        kind, tool = part.get("part_kind"), str(part.get("tool_name") or "")
+        if kind == "tool-return" or (kind == "retry-prompt" and tool):
+            failed = kind == "retry-prompt" or part.get("outcome") not in (None, "success")
+            value, files = _content(part.get("content"))
+            call = str(part.get("tool_call_id") or "")
+            return [self._entry("result", event, name=tool, call=call, value=value, failed=failed, files=files)]
+        items = content_items(part.get("content"), binary=False)
+        text = "\n\n".join(str(item.get("content") or "") for item in items if item["type"] != "file")
+        return [self._entry("prompt", event, text, files=_files(items))]
+
+    def _answered(self, event: HistoryEvent) -> list[Entry]:
+        attributes = event.activity_task_completed_event_attributes
+        asked = self._asked.pop(attributes.scheduled_event_id, None)
+        if asked is None:
+            return []
+        self.turn += 1
+        response = first_object(attributes.result.payloads)
+        said = [entry for part in parts_of(response) if (entry := self._answer(part, event)) is not None]
+        if _is_outside(attributes.result.payloads):
+            said = [self._entry("text", event, KEPT_OUTSIDE)]
+        spent = _spent(response) | {"seconds": (event.event_time.ToDatetime(UTC) - asked).total_seconds()}
+        return [*said, self._entry("turn", event, name=str(response.get("model_name") or ""), details=spent)]
+
+    def _answer(self, part: dict[str, Any], event: HistoryEvent) -> Entry | None:
+        kind = part.get("part_kind")
+        if kind in ("text", "thinking"):
+            text = str(part.get("content") or "")
+            return self._entry(cast("Kind", kind), event, text) if text else None
+        name, call = str(part.get("tool_name") or kind), str(part.get("tool_call_id") or "")
+        if kind in ("tool-call", "builtin-tool-call"):
+            return self._entry("call", event, name=name, call=call, value=scrubbed(arguments_of(part), binary=False))
+        value, files = _content(part.get("content"))
+        return self._entry("result", event, name=name, call=call, value=value, files=files)
+
+    def _turn_failed(self, event: HistoryEvent, scheduled: int, message: str) -> list[Entry]:
+        return [] if self._asked.pop(scheduled, None) is None else [self._entry("error", event, message)]
+
+    def _question(self, event: HistoryEvent) -> list[Entry]:
+        attributes = event.signal_external_workflow_execution_initiated_event_attributes
+        if attributes.signal_name != REQUEST_APPROVAL_SIGNAL:
+            return []
+        asked = first_object(attributes.input.payloads)
+        summary = KEPT_OUTSIDE if _is_outside(attributes.input.payloads) else str(asked.get("summary") or "")
+        shown = {"diff": asked.get("diff"), "reason": asked.get("reason")}
+        tool, key = str(asked.get("tool") or ""), str(asked.get("key") or "")
+        return [self._entry("question", event, summary, name=tool, call=key, value=asked.get("args"), details=shown)]
+
+    def _decision(self, event: HistoryEvent) -> list[Entry]:
+        attributes = event.workflow_execution_signaled_event_attributes
+        if attributes.signal_name != DELIVER_DECISION_SIGNAL:
+            return []
+        delivered = first_object(attributes.input.payloads)
+        verdict = cast("dict[str, Any]", delivered.get("verdict") or {})
+        shown = {"id": delivered.get("id"), "door": verdict.get("door"), "args": None}
+        if verdict.get("decision") == "modify":
+            shown["args"] = verdict.get("args")
+        note, by = str(verdict.get("note") or ""), str(verdict.get("by") or "")
+        key = str(delivered.get("key") or "")
+        return [self._entry("decision", event, note, name=by, call=key, value=verdict.get("decision"), details=shown)]
+
+    def _ended(self, event: HistoryEvent) -> list[Entry]:
+        failure = event.workflow_execution_failed_event_attributes.failure
+        entries: list[Entry] = []
+        if failure.message:
+            told = first_object(failure.application_failure_info.details.payloads)
+            entries = [self._entry("error", event, failure.message, details={"next_step": told.get("next_step")})]
+        result = event.workflow_execution_completed_event_attributes.result.payloads
+        output = KEPT_OUTSIDE if _is_outside(result) else first_object(result).get("output")
+        return [*entries, self._entry("end", event, ENDS[event.event_type], value=output)]
+
+
+def _turns_before(continued: Mapping[str, Any]) -> int:
+    """The turns that an invocation itself had had when its workflow was continued as new."""
+    spent, below = (cast("dict[str, Any]", continued.get(name) or {}) for name in ("usage", "below"))
+    return int(spent.get("requests") or 0) - int(below.get("requests") or 0)
+
+
+def _spent(response: Mapping[str, Any]) -> dict[str, Any]:
+    usage = cast("dict[str, Any]", response.get("usage") or {})
+    cost = usage.get("cost")
+    return {
+        "input_tokens": int(usage.get("input_tokens") or 0),
+        "output_tokens": int(usage.get("output_tokens") or 0),
+        "cost_usd": None if cost is None else Decimal(str(cost)),
+        "finish_reason": response.get("finish_reason"),
+        **({"estimated": True} if usage.get("unmeasured_requests") else {}),
+    }
+
+
+def _content(content: Any) -> tuple[Any, tuple[File, ...]]:
+    """What a part says, and the files in it."""
+    if isinstance(content, str):
+        return content, ()
+    files = _files(content_items(content, binary=False)) if isinstance(content, list) else ()
+    return scrubbed(content, binary=False), files
+
+
+def _files(items: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
+    found: list[File] = []
+    for item in items:
+        if item["type"] == "file":
+            size = item.get("bytes")
+            name, media_type, sha256 = (str(item.get(key) or "") for key in ("name", "media_type", "sha256"))
+            found.append(File(name, media_type, sha256, size if isinstance(size, int) else None))
+    return tuple(found)
+
+
+def _attached(given: Mapping[str, Any]) -> File:
+    return File(str(given.get("path")), str(given.get("media_type")), str(given.get("sha256")), given.get("bytes"))
+
+
+def _is_outside(payloads: Sequence[Payload]) -> bool:
+    return any(map(is_kept_outside, payloads))

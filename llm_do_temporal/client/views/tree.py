@@ -1,0 +1,288 @@
+"""The tree of a run's invocations, read so that a large one opens quickly.
+
+Which invocations there are, and how they stand, is one listing of the server. What one has spent is told by the last
+run of its own workflow, and what its callees have spent by the events with which they ended; so only the histories of
+those that are looked at are read, and of those that have ended no more than the last event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.client.history.events import put_back, read_events
+from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.views.run_view import Node, template_of
+from llm_do_temporal.messages.base import INVOCATION_MEMO
+from llm_do_temporal.messages.usage import Usage
+
+AT_ONCE = 16
+"""Histories read side by side."""
+MOST_KEPT = 20_000
+"""Invocations that have ended and are remembered; those read first leave first."""
+MOST_BELOW = 200
+"""Invocations under way below one whose histories are read to know what it has spent so far."""
+_STATES = {
+    WorkflowExecutionStatus.RUNNING: "running",
+    WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
+    WorkflowExecutionStatus.COMPLETED: "completed",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.CANCELED: "cancelled",
+    WorkflowExecutionStatus.TERMINATED: "terminated",
+    WorkflowExecutionStatus.TIMED_OUT: "timed out",
+}
+
+
+@dataclass
+class Branch:
+    """An invocation and those below it, as the server lists them."""
+
+    workflow_id: str
+    run_id: str
+    """The newest run of its workflow."""
+    path: str
+    worker: str
+    """Its name; of a template, the path."""
+    model: str
+    status: str
+    """running, completed, failed, cancelled, terminated or timed out."""
+    started_at: datetime
+    ended_at: datetime | None
+    children: list[Branch] = field(default_factory=list["Branch"])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is under way."""
+        return self.status == "running"
+
+    @property
+    def size(self) -> int:
+        """It and all below it."""
+        return 1 + sum(child.size for child in self.children)
+
+
+@dataclass
+class Spent:
+    """What is known of an invocation beyond the listing."""
+
+    own: Usage | None = None
+    """Of itself; None where only the total is known."""
+    total: Usage = field(default_factory=Usage)
+    """With all below it, so far."""
+    doing: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    """Questions that wait for a person, one line each."""
+    error: str = ""
+    children: dict[str, Usage] = field(default_factory=dict[str, Usage])
+    """What callees have spent, as far as the history that was read tells: workflow id -> usage."""
+
+
+async def list_tree(client: Client, run: str) -> list[Branch]:
+    """The roots of a run's tree: one, or an item each for a batch. Raises RPCError."""
+    found: dict[str, Branch] = {}
+    query = f"WorkflowId STARTS_WITH '{quoted(run)}/'"
+    async for execution in client.list_workflows(query):
+        known = found.get(execution.id)
+        await put_back(execution.raw_info.memo, client.data_converter)
+        branch = _branch(execution)
+        if known is None or known.started_at < branch.started_at:
+            found[execution.id] = branch
+        # A workflow that was continued as new is listed once for each of its runs.
+        began = min(execution.start_time, known.started_at if known is not None else execution.start_time)
+        found[execution.id].started_at = began
+    roots: list[Branch] = []
+    for branch in sorted(found.values(), key=lambda one: _order(one.path)):
+        parent = found.get(branch.workflow_id.rpartition("/")[0])
+        (roots if parent is None else parent.children).append(branch)
+    return roots
+
+
+class Accounts:
+    """What the invocations of a run have spent. Keeps what it has read of those that have ended."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._ended: dict[str, Spent] = {}
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, branches: Iterable[Branch], parent: Spent | None = None) -> dict[str, Spent]:
+        """Of each of these invocations, by workflow id; those that `parent` tells of are not read. Raises RPCError."""
+        wanted = list(branches)
+        told = parent.children if parent is not None else {}
+        known = {
+            one.workflow_id: Spent(total=told[one.workflow_id], own=None if one.children else told[one.workflow_id])
+            for one in wanted
+            if not one.is_open and one.status == "completed" and one.workflow_id in told
+        }
+        missing = [one for one in wanted if one.workflow_id not in known]
+        read = await asyncio.gather(*(self.read_one(one) for one in missing))
+        return known | {one.workflow_id: spent for one, spent in zip(missing, read, strict=True)}
+
+    async def read_one(self, branch: Branch, *, whole: bool = False) -> Spent:
+        """Of one invocation; `whole`: with what it spent itself and what its callees did. Raises RPCError."""
+        kept = self._ended.get(branch.run_id)
+        if kept is not None and (kept.own is not None or not whole):
+            return kept
+        spent = None
+        if branch.status in ("completed", "failed") and not (whole and branch.children):
+            spent = await self._from_end(branch)
+        if spent is None:
+            spent = await self._from_history(branch)
+        if not branch.is_open:
+            while len(self._ended) >= MOST_KEPT:
+                self._ended.pop(next(iter(self._ended)))
+            self._ended[branch.run_id] = spent
+        return spent
+
+    async def _from_end(self, branch: Branch) -> Spent | None:
+        """From the last event of an invocation, where that tells."""
+        handle = self._client.get_workflow_handle(branch.workflow_id, run_id=branch.run_id or None)
+        async with self._turn:
+            events = handle.fetch_history_events(event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT)
+            event = await anext(events, None)
+        if event is not None:
+            await put_back(event, self._client.data_converter)
+        told = None if event is None else _usage_at_end(event)
+        if event is None or told is None:
+            return None
+        error = event.workflow_execution_failed_event_attributes.failure.message
+        return Spent(own=None if branch.children else told, total=told, error=error)
+
+    async def _from_history(self, branch: Branch) -> Spent:
+        """From the last history of an invocation, and those of the invocations that it waits for."""
+        node, before, below = Node(branch.workflow_id), Usage(), Usage()
+        spent, end = Spent(), None
+        handle = self._client.get_workflow_handle(branch.workflow_id, run_id=branch.run_id or None)
+        async with self._turn:
+            async for event in read_events(handle, wait=False, converter=self._client.data_converter):
+                if event.HasField("workflow_execution_started_event_attributes"):
+                    before, below = _carried(event)
+                node.apply(event)
+                ended = _callee_ended(event)
+                if ended is not None:
+                    spent.children[ended[0]] = ended[1]
+                end = event
+        spent.own = _minus(before, below).plus(node.usage)
+        spent.total = before.plus(node.usage)
+        for usage in spent.children.values():
+            spent.total = spent.total.plus(usage)
+        told = _usage_at_end(end) if end is not None else None
+        if told is not None:
+            spent.total = told
+        elif branch.is_open:
+            await self._add_open(branch, spent)
+        spent.doing, spent.waiting = tuple(node.doing.values()), tuple(node.waiting.values())
+        spent.error = node.error
+        return spent
+
+    async def _add_open(self, branch: Branch, spent: Spent) -> None:
+        under_way = [child for child in branch.children if child.is_open and child.workflow_id not in spent.children]
+        for one in await asyncio.gather(*(self._or_nothing(child) for child in under_way[:MOST_BELOW])):
+            spent.total = spent.total.plus(one.total)
+
+    async def _or_nothing(self, branch: Branch) -> Spent:
+        try:
+            return await self.read_one(branch)
+        except RPCError as error:
+            # It has not begun yet, or never will.
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return Spent()
+
+
+def state_of(execution: WorkflowExecution) -> str:
+    """What to call how a workflow stands."""
+    return _STATES.get(execution.status, "unknown") if execution.status is not None else "unknown"
+
+
+def _branch(execution: WorkflowExecution) -> Branch:
+    fields = execution.raw_info.memo.fields
+    told = first_object([fields[INVOCATION_MEMO]]) if INVOCATION_MEMO in fields else {}
+    path = execution.id.partition("/")[2]
+    status = state_of(execution)
+    ended = None if status == "running" else execution.close_time
+    template = template_of(told)
+    worker = str(told.get("worker") or path) if template is None else str(template["name"])
+    model = str(told.get("model") or "")
+    return Branch(execution.id, execution.run_id, path, worker, model, status, execution.start_time, ended)
+
+
+def _order(path: str) -> list[tuple[str, int]]:
+    """Callees in the order of their numbers: `reader-2` before `reader-10`."""
+    found: list[tuple[str, int]] = []
+    for part in path.split("/"):
+        name, _, number = part.rpartition("-")
+        found.append((name, int(number)) if number.isdecimal() and name else (part, 0))
+    return found
+
+
+def _usage_at_end(event: HistoryEvent) -> Usage | None:
+    """What the last event of an invocation tells of what it and those below it have spent."""
+    if event.HasField("workflow_execution_completed_event_attributes"):
+        return _usage(first_object(event.workflow_execution_completed_event_attributes.result.payloads))
+    failure = event.workflow_execution_failed_event_attributes.failure
+    return _usage(first_object(failure.application_failure_info.details.payloads))
+
+
+def _callee_ended(event: HistoryEvent) -> tuple[str, Usage] | None:
+    """The callee that this event of its caller says has ended, and what it has spent."""
+    if event.HasField("child_workflow_execution_completed_event_attributes"):
+        done = event.child_workflow_execution_completed_event_attributes
+        usage = _usage(first_object(done.result.payloads))
+        return None if usage is None else (done.workflow_execution.workflow_id, usage)
+    failed = event.child_workflow_execution_failed_event_attributes
+    usage = _usage(first_object(failed.failure.cause.application_failure_info.details.payloads))
+    return None if usage is None else (failed.workflow_execution.workflow_id, usage)
+
+
+def _usage(told: dict[str, Any]) -> Usage | None:
+    given = told.get("usage")
+    return Usage.model_validate(given) if isinstance(given, dict) else None
+
+
+def _carried(started: HistoryEvent) -> tuple[Usage, Usage]:
+    """What was spent before this run of the workflow: in all, and by callees."""
+    given = first_object(started.workflow_execution_started_event_attributes.input.payloads)
+    batch = cast("dict[str, Any]", given.get("batch") or {})
+    if batch.get("continued"):
+        items = Usage.model_validate(cast("dict[str, Any]", batch["continued"]).get("usage") or {})
+        return items, items
+    continued = cast("dict[str, Any]", given.get("continued") or {})
+    spending = cast("dict[str, Any]", continued.get("spending") or {})
+    usage = cast("dict[str, Any]", continued.get("usage") or {})
+    before = Usage(
+        requests=int(usage.get("requests") or 0),
+        tool_calls=int(continued.get("tool_calls") or 0),
+        input_tokens=int(usage.get("input_tokens") or 0),
+        output_tokens=int(usage.get("output_tokens") or 0),
+        cost_usd=spending.get("tree_cost"),
+        unpriced=tuple(spending.get("tree_unpriced") or ()),
+        estimated=int(usage.get("unmeasured_requests") or 0),
+    )
+    return before, Usage.model_validate(continued.get("below") or {})
+
+
+def _minus(total: Usage, below: Usage) -> Usage:
+    cost = None if total.cost_usd is None else total.cost_usd - (below.cost_usd or 0)
+    return total.model_copy(
+        update={
+            "requests": total.requests - below.requests,
+            "tool_calls": total.tool_calls - below.tool_calls,
+            "input_tokens": total.input_tokens - below.input_tokens,
+            "output_tokens": total.output_tokens - below.output_tokens,
+            "cost_usd": cost,
+            "estimated": total.estimated - below.estimated,
+        }
+    )
+
+
+def quoted(text: str) -> str:
+    """Text inside a string of a visibility query."""
+    return text.replace("\\", "\\\\").replace("'", "''")

@@ -1,0 +1,241 @@
+"""Everything that is wrong with a workshop, at once: what `check` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from llm_do_temporal.definitions.check_models import is_known_model, setting_problems, unknown_models, workshop_models
+from llm_do_temporal.definitions.protection.protected_files import check_defining
+from llm_do_temporal.definitions.registry.registry import complete, input_of
+from llm_do_temporal.definitions.registry.templates import named_templates
+from llm_do_temporal.definitions.tools.external import external_toolsets, may_name_capabilities
+from llm_do_temporal.definitions.tools.python_tools import load_python_tools
+from llm_do_temporal.definitions.workers.places import (
+    PACKAGE_PREFIX,
+    SHIPPED,
+    WORKSHOP_FILE,
+    known_names,
+    places_of,
+    unreachable_files,
+)
+from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
+from llm_do_temporal.definitions.workshop.workshop import Workshop, model_aliases, parse_workshop
+from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
+from llm_do_temporal.definitions.yaml.problems import Problem, problem_of
+from llm_do_temporal.definitions.yaml.text_files import label_of
+from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.policy.approvals import ALWAYS_ASKS, DEFAULT_RULES
+from llm_do_temporal.policy.files.sandbox import Tree, WorkerSandbox, narrow, root_tree
+from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
+
+_SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."
+
+
+def check_workshop(folder: Path) -> list[Problem]:
+    """Every problem of the workshop in `folder`, sorted by file and line; an empty list is a good workshop."""
+    try:
+        workshop, problems, document = parse_workshop(folder)
+    except WorkshopNotFound as error:
+        return [problem_of(error, file=WORKSHOP_FILE)]
+    workers = _Workers(workshop.root)
+    templates, missing = named_templates(workers.in_workshop(), workshop.root)
+    everybody = [*workers.in_workshop(), *templates]
+    problems += [*workshop_models(workshop, document), *_rule_problems(workshop, document, everybody), *missing]
+    for parsed in everybody:
+        problems += [*parsed.problems, *complete(parsed)[2], *input_of(parsed)[1], *load_python_tools(parsed)[1]]
+        problems += _open_problems(parsed)
+        problems += [*external_toolsets(parsed, workshop)[1], *setting_problems(parsed)]
+        problems += _model_problems(parsed, workshop)
+        problems += _sandbox_problems(parsed, workshop)
+        problems += _delegate_problems(parsed, workers)
+        problems += _lost_files(parsed, workers, workshop)
+    problems += workers.misplaced()
+    return sorted(dict.fromkeys(problems), key=lambda problem: (problem.file, problem.line or 0))
+
+
+class _Workers:
+    """All the worker files of a workshop, each read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        names = known_names(root=root, shipped=SHIPPED)
+        self._files = {
+            name: [read_worker(place) for place in places_of(name, root=root, shipped=SHIPPED)] for name in names
+        }
+
+    def in_workshop(self) -> Iterator[ParsedWorker]:
+        """Every file of the workshop itself, hidden ones included."""
+        for files in self._files.values():
+            yield from (parsed for parsed in files if not parsed.place.shipped)
+
+    def named(self, name: str) -> ParsedWorker | None:
+        """The file that is used for a name."""
+        plain = name.removeprefix(PACKAGE_PREFIX)
+        files = [parsed for parsed in self._files.get(plain, []) if plain == name or parsed.place.shipped]
+        return files[0] if files else None
+
+    def close_to(self, name: str) -> str | None:
+        """A hint at the name that was meant."""
+        close = get_close_matches(name, list(self._files), n=1)
+        return f"Did you mean '{close[0]}'?" if close else f"Write it to 'workers/{name}.worker'."
+
+    def misplaced(self) -> Iterator[Problem]:
+        """Files that are never used."""
+        for name, (first, *others) in self._files.items():
+            for other in others:
+                if not other.place.shipped:
+                    used = first.place.label
+                    yield Problem(other.place.label, None, f"never used: '{used}' defines '{name}' too", "warning")
+        for path in unreachable_files(self._root):
+            where = "a worker stands in workers/NAME.worker or workers/NAME/worker.worker"
+            yield Problem(label_of(path, self._root), None, f"never used: {where}", "warning")
+
+
+def _open_problems(parsed: ParsedWorker) -> Iterator[Problem]:
+    """A definition that workers could write, which is never used."""
+    try:
+        check_defining(parsed.place)
+    except DefinitionError as error:
+        yield problem_of(error, file=parsed.place.label)
+
+
+def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[ParsedWorker]) -> Iterator[Problem]:
+    """Rules for capabilities that nothing has: a typing error there would silently allow what it meant to block."""
+    toolsets = [parsed.definition.toolsets for parsed in workers]
+    created = workshop.config.creation_defaults.toolsets
+    names = set(DEFAULT_RULES).union(*(one.named_capabilities for one in (*toolsets, created) if one is not None))
+    known = {name.rsplit(".", depth)[0] for name in names for depth in range(name.count(".") + 1)}
+    rules = workshop.config.approvals.rules
+    # What always asks asks whatever a rule says, but it may say whom.
+    known |= {name for name in ALWAYS_ASKS if name in rules and rules[name].says_more}
+    unknown = [name for name in rules if name not in known]
+    open_ended = bool(unknown) and any(may_name_capabilities(parsed, workshop) for parsed in workers)
+    for name in unknown:
+        close = get_close_matches(name, known, n=1, cutoff=0.85 if open_ended else 0.6)
+        if open_ended and not close:
+            continue
+        hint = f"Did you mean '{close[0]}'?" if close else f"Capabilities are {', '.join(sorted(names))}."
+        line = document.line_of(("approvals", "rules", name))
+        message = f"no tool here is known to have the capability '{name}'; this rule does nothing"
+        yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
+
+
+def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:
+    """A model that cannot be, and one that the worker itself rules out."""
+    definition = parsed.definition
+    if definition.model is None:
+        return
+    if not is_known_model(definition.model, workshop):
+        line = parsed.document.line_of(("model",))
+        yield from unknown_models(parsed.place.label, line, definition.model, workshop)
+        return
+    try:
+        resolve_model(
+            ModelSources(aliases=model_aliases(workshop.config)),
+            worker=parsed.place.name,
+            worker_model=definition.model,
+            caller_model=None,
+            compatible=definition.compatible_models,
+        )
+    except ModelRefusal as refusal:
+        yield parsed.problem_at(("model",), refusal.message, next_step=refusal.next_step)
+
+
+def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:
+    """What would be refused even to a worker that is started directly, and what it would find no files with."""
+    definition, sandbox = parsed.definition, workshop.config.sandbox
+    try:
+        tree = _own_tree(parsed, workshop)
+    except SandboxRefusal as refusal:
+        if not any(problem.message == refusal.message for problem in parsed.problems):
+            step = refusal.next_step or (_SANDBOX_STEP if sandbox is None else None)
+            yield parsed.problem_at(_refused_key(parsed, workshop, refusal), refusal.message, next_step=step)
+        return
+    if definition.toolsets.has_filesystem and not tree.mounts:
+        line = parsed.document.line_of(("toolsets", "filesystem"))
+        message = "the worker has file tools, but the workshop has no sandbox: it can reach no files"
+        yield Problem(parsed.place.label, line, message, "warning", _SANDBOX_STEP)
+    yield from _missing_folders(parsed, workshop, tree)
+
+
+def _own_tree(parsed: ParsedWorker, workshop: Workshop) -> Tree:
+    """The files of a worker that is started directly. Raises SandboxRefusal."""
+    sandbox = workshop.config.sandbox
+    return narrow(root_tree(sandbox), parsed.definition.sandbox, workshop_has_sandbox=sandbox is not None)
+
+
+def _missing_folders(parsed: ParsedWorker, workshop: Workshop, tree: Tree) -> Iterator[Problem]:
+    """Folders of the worker's own that are none; one that it may write to is made when it does."""
+    sandbox = parsed.definition.sandbox
+    for mount in tree.mounts if sandbox is not None and sandbox.paths is not None else ():
+        folder = workshop.root / mount.root
+        if folder.is_dir() or not (mount.readonly or folder.exists()):
+            continue
+        what = "is not a folder" if folder.exists() else "does not exist; it is only read, so nothing makes it"
+        line = parsed.document.line_of(("sandbox", "paths", mount.at.strip("/"), "root"))
+        yield Problem(parsed.place.label, line, f"the folder '{mount.root}' of '{mount.at}' {what}", "warning")
+
+
+def _lost_files(parsed: ParsedWorker, workers: _Workers, workshop: Workshop) -> Iterator[Problem]:
+    """Workers that this one may call and that ask for more files than it has: such a call is refused."""
+    try:
+        tree = _own_tree(parsed, workshop)
+    except SandboxRefusal:
+        return
+    has_sandbox = workshop.config.sandbox is not None
+    for name, path in _callees(parsed):
+        callee = workers.named(name)
+        if callee is None or not callee.is_valid:
+            continue
+        try:
+            _own_tree(callee, workshop)
+        except SandboxRefusal:
+            continue  # said of the callee itself
+        try:
+            narrow(tree, callee.definition.sandbox, workshop_has_sandbox=has_sandbox)
+        except SandboxRefusal as refusal:
+            message = f"a call of '{name}' will be refused: {refusal.message}"
+            step = f"Give this worker the files of '{name}', or '{name}' no more than these."
+            yield Problem(parsed.place.label, parsed.document.line_of(path), message, "warning", step)
+
+
+def _refused_key(parsed: ParsedWorker, workshop: Workshop, refusal: SandboxRefusal) -> KeyPath:
+    """The key of the worker's sandbox that draws the refusal by itself; one with the same words where there is one."""
+    sandbox = workshop.config.sandbox
+    found: KeyPath = ("sandbox",)
+    for key, value in parsed.definition.sandbox or ():
+        try:
+            narrow(root_tree(sandbox), WorkerSandbox(**{key: value}), workshop_has_sandbox=sandbox is not None)
+        except SandboxRefusal as alone:
+            found = ("sandbox", key)
+            if alone.message == refusal.message:
+                break
+    return found
+
+
+def _callees(parsed: ParsedWorker) -> list[tuple[str, KeyPath]]:
+    """The workers that this one may call, by name, and where it says so."""
+    here: KeyPath = ("toolsets", "delegation")
+    options = parsed.definition.toolsets.delegation_options
+    if options is None:
+        return []
+    named: list[tuple[str, KeyPath]] = [(name, (*here, name)) for name in options.delegates]
+    listed = enumerate(options.allow_workers or ())
+    return named + [(name, (*here, "allow_workers", n)) for n, name in listed if name != "*"]
+
+
+def _delegate_problems(parsed: ParsedWorker, workers: _Workers) -> Iterator[Problem]:
+    known_bad = {problem.line for problem in parsed.problems}
+    sends_files = "attachment_policy" in parsed.definition.model_fields_set
+    sends_files = sends_files and parsed.definition.attachment_policy.max_attachments > 0
+    for name, path in _callees(parsed):
+        line = parsed.document.line_of(path)
+        callee = workers.named(name)
+        if callee is None:
+            if line not in known_bad:
+                yield parsed.problem_at(path, f"there is no worker '{name}'", next_step=workers.close_to(name))
+        elif sends_files and callee.is_valid and callee.definition.attachment_policy.max_attachments == 0:
+            message = f"attachments are allowed here, but worker '{name}' takes none (max_attachments: 0)"
+            yield Problem(parsed.place.label, line, message, "warning")

@@ -1,0 +1,179 @@
+"""A worker on its way from another program's file to one of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias, cast
+
+from llm_do_temporal.definitions.conversion.report import ImportReport
+from llm_do_temporal.definitions.conversion.sources import SourceFile
+from llm_do_temporal.definitions.workers.worker_file import split_front_matter
+from llm_do_temporal.definitions.yaml.lines import parse_yaml
+from llm_do_temporal.policy.delegation import MAX_NAME_CHARS, RESERVED_NAMES
+
+JsonObject: TypeAlias = dict[str, Any]
+CLAUDE_MODELS = {
+    "sonnet": "anthropic:claude-sonnet-4-5",
+    "opus": "anthropic:claude-opus-4-5",
+    "haiku": "anthropic:claude-haiku-4-5",
+}
+"""What the short names of Claude Code stand for, as aliases of the new workshop."""
+_PROVIDERS = {
+    "claude": "anthropic",
+    "gpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "gemini": "google",
+    "mistral": "mistral",
+    "grok": "xai",
+}
+_KEY_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*):[ \t]?(.*)$")
+
+
+@dataclass
+class Draft:
+    """A worker that is being made."""
+
+    source: SourceFile
+    given_name: str
+    """The name it had."""
+    given: JsonObject
+    """The keys of its file."""
+    body: str
+    literal: bool
+    """Whether the text is meant as it stands, and was never a template."""
+    report: ImportReport
+    name: str = ""
+    keys: JsonObject = field(default_factory=dict[str, Any])
+    """The keys it gets."""
+
+    @property
+    def label(self) -> str:
+        """How notes call it."""
+        return str(self.source.path)
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """The folder of its file, in the source."""
+        return self.source.path.parent
+
+    @property
+    def own_folder(self) -> bool:
+        """Whether it has a folder to itself."""
+        return self.source.path.name == "worker.worker" and self.folder.name not in ("", "workers")
+
+    @property
+    def generated(self) -> bool:
+        """Whether a model wrote it."""
+        return self.folder.name == "generated"
+
+    def note(self, message: str) -> None:
+        """Say that something was not carried over."""
+        self.report.note(self.label, message)
+
+    def toolset(self, name: str) -> JsonObject:
+        """The keys of one toolset, switched on with this."""
+        toolsets = cast("JsonObject", self.keys.setdefault("toolsets", {}))
+        return cast("JsonObject", toolsets.setdefault(name, {}))
+
+
+def read_draft(file: SourceFile, report: ImportReport) -> Draft | None:
+    """Take a file apart; None, with a note, where that is not possible."""
+    is_yaml = file.path.suffix in (".yaml", ".yml")
+    front, body, _ = (file.text, None, 1) if is_yaml else split_front_matter(file.text)
+    label = str(file.path)
+    if not file.text.strip():
+        report.note(label, "not imported: the file is empty")
+        return None
+    document, problems = parse_yaml(front, file=label)
+    value = document.value
+    if file.kind == "markdown" and (problems or not isinstance(value, dict)):
+        # Claude Code takes front matter that is not quite YAML: text with colons and examples in it.
+        value = lenient_keys(front)
+    elif problems:
+        report.note(label, f"not imported: {problems[0].message}")
+        return None
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        report.note(label, "not imported: there are no keys before the instructions")
+        return None
+    keys = cast("JsonObject", value)
+    text = body or str(keys.get("instructions") or "")
+    stem = file.path.parent.name if file.path.name == "worker.worker" and file.path.parent.name else file.path.stem
+    name = keys.get("name")
+    return Draft(
+        source=file,
+        given_name=name if isinstance(name, str) and name.strip() else stem,
+        given=keys,
+        body=text,
+        literal=file.kind != "worker",
+        report=report,
+    )
+
+
+def lenient_keys(front: str) -> JsonObject:
+    """`key: text` lines, each with the lines up to the next key."""
+    found: JsonObject = {}
+    last = ""
+    for line in front.splitlines():
+        match = _KEY_LINE.match(line)
+        if match:
+            last = match[1]
+            found[last] = match[2].strip().strip("\"'")
+        elif last and line.strip():
+            found[last] = f"{found[last]}\n{line.strip()}".strip()
+    return found
+
+
+def name_drafts(drafts: list[Draft]) -> dict[str, str]:
+    """Give every draft a name of its own that a worker can have; returns what each given name has become."""
+    taken: set[str] = set()
+    table: dict[str, str] = {}
+    for draft in drafts:
+        wanted = clean_name(draft.given_name)
+        name, number = wanted, 2
+        while name in taken:
+            ending = f"_{number}"
+            name, number = f"{wanted[: MAX_NAME_CHARS - len(ending)]}{ending}", number + 1
+        taken.add(name)
+        draft.name = name
+        table.setdefault(draft.given_name, name)
+        table.setdefault(name, name)
+        if name != draft.given_name:
+            draft.note(f"renamed from '{draft.given_name[:80]}' to '{name}'; change it where instructions say it")
+    return table
+
+
+def clean_name(given: str) -> str:
+    """The nearest name that a worker can have."""
+    name = re.sub(r"[^a-z0-9_-]+", "_", given.strip().lower()).strip("_-")
+    if not name or not name[0].isalpha():
+        name = f"worker_{name}".rstrip("_")
+    name = name[:MAX_NAME_CHARS]
+    return f"{name[: MAX_NAME_CHARS - 7]}_worker" if name in RESERVED_NAMES else name
+
+
+def map_model(given: Any, note: Callable[[str], None]) -> str | None:
+    """The model as `provider:name` or an alias; None for none, with a note where one was named in vain."""
+    if given is None or given == "inherit":
+        return None
+    if not isinstance(given, str) or not given.strip():
+        note("its model is not text and is left out")
+        return None
+    model = given.strip()
+    if model in CLAUDE_MODELS or ":" in model:
+        return model
+    provider, slash, rest = model.partition("/")
+    if slash and provider in {*_PROVIDERS.values(), "openrouter", "groq"}:
+        return f"{provider}:{rest}"
+    for beginning, provider in _PROVIDERS.items():
+        if model.startswith(beginning):
+            note(f"model '{model[:80]}' is taken to be '{provider}:{model[:80]}'")
+            return f"{provider}:{model}"
+    note(f"model '{model[:80]}' names no provider and is left out; write it as provider:name")
+    return None

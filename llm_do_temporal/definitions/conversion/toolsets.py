@@ -1,0 +1,189 @@
+"""Tools and toolsets by the names that other programs have for them."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import Any, cast
+
+from llm_do_temporal.definitions.conversion.drafts import Draft, JsonObject
+
+_READS = frozenset({"read", "glob", "grep", "ls", "notebookread"})
+_WRITES = frozenset({"write", "edit", "multiedit", "notebookedit"})
+_WEB = {"websearch": "web_search", "webfetch": "web_fetch"}
+_TASKS = frozenset({"task", "agent"})
+_ALL_BY_DEFAULT = "Read, Write, Edit"
+_CALL = re.compile(r"^([A-Za-z_]+)\((.*)\)$", re.DOTALL)
+_OWN = {"filesystem": "filesystem", "shell": "shell", "delegation": "delegation", "custom": "custom"}
+
+
+def carry_toolsets(draft: Draft, names: dict[str, str]) -> None:
+    """Switch on what `toolsets:`, or `tools:`, of the file asks for; `names` are the workers that are imported."""
+    given = draft.given.get("toolsets", draft.given.get("tools"))
+    if draft.source.kind == "markdown":
+        _carry_claude(draft, names)
+    elif isinstance(given, dict):
+        for name, options in cast("JsonObject", given).items():
+            _carry(draft, str(name), options, names)
+    elif isinstance(given, list | str):
+        for name in split_tools(cast("Any", given)):
+            _carry(draft, name, None, names)
+    elif given is not None:
+        draft.note("its toolsets are neither a list nor names with options, and are left out")
+    allowed = draft.given.get("allow_workers")
+    if allowed is not None:
+        _delegation(draft, {"allow_workers": allowed}, names)
+
+
+def split_tools(given: str | list[Any]) -> list[str]:
+    """Names from a list, or from text with commas; commas in parentheses do not count."""
+    texts = [str(item) for item in given] if isinstance(given, list) else re.split(r"[,\n](?![^(]*\))", given)
+    return [name for text in texts if (name := text.strip().strip("[]\"'- ").strip())]
+
+
+def _carry(draft: Draft, name: str, options: Any, names: dict[str, str]) -> None:
+    short = _OWN.get(_own_class(name) or name)
+    keys = cast("JsonObject", options) if isinstance(options, dict) else {}
+    if name in names:
+        draft.toolset("delegation")[names[name]] = {}
+    elif short == "filesystem" or name.startswith("filesystem"):
+        _filesystem(draft, name, keys)
+    elif short == "shell" or name.startswith("shell"):
+        _shell(draft, name, keys)
+    elif short == "delegation":
+        _delegation(draft, keys, names)
+    elif short == "custom":
+        draft.toolset("custom").update(keys)
+    elif name == "mcp" and keys:
+        draft.toolset("mcp").update(keys)
+    elif "." in name and _is_installed(name):
+        draft.toolset(name).update(keys)
+    elif "." in name:
+        draft.note(f"toolset '{name[:80]}' is left out: its package is not installed here")
+    elif not _claude_tool(draft, name, names):
+        draft.note(f"toolset '{name[:80]}' is left out: nothing here has that name")
+
+
+def _own_class(name: str) -> str | None:
+    """The toolset that a class of the older package stands for."""
+    if not name.startswith("llm_do."):
+        return None
+    last = name.rpartition(".")[2].lower()
+    return next((own for own in _OWN if last.startswith(own)), None)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _filesystem(draft: Draft, name: str, keys: JsonObject) -> None:
+    draft.toolset("filesystem")
+    sandbox = cast("JsonObject", draft.keys.setdefault("sandbox", {}))
+    if name.endswith("_ro") or "readonly" in name:
+        sandbox["readonly"] = True
+    for key, value in keys.items():
+        if key in ("read_approval", "write_approval") and isinstance(value, bool):
+            sandbox[key] = value
+        elif key != "enabled":
+            draft.note(f"'{name}.{key}' is left out: which files a worker reaches is said under `sandbox:`")
+    if not sandbox:
+        del draft.keys["sandbox"]
+
+
+def _shell(draft: Draft, name: str, keys: JsonObject) -> None:
+    options = draft.toolset("shell")
+    for key, value in keys.items():
+        if key == "rules" and isinstance(value, list):
+            rules = cast("list[Any]", value)
+            options["rules"] = [_shell_rule(cast("JsonObject", rule)) for rule in rules if isinstance(rule, dict)]
+        elif key in ("rules", "default", "enabled", "network"):
+            options[key] = value
+        else:
+            draft.note(f"'{name}.{key}' is left out: it has no counterpart")
+    if name != "shell" and not keys:
+        draft.note(f"toolset '{name}' became `shell:` without rules, so every command asks or is blocked")
+
+
+def _shell_rule(rule: JsonObject) -> JsonObject:
+    paths = rule.get("sandbox_paths")
+    if not isinstance(paths, list):
+        return rule
+    # The older form names sandboxes, which are mounted at their names.
+    return {**rule, "sandbox_paths": [f"/{str(path).strip('/')}" for path in cast("list[Any]", paths)]}
+
+
+def _delegation(draft: Draft, keys: JsonObject, names: dict[str, str]) -> None:
+    options = draft.toolset("delegation")
+    for key, value in keys.items():
+        if key == "allow_workers" and isinstance(value, list):
+            listed = [str(name) for name in cast("list[Any]", value)]
+            known = [name if name == "*" else names.get(name, "") for name in listed]
+            options["allow_workers"] = [name for name in dict.fromkeys(known) if name]
+            for name in listed:
+                if name != "*" and name not in names:
+                    draft.note(f"worker '{name[:80]}' in 'allow_workers' is left out: it was not imported")
+        elif key in ("worker_create", "enabled", "templates"):
+            options[key] = value
+        elif key in names:
+            options[names[key]] = value or {}
+        else:
+            draft.note(f"worker '{key[:80]}' in 'delegation' is left out: it was not imported")
+
+
+def _carry_claude(draft: Draft, names: dict[str, str]) -> None:
+    given = draft.given.get("tools")
+    if given is None:
+        draft.note(f"it names no tools, which means all of them; it gets files ({_ALL_BY_DEFAULT}), and no commands")
+    asked = split_tools(cast("Any", given)) if isinstance(given, str | list) else split_tools(_ALL_BY_DEFAULT)
+    denied = draft.given.get("disallowedTools")
+    if isinstance(denied, str | list):
+        refused = {name.lower() for name in split_tools(cast("Any", denied))}
+        asked = [name for name in asked if name.lower() not in refused]
+    for name in asked:
+        if not _claude_tool(draft, name, names):
+            draft.note(f"tool '{name[:80]}' is left out: {_why_not(name)}")
+    writes = any(name.lower() in _WRITES for name in asked)
+    if "filesystem" in draft.keys.get("toolsets", {}) and not writes:
+        draft.keys["sandbox"] = {"readonly": True}
+
+
+def _claude_tool(draft: Draft, name: str, names: dict[str, str]) -> bool:
+    """Carry a tool over by Claude Code's name for it; False where there is nothing like it."""
+    match = _CALL.match(name)
+    tool, inner = (match[1], match[2]) if match else (name, "")
+    low = tool.lower()
+    if low in _READS | _WRITES:
+        draft.toolset("filesystem")
+    elif low == "bash":
+        _claude_bash(draft, inner)
+    elif low in _TASKS:
+        wanted = [part.strip() for part in inner.split(",") if part.strip()] or ["*"]
+        _delegation(draft, {"allow_workers": wanted}, names)
+    elif low in _WEB:
+        cast("list[Any]", draft.keys.setdefault("server_side_tools", [])).append({"tool_type": _WEB[low]})
+    else:
+        return False
+    return True
+
+
+def _claude_bash(draft: Draft, inner: str) -> None:
+    first = "shell" not in draft.keys.get("toolsets", {})
+    options = draft.toolset("shell")
+    pattern = inner.strip().removesuffix(":*").removesuffix("*").strip()
+    if not pattern:
+        options.clear()
+        return
+    if first:
+        options.update({"rules": [], "default": {"blocked": True}})
+    if "rules" in options:
+        cast("list[Any]", options["rules"]).append({"pattern": pattern, "approval_required": True})
+
+
+def _why_not(name: str) -> str:
+    if name.startswith("mcp__"):
+        server = name.split("__")[1][:60]
+        return f"say where the MCP server '{server}' is, under `toolsets: mcp:`"
+    return "nothing here has that name"

@@ -1,0 +1,50 @@
+"""The loading side of protection: nothing is a definition, and no Python is run, that workers could write."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from llm_do_temporal.definitions.workers.places import SHIPPED, WorkerPlace
+from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, label_of, places_on_the_way
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.policy.files.protection import Protection
+
+
+def check_protected(path: Path, root: Path, what: str) -> None:
+    """Raise Unreadable where a worker could write the file, by the path itself or where links on it lead.
+
+    `what` is what it would be used as.
+    """
+    if root == SHIPPED.resolve():
+        return
+    check_inside(path, root)
+    if all(is_protected(one, root) for one in {label_of(path, root), *places_on_the_way(label_of(path, root), root)}):
+        return
+    raise Unreadable(
+        f"'{label_of(path, root)}' is not used as {what}: it is, or leads to, a file that workers may write; keep what "
+        "defines apart from their files, and name it without links"
+    )
+
+
+def check_defining(place: WorkerPlace) -> None:
+    """Raise DefinitionError for a definition that workers can write, by a link or because nobody's rules name it."""
+    try:
+        if place.path.exists():
+            check_protected(place.path, place.root, "a definition")
+    except Unreadable as error:
+        raise DefinitionError(str(error), file=place.label) from error
+
+
+def is_protected(relative: str, root: Path) -> bool:
+    """Whether no worker of the workshop can write the file at this path, relative to `root`."""
+    if is_always_protected(relative):
+        return True
+    # Imported here: it reads definitions, and they name what is looked at here.
+    from llm_do_temporal.definitions.protection.protected_places import protection_of
+
+    return protection_of(root).protects(relative)
+
+
+def is_always_protected(relative: str) -> bool:
+    """Whether a path is protected in every workshop, whatever its definitions say."""
+    return Protection(shared=PurePosixPath(relative).parts[:1]).protects(relative)

@@ -1,0 +1,261 @@
+"""Which files of a workshop define: what its definitions name, for `Protection` to hold.
+
+Judged by the files as they are each time, as these may change while a worker service runs. Those that have not
+changed since are not read again. A definition with mistakes still protects what can be read of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+
+from llm_do_temporal.definitions.registry.templates import read_template
+from llm_do_temporal.definitions.workers.instructions import has_mistakes, included_files, instruction_text
+from llm_do_temporal.definitions.workers.places import (
+    SHIPPED,
+    SUFFIXES,
+    WORKSHOP_FILE,
+    WorkerPlace,
+    known_names,
+    may_be_workers,
+    places_of,
+)
+from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
+from llm_do_temporal.definitions.workshop.formats import Toolsets, WorkshopConfig
+from llm_do_temporal.definitions.workshop.workshop import parse_workshop
+from llm_do_temporal.definitions.yaml.text_files import Unreadable, places_on_the_way, read_bytes
+from llm_do_temporal.errors import DefinitionError, EffectFailed, WorkshopNotFound
+from llm_do_temporal.policy.files.protection import Protection
+from llm_do_temporal.policy.templates import PACKAGE, TEMPLATE_SUFFIXES, matches
+
+MAX_LOOKED_AT = 50_000
+"""Files below one folder among which templates are looked for. Past it their own `allow` is not seen, and
+what it names is protected all the same where one that was seen names it."""
+_WILDCARD = frozenset("*?[")
+_WORD = re.compile(r"[^\s'\"`,;(){}<>|]{1,200}")
+_BODY = re.compile(r"^---\s*$", re.MULTILINE)
+_LIST = "[]"
+_PROGRAM_SUFFIXES = ("", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".php", ".pl")
+"""What an interpreter adds to the name of a program that it does not find."""
+
+
+def protection_of(workshop: Path) -> Protection:
+    """What is protected in a workshop as its files are now."""
+    root = workshop.resolve()
+    found = _named(root, tuple(_states(root)))
+    # Where links lead, and what templates name, which may lie anywhere, is looked at each time.
+    included = {one for path in found.included for one in (path, *places_on_the_way(path, root))}
+    programs = {one for path in found.programs for one in _program(path, root)}
+    templates = _closed_under_templates(root, found.templates) if found.templates else ()
+    return replace(found, templates=templates, included=tuple(sorted(included)), programs=tuple(sorted(programs)))
+
+
+@lru_cache(maxsize=16)
+def _named(root: Path, _states: tuple[tuple[object, ...], ...]) -> Protection:
+    """What the workshop's file and its workers name, for as long as these files are as they were."""
+    workers = _workers(root)
+    config, is_whole = _config(root)
+    made = config.creation_defaults.toolsets
+    toolsets = [worker.definition.toolsets for worker in workers]
+    # What a worker that is still to be made may call is a template before there is such a worker.
+    toolsets += [] if made is None else [made]
+    # Of a file with mistakes, whatever in it could be a name counts until they are mended.
+    unclear = [worker.place for worker in workers if not worker.is_valid or has_mistakes(worker)]
+    unclear += [] if is_whole else [WorkerPlace("", root / WORKSHOP_FILE, root)]
+    texts = [(place, _text(place)) for place in unclear]
+    words = {word for place, text in texts for word in _words(text, place)}
+    heads = [(place, _head(text, place)) for place, text in texts]
+    programs = {word for place, head in heads for word in (*_words(head, place), *_absolute(head))}
+    globs = [glob for one in toolsets for glob in _globs(one)]
+    return Protection(
+        templates=tuple(dict.fromkeys([*globs, *sorted(words)])),
+        included=tuple(sorted({*words, *(path for worker in workers for path in _included(worker))})),
+        programs=tuple(sorted({*programs, *(word for one in toolsets for word in _commands(one))})),
+        shared=tuple(_shared(root, config, workers)),
+    )
+
+
+def _states(root: Path) -> Iterator[tuple[object, ...]]:
+    """What tells a changed file from an unchanged one, for each that may be the workshop's or a worker's."""
+    workers = root / "workers"
+    inner = [Path(entry.path) for entry in _entries(workers) if entry.is_dir()]
+    for folder in (root, workers, *inner):
+        for entry in _entries(folder):
+            if entry.name.endswith(SUFFIXES):
+                with suppress(OSError):
+                    facts = entry.stat()
+                    yield entry.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _workers(root: Path) -> list[ParsedWorker]:
+    """Every worker file that a name leads to, or would lead to if others were not before it."""
+    shipped = SHIPPED.resolve()
+    known = known_names(root=root, shipped=shipped)
+    workers = [read_worker(place) for name in known for place in places_of(name, root=root, shipped=shipped)]
+    # Other programs keep YAML files there too; one that reads as a worker is one.
+    others = [read_worker(WorkerPlace(path.stem, path, root)) for path in may_be_workers(root, known)]
+    return [*workers, *(worker for worker in others if worker.is_valid)]
+
+
+def _globs(toolsets: Toolsets) -> Iterator[str]:
+    """What a worker with these toolsets calls templates by, below the workshop."""
+    options = toolsets.delegation_options
+    rules = None if options is None else options.templates
+    if rules is not None:
+        named = (*rules.allow, *(() if rules.lock is None else (rules.lock,)))
+        yield from (str(PurePosixPath(one)) for one in named if not one.startswith(PACKAGE))
+
+
+def _commands(toolsets: Toolsets) -> Iterator[str]:
+    """The words of commands that start MCP servers."""
+    for server in (toolsets.mcp or {}).values():
+        yield from server.command or ()
+
+
+def _program(word: str, root: Path) -> Iterator[str]:
+    """What of the workshop a word of a command may name: a folder, or a program with all that lies beside it.
+
+    One that is not there is protected as well: whoever makes it writes what the command runs.
+    """
+    for name in _names_in(word):
+        with suppress(OSError, ValueError):
+            # An absolute path may lie in the workshop as well.
+            relative = os.path.relpath(root / name, root)
+            if relative == "." or relative.startswith(".."):
+                continue
+            is_there, suffix = os.path.lexists(root / name), PurePosixPath(name).suffix
+            # The value of an option is a program by its name only; else it is data, which others may lie beside.
+            with_folder = is_there if name == word else is_there and suffix in _PROGRAM_SUFFIXES
+            with_folder = with_folder or not (root / name).parent.exists()
+            for more in ("",) if is_there or suffix else _PROGRAM_SUFFIXES:
+                for one in places_on_the_way(f"{relative}{more}", root):
+                    yield one
+                    folder = PurePosixPath(one).parent
+                    if with_folder and folder.parts and not (root / one).is_dir():
+                        yield folder.as_posix()
+
+
+def _names_in(word: str) -> Iterator[str]:
+    """The word, or what may be the name of a file in an option: `--require=lib/a.js`, `-rlib/a.js`."""
+    if "\0" in word or not word:
+        return
+    if not word.startswith("-"):
+        yield word
+        return
+    name, _, value = word.partition("=")
+    glued = name[2:] if not name.startswith("--") else ""
+    yield from (one for one in (value, glued, f"{glued}={value}" if glued and value else "") if one)
+
+
+def _text(place: WorkerPlace) -> str:
+    try:
+        return read_bytes(place.path, place.root).decode(errors="replace")
+    except Unreadable:
+        return ""
+
+
+def _head(text: str, place: WorkerPlace) -> str:
+    """What stands before a worker's instructions; all of a file that is nothing but YAML."""
+    if place.path.suffix != ".worker":
+        return text
+    begin = _BODY.match(text)
+    rest = text[begin.end() :] if begin else text
+    end = _BODY.search(rest)
+    return rest[: end.start()] if end else rest
+
+
+def _words(text: str, place: WorkerPlace) -> Iterator[str]:
+    """Whatever could be the name of a file, or a glob, in a text: from its file's folder and from the root."""
+    for word in {name for found in _WORD.findall(text) for name in (found, found.strip(_LIST))}:
+        pure = PurePosixPath(word)
+        if set(word) & set("./*") and pure.parts and ".." not in pure.parts and not pure.is_absolute():
+            yield pure.as_posix()
+            yield (PurePosixPath(place.relative).parent / pure).as_posix()
+
+
+def _absolute(text: str) -> Iterator[str]:
+    """The absolute paths in a text; some may lead into the workshop."""
+    yield from (word for found in _WORD.findall(text) if (word := found.strip(_LIST)).startswith("/"))
+
+
+def _included(worker: ParsedWorker) -> frozenset[str]:
+    """Where the files are looked for that the worker's instructions include."""
+    place = worker.place
+    if place.shipped or place.generated:
+        return frozenset()
+    return included_files(instruction_text(worker))
+
+
+def _closed_under_templates(root: Path, named: tuple[str, ...]) -> tuple[str, ...]:
+    """The globs, and those of the templates that they stand for: a template may name others."""
+    globs, waiting, seen = dict.fromkeys(named), list(named), set[str]()
+    while waiting:
+        for name in _matching(waiting.pop(), root):
+            if name in seen:
+                continue
+            seen.add(name)
+            try:
+                more = [glob for glob in _globs(read_template(name, root).definition.toolsets) if glob not in globs]
+            except (DefinitionError, EffectFailed):
+                continue
+            globs |= dict.fromkeys(more)
+            waiting += more
+    return tuple(globs)
+
+
+def _matching(glob: str, root: Path) -> Iterator[str]:
+    """The files that a glob stands for."""
+    parts = PurePosixPath(glob).parts
+    fixed = tuple(takewhile(lambda part: not _WILDCARD & set(part), parts))
+    if fixed == parts:
+        yield glob
+        return
+    start = root.joinpath(*fixed)
+    for looked_at, path in enumerate(_files_below(start)):
+        if looked_at >= MAX_LOOKED_AT:
+            return
+        name = path.relative_to(root).as_posix()
+        if name.endswith(TEMPLATE_SUFFIXES) and matches(name, glob):
+            yield name
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for parent, _folders, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names)
+
+
+def _shared(root: Path, config: WorkshopConfig, workers: Iterable[ParsedWorker]) -> Iterator[str]:
+    """The folders that are for what workers write, other than the workshop itself."""
+    if config.sandbox is not None:
+        roots = [] if config.sandbox.readonly else [config.sandbox.root]
+    else:
+        sandboxes = [worker.definition.sandbox for worker in workers if not worker.place.shipped]
+        named = [one for sandbox in sandboxes if sandbox is not None for one in (sandbox.paths or {}).values()]
+        roots = [one.root for one in named if one.mode == "rw"]
+    for one in dict.fromkeys(roots):
+        real = (root / one).resolve()
+        if real != root and real.is_relative_to(root):
+            yield real.relative_to(root).as_posix()
+
+
+def _config(root: Path) -> tuple[WorkshopConfig, bool]:
+    """What the workshop's file says, without what is wrong in it, and whether nothing is."""
+    try:
+        workshop, problems, _ = parse_workshop(root)
+    except WorkshopNotFound:
+        return WorkshopConfig(), True
+    return workshop.config, not problems

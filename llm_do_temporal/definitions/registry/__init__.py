@@ -1,0 +1,1 @@
+"""Definitions as runs get them: found, checked, complete."""

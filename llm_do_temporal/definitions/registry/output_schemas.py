@@ -1,0 +1,186 @@
+"""The JSON Schema of a worker's result: written in the worker file, or taken from a class of the author's.
+
+Loading a class runs the author's Python; whatever goes wrong there becomes a DefinitionError.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+
+from llm_do_temporal.definitions.tools.python_files import authors_code, import_python, load_python
+from llm_do_temporal.definitions.tools.python_sources import read_python
+from llm_do_temporal.definitions.yaml.lines import KeyPath
+from llm_do_temporal.definitions.yaml.text_files import Unreadable, find_file
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.messages.delegation import CheckedOutput
+
+MAX_PROBLEMS = 8
+MAX_PROBLEM_CHARS = 500
+_FUNCTIONS = frozenset({"function-before", "function-after", "function-wrap", "function-plain"})
+_DEFS = "#/$defs/"
+_FORMS = "Write 'schemas.py:Class' for a file of the workshop, or 'module.Class' for an importable module."
+
+
+def check_output_schema(schema: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
+    """What is wrong with a schema for a worker's result, and where in it."""
+    # Imported here: most workers have no schema, and the import takes as long as everything else together.
+    from llm_do_temporal.json_schema import find_schema_problems
+
+    problems: list[tuple[KeyPath, str]] = [
+        (path, f"not valid JSON Schema {message}" if path else f"not valid JSON Schema: {message}")
+        for path, message in find_schema_problems(schema)
+    ]
+    if not problems and schema.get("type") != "object" and "$ref" not in schema:
+        problems.append((("type",), "the type of a result must be 'object'"))
+    return problems or list(_reference_problems(schema))
+
+
+def load_output_schema(reference: str, *, folder: Path, root: Path) -> dict[str, Any]:
+    """The JSON Schema of the pydantic model that `reference` names.
+
+    `folder` is the worker's, `root` the one that files may not leave. Raises DefinitionError; it names a file
+    only where the mistake is in the author's Python.
+    """
+    schema = model_schema(load_model(reference, folder=folder, root=root), root=root)
+    problems = check_output_schema(schema)
+    if problems:
+        raise DefinitionError(f"'{reference}' cannot describe a result: {problems[0][1]}")
+    return schema
+
+
+def has_validators(reference: str, *, folder: Path, root: Path) -> bool:
+    """Whether the class checks, or changes, what its JSON Schema does not tell of. Raises DefinitionError."""
+    model = load_model(reference, folder=folder, root=root)
+    with authors_code(None, root):
+        model.model_rebuild()
+    return _runs_functions(model.__pydantic_core_schema__)
+
+
+def _runs_functions(schema: object) -> bool:
+    waiting: list[object] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            known = cast("dict[str, object]", node)
+            if known.get("type") in _FUNCTIONS or known.get("post_init") is not None:
+                return True
+            # What a schema is written out with is no part of checking, and `metadata` is no schema.
+            waiting.extend(value for key, value in known.items() if key not in ("serialization", "metadata", "cls"))
+        elif isinstance(node, list | tuple):
+            waiting.extend(cast("list[object]", node))
+    return False
+
+
+def check_output(reference: str, value: Any, *, folder: Path, root: Path) -> CheckedOutput:
+    """What the class that `reference` names makes of a result that fits its schema, or what it says against it.
+
+    Raises DefinitionError where the author's code goes wrong.
+    """
+    model = load_model(reference, folder=folder, root=root)
+    try:
+        with authors_code(None, root, passing=(ValidationError,)):
+            filled = model.model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_PROBLEMS]
+        said = (": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"]))) for one in found)
+        return CheckedOutput(problems=tuple(one[:MAX_PROBLEM_CHARS] for one in said))
+    with authors_code(None, root):
+        return CheckedOutput(value=filled.model_dump(mode="json", by_alias=True))
+
+
+def model_schema(model: type[BaseModel], *, root: Path) -> dict[str, Any]:
+    """The JSON Schema of a class of the author's, who may have written code for it. Raises DefinitionError."""
+    with authors_code(None, root):
+        return model.model_json_schema()
+
+
+def load_model(reference: str, *, folder: Path, root: Path) -> type[BaseModel]:
+    """The pydantic model that `reference` names; see `load_output_schema`. Runs the author's Python."""
+    where, colon, name = reference.rpartition(":")
+    if colon:
+        module = _load_file(where, folder=folder, root=root)
+    else:
+        where, dot, name = reference.rpartition(".")
+        if not dot:
+            raise DefinitionError(f"'{reference}' names no class", next_step=_FORMS)
+        module = _load_module(where, root=root)
+    return _model_in(module, name, where)
+
+
+def _load_file(name: str, *, folder: Path, root: Path) -> ModuleType:
+    if not name.endswith(".py"):
+        raise DefinitionError(f"'{name}' is not a Python file", next_step=_FORMS)
+    try:
+        path = find_file(name, (folder, root), root)
+    except Unreadable as error:
+        raise DefinitionError(str(error)) from error
+    return load_python(read_python(path, root))
+
+
+def _load_module(name: str, *, root: Path) -> ModuleType:
+    with authors_code(None, root):
+        try:
+            return import_python(name, root=root)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+                raise DefinitionError(f"there is no module '{name}'", next_step=_FORMS) from error
+            raise
+
+
+def _model_in(module: ModuleType, name: str, where: str) -> type[BaseModel]:
+    found = getattr(module, name, None)
+    if isinstance(found, type) and issubclass(found, BaseModel):
+        return found
+    models = sorted(key for key, value in vars(module).items() if _is_own_model(value))
+    listed = f"it has {', '.join(models)}" if models else "it has none"
+    what = "is not a pydantic BaseModel" if hasattr(module, name) else "does not exist"
+    raise DefinitionError(f"the class '{name}' of '{where}' {what}; of models {listed}")
+
+
+def _is_own_model(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseModel) and value is not BaseModel
+
+
+def _reference_problems(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """References that lead nowhere, and those that go in circles: models are given schemas with all inlined."""
+    raw = schema.get("$defs")
+    definitions = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    graph: dict[str, set[str]] = {"": set(), **{name: set() for name in definitions}}
+    for path, target in _references(cast("Any", schema), ()):
+        name = target.removeprefix(_DEFS)
+        if not target.startswith(_DEFS) or name not in definitions:
+            yield path, f"'$ref: {target}' leads nowhere; a reference is '{_DEFS}NAME' with NAME under '$defs'"
+            return
+        graph[str(path[1]) if path[0] == "$defs" and len(path) > 2 else ""].add(name)
+    for name in definitions:
+        if name in _reachable(graph, name):
+            yield ("$defs", name), f"'{name}' refers to itself; a recursive schema cannot describe a result"
+
+
+def _references(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(node, dict):
+        for key, value in cast("dict[str, Any]", node).items():
+            if key == "$ref" and isinstance(value, str):
+                yield (*path, key), value
+            else:
+                yield from _references(value, (*path, key))
+    elif isinstance(node, list):
+        for place, item in enumerate(cast("list[Any]", node)):
+            yield from _references(item, (*path, place))
+
+
+def _reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    pending = list(graph[start])
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending.extend(graph[name])
+    return found

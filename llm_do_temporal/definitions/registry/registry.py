@@ -1,0 +1,222 @@
+"""Finds the worker of a name and loads it, complete, as it will stay for the whole of a run."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from llm_do_temporal.definitions.protection.protected_files import check_defining
+from llm_do_temporal.definitions.registry.inputs import load_input_schema
+from llm_do_temporal.definitions.registry.output_schemas import has_validators, load_output_schema
+from llm_do_temporal.definitions.tools.external import external_toolsets
+from llm_do_temporal.definitions.tools.python_tools import load_python_tools
+from llm_do_temporal.definitions.workers.instructions import instruction_text, render_instructions
+from llm_do_temporal.definitions.workers.places import (
+    PACKAGE_PREFIX,
+    SHIPPED,
+    WorkerPlace,
+    described_places,
+    known_names,
+    places_of,
+)
+from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
+from llm_do_temporal.definitions.workshop.workshop import Workshop
+from llm_do_temporal.definitions.yaml.problems import Problem, problem_of, raise_first
+from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside
+from llm_do_temporal.errors import DefinitionError, WorkerNotFound
+from llm_do_temporal.messages.definitions import DelegateTool, DelegationToolset, PinnedWorker
+from llm_do_temporal.policy.delegation import check_name, is_name
+
+
+class Registry:
+    """The workers of one workshop, read from its files each time they are asked for."""
+
+    def __init__(self, workshop: Workshop, *, shipped: Path = SHIPPED, load_toolsets: bool = False) -> None:
+        """`shipped` is the folder of the workers that come with the package; it may be absent.
+
+        With `load_toolsets` the classes of toolsets are loaded, so that a worker's warnings name those that cannot be.
+        """
+        self._workshop = workshop
+        self._load_toolsets = load_toolsets
+        self._root = workshop.root.resolve()
+        self._shipped = shipped.resolve()
+
+    def names(self) -> list[str]:
+        """Every name that can be asked for, sorted, those that ship with the package included."""
+        return [name for name in known_names(root=self._root, shipped=self._shipped) if is_name(name)]
+
+    def path_of(self, name: str) -> Path:
+        """The file that defines a worker. Raises WorkerNotFound, or DefinitionError where no file may be used."""
+        place = self.place_of(name)
+        try:
+            check_inside(place.path, place.root)
+        except Unreadable as error:
+            raise DefinitionError(str(error), file=place.label) from error
+        return place.path
+
+    def load(self, name: str, *, run_python: bool = True) -> PinnedWorker:
+        """The worker `name`, or the one that ships with the package for `pkg:name`; see `pinned`.
+
+        Raises WorkerNotFound where no file defines it, DefinitionError where the file is wrong.
+        """
+        return self.pinned(read_worker(self.place_of(name)), run_python=run_python)
+
+    def pinned(self, parsed: ParsedWorker, *, run_python: bool = True) -> PinnedWorker:
+        """The worker that was read, with all that it needs of other files. Raises DefinitionError.
+
+        Without `run_python` no Python is run for it, and the worker says whether any is left to be loaded.
+        """
+        check_defining(parsed.place)
+        instructions, schema, problems = complete(parsed, run_python=run_python)
+        given, invalid = input_of(parsed) if run_python else (None, [])
+        python, unusable = load_python_tools(parsed) if run_python else (None, [])
+        external, others = external_toolsets(parsed, self._workshop, load=self._load_toolsets and run_python)
+        raise_first((*parsed.problems, *problems, *invalid, *unusable, *others))
+        definition = parsed.definition
+        return PinnedWorker(
+            name=parsed.place.name,
+            source=parsed.place.source,
+            sha256=parsed.sha256,
+            description=definition.description,
+            instructions=instructions,
+            model=definition.model,
+            compatible_models=definition.compatible_models,
+            output_schema=schema,
+            output_ref=_validating(parsed) if run_python else None,
+            input_ref=definition.schema_in_ref,
+            input_schema=given,
+            sandbox=definition.sandbox,
+            attachment_policy=definition.attachment_policy,
+            attachment_paths=definition.attachments,
+            filesystem=definition.toolsets.has_filesystem,
+            shell=definition.toolsets.shell_policy,
+            delegation=self._delegation(parsed, run_python=run_python),
+            unloaded=not run_python and self._names_python(parsed),
+            python=python,
+            external=external,
+            server_side_tools=tuple(tool.pinned() for tool in definition.server_side_tools),
+            model_settings=definition.model_settings,
+            attachments_as=definition.attachments_as,
+            max_context_tokens=definition.max_context_tokens,
+            limits=definition.limits,
+            locked=definition.locked,
+            warnings=tuple(str(problem) for problem in (*parsed.problems, *others) if problem.severity == "warning"),
+        )
+
+    def place_of(self, name: str) -> WorkerPlace:
+        """The file that defines a worker, unread. Raises WorkerNotFound, and DefinitionError for an invalid name."""
+        plain = name.removeprefix(PACKAGE_PREFIX)
+        check_name(plain)
+        for place in places_of(plain, root=self._root, shipped=self._shipped):
+            if place.shipped or plain == name:
+                return place
+        looked = described_places(plain) if plain == name else "the workers that ship with the package"
+        raise WorkerNotFound(f"there is no worker '{name}'; looked for it as {looked}", next_step=self._suggest(plain))
+
+    def _suggest(self, name: str) -> str:
+        names = self.names()
+        close = get_close_matches(name, names)
+        if close:
+            return f"Did you mean {' or '.join(repr(one) for one in close)}?"
+        if names:
+            return f"The workers here are {', '.join(repr(one) for one in names[:20])}."
+        return f"Write it to 'workers/{name}.worker'."
+
+    def _names_python(self, parsed: ParsedWorker) -> bool:
+        """Whether Python has to be run to know the worker's tools and schemas, or those of the workers it may call."""
+        definition = parsed.definition
+        toolsets, options = definition.toolsets, definition.toolsets.delegation_options
+        if definition.output_schema_ref or definition.schema_in_ref or toolsets.python_tools:
+            return True
+        if any(one.enabled for one in toolsets.classes.values()):
+            return True
+        return any(self._has_typed_input(name) for name in (options.enabled_delegates if options else ()))
+
+    def _has_typed_input(self, name: str) -> bool:
+        try:
+            return read_worker(self.place_of(name)).definition.schema_in_ref is not None
+        except DefinitionError:
+            return False
+
+    def _delegation(self, parsed: ParsedWorker, *, run_python: bool) -> DelegationToolset | None:
+        options = parsed.definition.toolsets.delegation_options
+        if options is None:
+            return None
+        return DelegationToolset(
+            allow_workers=options.allow_workers,
+            tools=tuple(self._delegate(name, run_python=run_python) for name in options.enabled_delegates),
+            create=options.creates_workers,
+            templates=options.template_rules,
+        )
+
+    def _delegate(self, name: str, *, run_python: bool) -> DelegateTool:
+        """The tool for a callee. A callee with mistakes is no mistake of the caller: the call will fail and say why.
+
+        Its fields are those of the class in the callee's `schema_in_ref`, which runs when the caller is loaded: they
+        are part of what the caller's author gave its model.
+        """
+        try:
+            callee = read_worker(self.place_of(name))
+            check_defining(callee.place)
+            given, problems = input_of(callee) if run_python else (None, [])
+            raise_first((*callee.problems, *problems))
+        except DefinitionError as error:
+            return DelegateTool(name=name, description=f"The worker '{name}' could not be loaded: {error.problem}")
+        return DelegateTool(
+            name=name,
+            description=callee.definition.description or f"Call the worker '{name}' to delegate a subtask.",
+            takes_attachments=callee.definition.attachment_policy.max_attachments > 0,
+            input_schema=given,
+        )
+
+
+def complete(parsed: ParsedWorker, *, run_python: bool = True) -> tuple[str, dict[str, Any] | None, list[Problem]]:
+    """Read the other files a worker needs: its instructions rendered, its result's schema, and what is wrong.
+
+    Without `run_python` a schema that is a class is left out.
+    """
+    problems: list[Problem] = []
+    place, definition = parsed.place, parsed.definition
+    instructions = parsed.text.strip()
+    if not place.generated and not place.template:
+        try:
+            instructions = render_instructions(instruction_text(parsed))
+        except DefinitionError as error:
+            problems.append(problem_of(error, file=place.label))
+        else:
+            if not instructions and parsed.text.strip():
+                problems.append(Problem(place.label, parsed.text_line, "the instructions are empty once rendered"))
+    schema = definition.output_schema
+    if definition.output_schema_ref is not None and run_python:
+        try:
+            schema = load_output_schema(definition.output_schema_ref, folder=place.folder, root=place.root)
+        except DefinitionError as error:
+            problems.append(_schema_problem(parsed, error, "output_schema_ref", definition.output_schema_ref))
+    return instructions, schema, problems
+
+
+def _validating(parsed: ParsedWorker) -> str | None:
+    """The class of the worker's result, where it has validators."""
+    reference, place = parsed.definition.output_schema_ref, parsed.place
+    if reference is None or not has_validators(reference, folder=place.folder, root=place.root):
+        return None
+    return reference
+
+
+def input_of(parsed: ParsedWorker) -> tuple[dict[str, Any] | None, list[Problem]]:
+    """The JSON Schema of what the worker is given, where `schema_in_ref` names a class, and what is wrong with it."""
+    reference, place = parsed.definition.schema_in_ref, parsed.place
+    if reference is None:
+        return None, []
+    try:
+        return load_input_schema(reference, folder=place.folder, root=place.root), []
+    except DefinitionError as error:
+        return None, [_schema_problem(parsed, error, "schema_in_ref", reference)]
+
+
+def _schema_problem(parsed: ParsedWorker, error: DefinitionError, key: str, reference: str) -> Problem:
+    if error.file is None:
+        return parsed.problem_at((key,), f"'{key}': {error.problem}", next_step=error.next_step)
+    wanted = f"{reference} of worker '{parsed.place.name}'"
+    return Problem(error.file, error.line, f"{error.problem} (loading {wanted})")

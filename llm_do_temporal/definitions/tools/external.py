@@ -1,0 +1,129 @@
+"""Toolsets from elsewhere, as a worker's file names them: found, pinned, and what is wrong with them.
+
+A toolset that cannot be loaded is a warning: the worker runs without its tools. A name that can be no toolset at
+all is an error, because nothing would ever come of it. Loading a class runs the author's Python.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from llm_do_temporal.definitions.tools.python_files import authors_code, import_python
+from llm_do_temporal.definitions.workers.places import SHIPPED, known_names
+from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
+from llm_do_temporal.definitions.workshop.formats import Toolsets
+from llm_do_temporal.definitions.workshop.workshop import Workshop
+from llm_do_temporal.definitions.yaml.lines import KeyPath
+from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.messages.external import ExternalToolset
+
+MCP_STEP = "Install it where the worker service runs, in the checkout of llm-do-temporal: pip install '.[mcp]'."
+_CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+CAPABILITIES_METHOD = "get_capabilities"
+_METHODS = ("get_tools", "call_tool")
+"""What every toolset of Pydantic AI has."""
+
+
+def external_toolsets(
+    parsed: ParsedWorker, workshop: Workshop, *, load: bool = True
+) -> tuple[tuple[ExternalToolset, ...], list[Problem]]:
+    """The worker's toolsets from elsewhere that can be used, and what is wrong with the others.
+
+    Without `load` no Python is run and nothing is said of whether a class can be loaded.
+    """
+    config = workshop.config
+    found: list[ExternalToolset] = []
+    problems: list[Problem] = []
+    for name, options in parsed.definition.toolsets.classes.items():
+        reference = config.toolset_aliases.get(name, name)
+        if not _CLASS_PATH.fullmatch(reference):
+            problems.append(_unknown(parsed, name, workshop))
+        elif options.enabled:
+            problem = _class_problem(parsed, name, reference, workshop.root) if load else None
+            problems += [problem] if problem else []
+            found += [] if problem else [options.pinned(name, reference)]
+    for name, server in (parsed.definition.toolsets.mcp or {}).items():
+        if server.enabled and load and not has_mcp():
+            problems.append(_unusable(parsed, ("toolsets", "mcp", name), "MCP support is not installed", MCP_STEP))
+        elif server.enabled:
+            found.append(server.pinned(name))
+    return tuple(found), problems
+
+
+def load_toolset_class(reference: str, *, root: Path) -> type[Any]:
+    """The class at a path like `package.module.Class`, the workshop's own packages included.
+
+    Raises DefinitionError where there is none, or it is no toolset.
+    """
+    where, _, name = reference.rpartition(".")
+    try:
+        module = import_python(where, root=root)
+    except ModuleNotFoundError as error:
+        missing = error.name or where
+        of = "" if where == missing or where.startswith(f"{missing}.") else f", which '{where}' imports"
+        raise DefinitionError(
+            f"there is no module '{missing}'{of}", next_step="Install its package, or put it into the workshop."
+        ) from error
+    with authors_code(None, root):
+        found = getattr(module, name, None)
+    if found is None:
+        raise DefinitionError(f"'{where}' has no class '{name}'")
+    if not isinstance(found, type) or not all(callable(getattr(found, method, None)) for method in _METHODS):
+        raise DefinitionError(f"'{reference}' is not a toolset: a class with {' and '.join(_METHODS)}")
+    return found
+
+
+def may_name_capabilities(parsed: ParsedWorker, workshop: Workshop) -> bool:
+    """Whether a toolset of the worker says itself what its calls use; one that cannot be loaded here may."""
+    aliases = workshop.config.toolset_aliases
+    for name, options in parsed.definition.toolsets.classes.items():
+        if options.enabled:
+            try:
+                kind = load_toolset_class(aliases.get(name, name), root=workshop.root)
+            except DefinitionError:
+                return True
+            if hasattr(kind, CAPABILITIES_METHOD):
+                return True
+    return False
+
+
+def has_mcp() -> bool:
+    """Whether the optional MCP client is installed."""
+    return find_spec("mcp") is not None and find_spec("fastmcp") is not None
+
+
+def _class_problem(parsed: ParsedWorker, name: str, reference: str, root: Path) -> Problem | None:
+    try:
+        load_toolset_class(reference, root=root)
+    except DefinitionError as error:
+        where = "" if error.file is None else f" ({error.file}{'' if error.line is None else f':{error.line}'})"
+        return _unusable(parsed, ("toolsets", name), f"{error.problem}{where}", error.next_step)
+    return None
+
+
+def _unusable(parsed: ParsedWorker, path: KeyPath, why: str, step: str | None) -> Problem:
+    message = f"toolset '{path[-1]}' cannot be used, the worker runs without it: {why}"
+    return Problem(parsed.place.label, parsed.document.line_of(path), message, "warning", step)
+
+
+def _unknown(parsed: ParsedWorker, name: str, workshop: Workshop) -> Problem:
+    config = workshop.config
+    if name in config.toolset_aliases:
+        message = f"toolset '{name}' stands for '{config.toolset_aliases[name]}', which is not package.module.Class"
+        return parsed.problem_at(("toolsets", name), message)
+    known = [*sorted(Toolsets.model_fields), *config.toolset_aliases]
+    close = get_close_matches(name, known, n=1)
+    step = f"Did you mean '{close[0]}'?" if close else None
+    if name in known_names(root=workshop.root, shipped=SHIPPED):
+        step = f"'{name}' is a worker: to call it, write `delegation: {{{name}: {{}}}}` below `toolsets:`."
+    return parsed.problem_at(
+        ("toolsets", name),
+        f"unknown toolset '{name}' in 'toolsets'; allowed: {', '.join(known)}, "
+        "the path of a class like package.module.Class",
+        next_step=step,
+    )

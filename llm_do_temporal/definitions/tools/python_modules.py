@@ -1,0 +1,103 @@
+"""Lets the author's Python import modules of the workshop: from their text, where no worker can write it.
+
+Modules of the workshop come after everything that is installed. No bytecode is read or written and no extension is
+loaded: what is run is the `.py` file that a person can read, wherever a `.pyc` or `.so` with its name lies.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from llm_do_temporal.definitions.protection.protected_files import is_protected
+from llm_do_temporal.definitions.tools.python_sources import read_python
+from llm_do_temporal.definitions.yaml.text_files import label_of
+
+
+class _Text(SourceFileLoader):
+    """A module made from the text of its file alone."""
+
+    root: Path
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the text. Raises DefinitionError for a file that workers can write."""
+        file = read_python(Path(self.path), self.root)
+        return compile(file.text, self.path, "exec", dont_inherit=True)
+
+
+_own_packages: dict[str, type[_Text]] = {}
+"""Packages that were found in workshops, with how they are loaded: what lies below them is found in no other way."""
+
+
+@contextmanager
+def importable(root: Path) -> Generator[None]:
+    """Let modules of the workshop be imported, after everything that is installed."""
+    if _submodules not in sys.meta_path:
+        sys.meta_path.insert(0, _submodules)  # for good: a function may import more of its package when it is called
+    modules = _Modules(root)
+    sys.meta_path.append(modules)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(modules)
+
+
+class _Modules:
+    """Finds modules at the top of a workshop; the last to be asked."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._loader = type("_TextBelow", (_Text,), {"root": root})
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module of this name, where it is one of the workshop's."""
+        return _found(name, [str(self._root)], self._loader) if path is None else None
+
+
+class _Submodules:
+    """Finds what lies below packages of workshops; the first to be asked, and then the only one."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module of this name. Raises ModuleNotFoundError, so that nobody else looks for it."""
+        loader = _own_packages.get(name.rpartition(".")[0])
+        if path is None or loader is None:
+            return None
+        folders = [folder for folder in path if Path(folder).is_relative_to(loader.root)]
+        if not folders:
+            return None
+        found = _found(name, folders, loader)
+        if found is None:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        return found
+
+
+_submodules = _Submodules()
+
+
+def _found(name: str, folders: Sequence[str], loader: type[_Text]) -> ModuleSpec | None:
+    """The module of this name in the folders."""
+    for folder in folders:
+        found = FileFinder(folder, (loader, [".py"])).find_spec(name)
+        if found is not None and (found.loader is not None or _is_authors(found, loader.root)):
+            if found.submodule_search_locations is not None:
+                _own_packages[name] = loader
+            return found
+    return None
+
+
+def _is_authors(found: ModuleSpec, root: Path) -> bool:
+    """Whether a folder without `__init__.py` is one of Python, and not one of workers' files."""
+    folders = [Path(folder) for folder in found.submodule_search_locations or ()]
+    return any(
+        is_protected(label_of(folder / "module.py", root), root)
+        and any(next(folder.glob(pattern), None) for pattern in ("*.py", "*/*.py"))
+        for folder in folders
+    )

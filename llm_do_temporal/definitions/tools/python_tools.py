@@ -1,0 +1,228 @@
+"""The `custom` toolset: functions of `tools.py`, found, read and pinned when their worker is loaded.
+
+Reading a `tools.py` runs it. The functions themselves are called elsewhere: plain ones by an activity, those that take
+a context by workflow code, from the text that is pinned here.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from llm_do_temporal.definitions.tools.python_files import load_python
+from llm_do_temporal.definitions.tools.python_functions import PythonFunction, read_function
+from llm_do_temporal.definitions.tools.python_modules import importable
+from llm_do_temporal.definitions.tools.python_sources import PythonFile, read_python
+from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, SHIPPED, WorkerPlace
+from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
+from llm_do_temporal.definitions.workshop.formats import PythonToolOptions
+from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.definitions.yaml.text_files import (
+    Unreadable,
+    check_inside,
+    decode,
+    find_file,
+    label_of,
+    read_bytes,
+)
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.messages.definitions import PythonTool, PythonToolset
+
+TOOLS_FILE = "tools.py"
+MAX_PINNED_BYTES = 256 * 1024
+"""A file with functions for workflow code travels with its worker, in every delegation to it."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A function, and the file it is from."""
+
+    function: PythonFunction
+    file: PythonFile
+
+
+def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[Problem]]:
+    """The Python tools a worker asks for, and what is wrong with them; None where it asks for none."""
+    wanted = parsed.definition.toolsets.python_tools
+    tools: list[PythonTool] = []
+    sources: dict[str, str] = {}
+    problems: list[Problem] = []
+    for name, options in wanted.items():
+        try:
+            found = _find(name, parsed.place)
+            tools.append(_pinned(name, found, options, shipped=parsed.place.shipped))
+        except DefinitionError as error:
+            problems.append(_problem(parsed, name, error))
+            continue
+        if found.function.context:
+            sources[found.file.sha256] = found.file.text
+    return (PythonToolset(tools=tuple(tools), sources=sources) if wanted else None), problems
+
+
+def has_function(name: str, place: WorkerPlace) -> bool:
+    """Whether a `tools.py` of the worker has something of this name, or is so wrong that it has to be reported.
+
+    Known from its text: nothing of it is run.
+    """
+    for path in _files(place):
+        try:
+            text = decode(read_bytes(path, place.root), label_of(path, place.root))
+            if _gives_name(ast.parse(text), name):
+                return True
+        except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
+            return True
+    return False
+
+
+def read_source(source: str, *, root: Path) -> PythonFile:
+    """The file a pinned tool is from, as it is now. Raises DefinitionError."""
+    folder = SHIPPED if source.startswith(PACKAGE_PREFIX) else root
+    try:
+        return read_python(find_file(source.removeprefix(PACKAGE_PREFIX), (folder,), folder), folder)
+    except Unreadable as error:
+        raise DefinitionError(str(error)) from error
+
+
+def load_function(file: PythonFile, name: str) -> PythonFunction:
+    """A function of a file. Raises DefinitionError, with the file and line where that is the author's mistake."""
+    module = load_python(file)
+    if not hasattr(module, name):
+        raise DefinitionError(f"'{file.label}' has no function '{name}'")
+    return _read(module, name, file)
+
+
+def _gives_name(tree: ast.Module, name: str) -> bool:
+    """Whether a module gives the name a meaning, or may do so in a way that only running it would tell."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
+            return True
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
+            return True
+        if isinstance(node, ast.alias) and (node.name == "*" or name == (node.asname or node.name.partition(".")[0])):
+            return True
+    return False
+
+
+def _find(name: str, place: WorkerPlace) -> _Found:
+    """The function in the nearest `tools.py` that has it."""
+    looked: list[str] = []
+    for path in _files(place):
+        try:
+            check_inside(path, place.root)
+        except Unreadable as error:
+            raise DefinitionError(str(error)) from error
+        file = read_python(path, place.root)
+        module = load_python(file)
+        if hasattr(module, name):
+            return _Found(_read(module, name, file), file)
+        looked.append(f"'{file.label}'")
+    if looked:
+        raise DefinitionError(f"there is no function '{name}' in {' or '.join(looked)}")
+    folders = dict.fromkeys(label_of(folder, place.root) for folder in _folders(place))
+    described = " or ".join(f"'{folder}/{TOOLS_FILE}'" if folder != "." else f"'{TOOLS_FILE}'" for folder in folders)
+    raise DefinitionError(f"there is no {TOOLS_FILE} with '{name}'", next_step=f"Write it to {described}.")
+
+
+def _folders(place: WorkerPlace) -> list[Path]:
+    """Where a worker's `tools.py` may stand: in its own folder, beside its file, at the top."""
+    own = place.root / place.name if place.shipped else place.root / "workers" / place.name
+    return list(dict.fromkeys((own, place.path.parent, place.root)))
+
+
+def _files(place: WorkerPlace) -> list[Path]:
+    paths = [folder / TOOLS_FILE for folder in _folders(place)]
+    return [path for path in paths if path.exists() or path.is_symlink()]
+
+
+def _read(module: ModuleType, name: str, file: PythonFile) -> PythonFunction:
+    found = getattr(module, name)
+    try:
+        function = _read_once(module, name)
+        function.schema  # noqa: B018 - raises where an argument has none
+        if function.context:
+            _check_pinnable(module, function, file)
+    except DefinitionError as error:
+        line = error.line or _line_of(found, file)
+        raise DefinitionError(error.problem, file=file.label, line=line, next_step=error.next_step) from error
+    return function
+
+
+@lru_cache(maxsize=512)
+def _read_once(module: ModuleType, name: str) -> PythonFunction:
+    """A module belongs to the text of its file, so that an edited one is read anew."""
+    return read_function(name, getattr(module, name))
+
+
+def _line_of(found: object, file: PythonFile) -> int | None:
+    code = getattr(found, "__code__", None)
+    return getattr(code, "co_firstlineno", None) if getattr(code, "co_filename", None) == str(file.path) else None
+
+
+def _check_pinnable(module: ModuleType, function: PythonFunction, file: PythonFile) -> None:
+    """Raise DefinitionError unless the file alone, as text, is all that the function needs of the workshop."""
+    if function.call.__module__ != module.__name__:
+        raise DefinitionError(f"'{function.name}' takes a context, so it has to be written in this file itself")
+    size = len(file.text.encode())
+    if size > MAX_PINNED_BYTES:
+        raise DefinitionError(
+            f"the file has {size} bytes; with a @tool_context function it may have {MAX_PINNED_BYTES}",
+            next_step=f"Move other code out of {TOOLS_FILE}.",
+        )
+    with importable(file.root):
+        for node in ast.walk(ast.parse(file.text)):
+            for name in _imported(node):
+                if _is_own(name, file.root):
+                    raise DefinitionError(
+                        f"it imports '{name}' of the workshop; a file with a @tool_context function is pinned alone",
+                        file=file.label,
+                        line=getattr(node, "lineno", None),
+                        next_step="Import installed packages only, or put plain functions into another tools.py.",
+                    )
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The packages or modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+        return [node.module.partition(".")[0]]
+    return []
+
+
+def _is_own(name: str, root: Path) -> bool:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and any(Path(place).is_relative_to(root) for place in _places(spec))
+
+
+def _places(spec: ModuleSpec) -> list[str]:
+    return [*([spec.origin] if spec.has_location and spec.origin else []), *(spec.submodule_search_locations or ())]
+
+
+def _pinned(name: str, found: _Found, options: PythonToolOptions, *, shipped: bool) -> PythonTool:
+    function, file = found.function, found.file
+    return PythonTool(
+        name=name,
+        description=options.description or function.description or f"The function '{name}'.",
+        parameters=function.schema,
+        kind="context" if function.context else "plain",
+        idempotent=function.idempotent,
+        source=f"{PACKAGE_PREFIX}{file.label}" if shipped else file.label,
+        sha256=file.sha256,
+        ruling=options.ruling,
+        capabilities=options.capabilities,
+    )
+
+
+def _problem(parsed: ParsedWorker, name: str, error: DefinitionError) -> Problem:
+    if error.file is None:
+        return parsed.problem_at(("toolsets", "custom", name), error.problem, next_step=error.next_step)
+    wanted = f"for the tool '{name}' of worker '{parsed.place.name}'"
+    return Problem(error.file, error.line, f"{error.problem} ({wanted})", next_step=error.next_step)

@@ -1,0 +1,1 @@
+"""Worker files: their keys, where they lie, their instructions and templates."""

@@ -1,0 +1,156 @@
+"""Where the file of a worker may stand, and which one wins.
+
+`workers/N.worker`, `workers/N/worker.worker`, `N.worker`, `workers/generated/N.worker`, then the workers
+that ship with the package. At each place `.worker` comes before `.yaml` and `.yml`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from llm_do_temporal.definitions.yaml.text_files import Unreadable, read_bytes
+
+SHIPPED = Path(__file__).resolve().parents[2] / "shipped"
+"""The workers that come with the package."""
+SUFFIXES = (".worker", ".yaml", ".yml")
+WORKSHOP_FILE = "workshop.yaml"
+GENERATED = PurePosixPath("workers/generated")
+PACKAGE_PREFIX = "pkg:"
+_NOT_WORKERS = frozenset({"workshop.yaml", "workshop.yml"})
+_INSTRUCTIONS_KEY = re.compile(rb"^['\"]?instructions['\"]?\s*:", re.MULTILINE)
+_INSTRUCTIONS = b"instructions"
+
+
+@dataclass(frozen=True)
+class WorkerPlace:
+    """The file of a worker."""
+
+    name: str
+    """The name it answers to there."""
+    path: Path
+    root: Path
+    """The folder that nothing it refers to may leave: the workshop, or the shipped workers."""
+    shipped: bool = False
+    template: bool = False
+    """Whether it is a template, whose text has `$name` for what a call fills in and is never rendered otherwise."""
+
+    @property
+    def relative(self) -> PurePosixPath:
+        """Its path below the root."""
+        return PurePosixPath(self.path.relative_to(self.root).as_posix())
+
+    @property
+    def folder(self) -> Path:
+        """Where Python files that it names are looked for first; for one that a model wrote, nowhere beside it."""
+        return self.root if self.generated else self.path.parent
+
+    @property
+    def label(self) -> str:
+        """How messages call the file."""
+        return f"{PACKAGE_PREFIX}{self.relative}" if self.shipped else str(self.relative)
+
+    @property
+    def source(self) -> str:
+        """Where the worker comes from, as a pinned worker says it."""
+        name = self.path.stem if self.template else self.name
+        return f"{PACKAGE_PREFIX}{name}" if self.shipped else str(self.relative)
+
+    @property
+    def generated(self) -> bool:
+        """Whether a model wrote it, by its name or by where a link leads."""
+        return not self.shipped and is_generated(self.path, self.root)
+
+
+def is_generated(path: Path, root: Path) -> bool:
+    """Whether `path` is, or leads to, a file that `worker_create` may have written."""
+    folder = root / GENERATED
+    return path.is_relative_to(folder) or path.resolve().is_relative_to(folder.resolve())
+
+
+def places_of(name: str, *, root: Path, shipped: Path) -> list[WorkerPlace]:
+    """The files that define the worker `name`, the one that is used first."""
+    own = [WorkerPlace(name, root / relative, root) for relative in _own_candidates(name)]
+    packaged = [WorkerPlace(name, shipped / relative, shipped, shipped=True) for relative in _shipped_candidates(name)]
+    return [place for place in (*own, *packaged) if place.path.is_file() or place.path.is_symlink()]
+
+
+def known_names(*, root: Path, shipped: Path) -> list[str]:
+    """Every name that a file stands for, sorted; whether the files are any good is not looked at."""
+    workers, generated = root / "workers", root / GENERATED
+    names = {path.stem for folder in (workers, generated, shipped) for path in _files(folder)}
+    names |= {
+        path.parent.name for folder in (workers, shipped) for path in _folder_files(folder) if path.parent != generated
+    }
+    names |= {path.stem for path in _files(root) if _is_root_worker(path, root)}
+    return sorted(names)
+
+
+def may_be_workers(root: Path, known: Iterable[str]) -> list[Path]:
+    """YAML files in the workshop's own folder that a name may lead to without being listed, whatever their style."""
+    names = set(known)
+    others = [path for path in _files(root) if path.stem not in names and path.name not in _NOT_WORKERS]
+    return sorted(path for path in others if path.suffix != ".worker" and _INSTRUCTIONS in _content(path, root))
+
+
+def described_places(name: str) -> str:
+    """The places where `name` is looked for, in words."""
+    own = ", ".join(relative for relative in _own_candidates(name) if relative.endswith(".worker"))
+    return f"{own} (each also as .yaml and .yml) and {PACKAGE_PREFIX}{name}"
+
+
+def unreachable_files(root: Path) -> list[Path]:
+    """`.worker` files below `workers/` that stand where no name leads."""
+    reachable = {
+        place.path
+        for name in known_names(root=root, shipped=SHIPPED)
+        for place in places_of(name, root=root, shipped=SHIPPED)
+    }
+    return sorted(path for path in (root / "workers").rglob("*.worker") if path.is_file() and path not in reachable)
+
+
+def _own_candidates(name: str) -> Iterator[str]:
+    stems = [f"workers/{name}", f"workers/{name}/worker", name, f"{GENERATED}/{name}"]
+    if name == GENERATED.name:
+        # What stands in workers/generated/ was written by a model, whatever its name.
+        stems.remove(f"{GENERATED}/worker")
+    for stem in stems:
+        for suffix in SUFFIXES:
+            if f"{stem}{suffix}" not in _NOT_WORKERS:
+                yield f"{stem}{suffix}"
+
+
+def _shipped_candidates(name: str) -> Iterator[str]:
+    for stem in (name, f"{name}/worker"):
+        for suffix in SUFFIXES:
+            yield f"{stem}{suffix}"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        yield from (path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+
+
+def _folder_files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        for inner in folder.iterdir():
+            yield from (path for path in _files(inner) if path.stem == "worker")
+
+
+def _is_root_worker(path: Path, root: Path) -> bool:
+    """Whether a file in the workshop's own folder is a worker; other programs keep YAML files there too."""
+    if path.suffix == ".worker":
+        return True
+    if path.name in _NOT_WORKERS:
+        return False
+    return _INSTRUCTIONS_KEY.search(_content(path, root)) is not None
+
+
+def _content(path: Path, root: Path) -> bytes:
+    """What the file holds; nothing where it cannot be read."""
+    try:
+        return read_bytes(path, root)
+    except Unreadable:
+        return b""

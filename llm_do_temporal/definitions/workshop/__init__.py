@@ -1,0 +1,1 @@
+"""`workshop.yaml`: its keys, and what a run takes from it."""

@@ -1,0 +1,274 @@
+"""The keys of worker files and of `workshop.yaml`, as people write them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from llm_do_temporal.definitions.workers.external_keys import ClassOptions, McpKeys
+from llm_do_temporal.definitions.workshop.blob_settings import BlobSettings
+from llm_do_temporal.definitions.workshop.model_keys import ServerSideToolKeys
+from llm_do_temporal.messages.base import Strict
+from llm_do_temporal.policy.approvals import ApprovalRules, Ruling
+from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
+from llm_do_temporal.policy.files.attachment_forms import AttachmentsAs
+from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy
+from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
+from llm_do_temporal.policy.models.ids import ModelAlias, ModelNames, check_no_secret
+from llm_do_temporal.policy.notifications import MAX_TARGETS, NotifyTarget, check_ui_url
+from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
+from llm_do_temporal.policy.queues import ProviderKeys, ProviderName
+from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
+from llm_do_temporal.policy.templates import TemplateRules
+from llm_do_temporal.policy.values import Capability
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+def _without_keys(settings: dict[str, Any]) -> dict[str, Any]:
+    check_no_secret(settings)
+    return settings
+
+
+ModelSettings = Annotated[dict[str, Any], AfterValidator(_without_keys)]
+"""Settings of a model, by the names Pydantic AI has for them."""
+
+
+class Switchable(Strict):
+    """A toolset or a tool that can be switched off where it stands."""
+
+    enabled: bool = True
+
+
+class FilesystemOptions(Switchable):
+    """`filesystem:` of a worker's toolsets."""
+
+
+class DelegateOptions(Switchable):
+    """A worker's name below `delegation:`."""
+
+
+class WorkerCreateOptions(Switchable):
+    """`worker_create:` below `delegation:`."""
+
+
+class DelegationOptions(Switchable):
+    """`delegation:` of a worker's toolsets; a key that is none of these fields is the name of a worker."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, DelegateOptions | None] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    allow_workers: tuple[str, ...] | None = None
+    worker_create: WorkerCreateOptions | None = None
+    templates: TemplateRules | None = None
+
+    @property
+    def delegates(self) -> tuple[str, ...]:
+        """The workers that get a tool of their own, in the order of the file."""
+        return tuple(self.__pydantic_extra__)
+
+    @property
+    def enabled_delegates(self) -> tuple[str, ...]:
+        """Those of the workers that are not switched off."""
+        return tuple(name for name, options in self.__pydantic_extra__.items() if options is None or options.enabled)
+
+    @property
+    def creates_workers(self) -> bool:
+        """Whether the worker may make others."""
+        return "worker_create" in self.model_fields_set and (self.worker_create is None or self.worker_create.enabled)
+
+    @property
+    def template_rules(self) -> TemplateRules | None:
+        """Which templates the worker may call; None where it has no such tool."""
+        if "templates" not in self.model_fields_set:
+            return None
+        rules = self.templates or TemplateRules()
+        return rules if rules.enabled else None
+
+
+class PythonToolOptions(Switchable):
+    """The name of a function below `custom:`."""
+
+    pre_approved: bool = False
+    needs_approval: bool = False
+    blocked: bool = False
+    capabilities: tuple[Capability, ...] = Field(default=DEFAULT_CAPABILITIES, min_length=1)
+    description: Text | None = None
+    """What the model reads about it, instead of the function's docstring."""
+
+    @model_validator(mode="after")
+    def _one_ruling(self) -> PythonToolOptions:
+        given = [name for name in ("pre_approved", "needs_approval", "blocked") if getattr(self, name)]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(repr(name) for name in given)} exclude each other; keep one of them")
+        return self
+
+    @property
+    def ruling(self) -> Ruling | None:
+        """What the worker's file itself says of the tool; None leaves it to the rules."""
+        return next((ruling for ruling in Ruling if getattr(self, ruling.value)), None)
+
+
+class CustomOptions(Switchable):
+    """`custom:` of a worker's toolsets; every key but `enabled` is the name of a function of `tools.py`."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, PythonToolOptions | None] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def functions(self) -> dict[str, PythonToolOptions]:
+        """The functions that are offered, in the order of the file."""
+        found = {name: options or PythonToolOptions() for name, options in self.__pydantic_extra__.items()}
+        return {name: options for name, options in found.items() if options.enabled} if self.enabled else {}
+
+
+class ShellOptions(ShellPolicy):
+    """`shell:` of a worker's toolsets."""
+
+    enabled: bool = True
+
+
+class Toolsets(Strict):
+    """`toolsets:` of a worker; a key with nothing after it switches the toolset on.
+
+    A key that is none of these fields is the path of a class, or an alias of `toolset_aliases`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, ClassOptions | None] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    filesystem: FilesystemOptions | None = None
+    delegation: DelegationOptions | None = None
+    custom: CustomOptions | None = None
+    mcp: dict[str, McpKeys] | None = None
+    shell: ShellOptions | None = None
+
+    @property
+    def classes(self) -> dict[str, ClassOptions]:
+        """The toolsets that are classes, by class path or alias, switched off ones included."""
+        return {name: options or ClassOptions() for name, options in self.__pydantic_extra__.items()}
+
+    @property
+    def has_filesystem(self) -> bool:
+        """Whether the worker has the file tools."""
+        return "filesystem" in self.model_fields_set and (self.filesystem is None or self.filesystem.enabled)
+
+    @property
+    def shell_policy(self) -> ShellPolicy | None:
+        """Which commands the worker may run; None where it has no such tool."""
+        if "shell" not in self.model_fields_set:
+            return None
+        options = self.shell or ShellOptions()
+        return ShellPolicy(**options.model_dump(exclude={"enabled"})) if options.enabled else None
+
+    @property
+    def delegation_options(self) -> DelegationOptions | None:
+        """Whom the worker may call; None where it has no delegation."""
+        if "delegation" not in self.model_fields_set:
+            return None
+        options = self.delegation or DelegationOptions()
+        return options if options.enabled else None
+
+    @property
+    def named_capabilities(self) -> set[str]:
+        """The capabilities that are given to any of the tools."""
+        external = (*self.classes.values(), *(self.mcp or {}).values())
+        named = {name for options in self.python_tools.values() for name in options.capabilities}
+        named |= {name for keys in external for name in keys.named_capabilities}
+        return named.union(self.shell.capabilities if self.shell is not None else ())
+
+    @property
+    def python_tools(self) -> dict[str, PythonToolOptions]:
+        """The functions of `tools.py` that are tools of the worker."""
+        return {} if self.custom is None else self.custom.functions
+
+
+class WorkerFile(Strict):
+    """A worker file's front matter."""
+
+    name: str | None = None
+    description: str = ""
+    instructions: str | None = None
+    model: ModelNames | None = None
+    compatible_models: tuple[Text, ...] | None = None
+    output_schema: dict[str, Any] | None = None
+    output_schema_ref: Text | None = None
+    schema_in_ref: Text | None = None
+    sandbox: WorkerSandbox | None = None
+    attachment_policy: AttachmentPolicy = AttachmentPolicy()
+    attachments: AttachmentPaths = AttachmentPaths()
+    model_settings: ModelSettings = Field(default_factory=dict)
+    attachments_as: AttachmentsAs | None = None
+    max_context_tokens: int | None = Field(default=None, ge=1)
+    server_side_tools: tuple[ServerSideToolKeys, ...] = ()
+    toolsets: Toolsets = Toolsets()
+    limits: Limits = Limits()
+    locked: bool = False
+
+    @field_validator("compatible_models")
+    @classmethod
+    def _not_empty(cls, patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if patterns is not None and not patterns:
+            raise ValueError("an empty list allows no model; leave it out to allow every one")
+        return patterns
+
+
+class CreationDefaults(Strict):
+    """`creation_defaults:` of `workshop.yaml`: what workers made by `worker_create` get. Nothing, by default."""
+
+    model: ModelNames | None = None
+    sandbox: WorkerSandbox | None = None
+    attachment_policy: AttachmentPolicy | None = None
+    toolsets: Toolsets | None = None
+
+
+class WorkshopConfig(Strict):
+    """`workshop.yaml`."""
+
+    name: str = ""
+    description: str = ""
+    model: ModelNames | None = None
+    models: dict[str, ModelAlias] = Field(default_factory=dict)
+    """Aliases."""
+    model_settings: ModelSettings = Field(default_factory=dict)
+    model_resolution: Literal["inherited", "isolated"] = "inherited"
+    providers: dict[ProviderName, ProviderKeys] = Field(default_factory=dict)
+    """Those whose requests have a task queue of their own."""
+    separate_files: bool = False
+    """Whether files, commands and Python tools have a task queue of their own."""
+    attachments_as: AttachmentsAs = "auto"
+    max_context_tokens: int | None = Field(default=None, ge=1)
+    toolset_aliases: dict[str, Text] = Field(default_factory=dict)
+    """Short names of toolset classes."""
+    sandbox: WorkshopSandbox | None = None
+    blobs: BlobSettings | None = None
+    shell: ShellSettings = ShellSettings()
+    creation_defaults: CreationDefaults = CreationDefaults()
+    approvals: ApprovalRules = ApprovalRules()
+    limits: Limits = Limits()
+    max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=0)
+    on_refusal: Literal["tell_model", "abort"] = "tell_model"
+    live_text: bool = True
+    """Whether answers can be watched while they are written: models are then asked to stream them."""
+    notify: tuple[NotifyTarget, ...] = Field(default=(), max_length=MAX_TARGETS)
+    ui_url: Annotated[str, AfterValidator(check_ui_url)] | None = None
+    """Where people reach the approvals page."""
+
+    @field_validator("providers")
+    @classmethod
+    def _ask_somebody(cls, providers: dict[str, ProviderKeys], info: ValidationInfo) -> dict[str, ProviderKeys]:
+        aliases = cast("dict[str, ModelAlias]", info.data.get("models", {}))
+        for name in providers:
+            if name in aliases and aliases[name].is_plain:
+                raise ValueError(f"the alias '{name}' is short for '{aliases[name].model}'; name the provider instead")
+        return providers

@@ -1,0 +1,102 @@
+"""Keys about models in worker files and `workshop.yaml`: settings, and tools that run at the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from llm_do_temporal.messages.base import Strict
+from llm_do_temporal.messages.definitions import ServerSideTool
+from llm_do_temporal.policy.models.ids import check_no_secret
+
+SETTING_NAMES = frozenset(
+    {
+        "cache",
+        "citations",
+        "extra_body",
+        "extra_headers",
+        "first_event_timeout",
+        "framing_announcement",
+        "frequency_penalty",
+        "logit_bias",
+        "max_retries",
+        "max_tokens",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "request_timeout",
+        "seed",
+        "service_tier",
+        "stop_sequences",
+        "temperature",
+        "thinking",
+        "timeout",
+        "tool_choice",
+        "top_k",
+        "top_p",
+    }
+)
+"""The settings Pydantic AI knows for every provider; a test holds them against the installed version."""
+_PROVIDER_PREFIXES = ("openai_", "anthropic_", "google_", "bedrock_", "groq_", "mistral_", "xai_", "openrouter_")
+_OPTIONS: Mapping[str, frozenset[str]] = {
+    "web_search": frozenset({"max_uses", "allowed_domains", "blocked_domains", "search_context_size", "user_location"}),
+    "web_fetch": frozenset({"max_uses", "allowed_domains", "blocked_domains"}),
+    "code_execution": frozenset(),
+    "image_generation": frozenset({"size", "aspect_ratio", "output_format", "output_compression"}),
+}
+_FOR_ALL = frozenset({"tool_type", "provider_settings"})
+
+
+def unknown_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """The settings that no provider is known to have, each with a name that may have been meant."""
+    for name in settings:
+        if name not in SETTING_NAMES and not name.startswith(_PROVIDER_PREFIXES):
+            close = get_close_matches(name, sorted(SETTING_NAMES), n=1)
+            yield name, close[0] if close else None
+
+
+class ServerSideToolKeys(Strict):
+    """One entry of `server_side_tools:`; text alone is short for `{tool_type: text}`."""
+
+    tool_type: Literal["web_search", "web_fetch", "code_execution", "image_generation"]
+    max_uses: int | None = Field(default=None, ge=1)
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+    search_context_size: Literal["low", "medium", "high"] | None = None
+    user_location: dict[str, str] | None = None
+    size: str | None = None
+    aspect_ratio: str | None = None
+    output_format: Literal["png", "webp", "jpeg"] | None = None
+    output_compression: int | None = Field(default=None, ge=0, le=100)
+    provider_settings: dict[str, Any] | None = None
+    """Options of one provider, by its name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        return {"tool_type": value} if isinstance(value, str) else value
+
+    @field_validator("provider_settings")
+    @classmethod
+    def _no_keys(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        check_no_secret(value)
+        return value
+
+    @model_validator(mode="after")
+    def _own_options(self) -> ServerSideToolKeys:
+        allowed = _OPTIONS[self.tool_type]
+        wrong = sorted(self.model_fields_set - _FOR_ALL - allowed)
+        if wrong:
+            options = ", ".join(sorted({*allowed, "provider_settings"}))
+            raise ValueError(f"'{self.tool_type}' has no option '{wrong[0]}'; it has {options}")
+        if self.allowed_domains and self.blocked_domains:
+            raise ValueError("'allowed_domains' and 'blocked_domains' exclude each other; keep one of them")
+        return self
+
+    def pinned(self) -> ServerSideTool:
+        """What is kept in the history."""
+        return ServerSideTool(
+            tool_type=self.tool_type, options=self.model_dump(exclude={"tool_type"}, exclude_none=True)
+        )

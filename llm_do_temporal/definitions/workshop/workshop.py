@@ -1,0 +1,172 @@
+"""A workshop: a folder with `workshop.yaml`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from llm_do_temporal.definitions.protection.protected_files import is_always_protected
+from llm_do_temporal.definitions.workers.places import WORKSHOP_FILE
+from llm_do_temporal.definitions.workshop.formats import WorkshopConfig
+from llm_do_temporal.definitions.yaml.lines import Document, parse_yaml
+from llm_do_temporal.definitions.yaml.problems import Problem, raise_first
+from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, decode, read_bytes
+from llm_do_temporal.definitions.yaml.validation import validate
+from llm_do_temporal.errors import SandboxRefusal, WorkshopNotFound
+from llm_do_temporal.messages.definitions import RunSettings
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.files.sandbox import WorkshopSandbox, root_tree
+from llm_do_temporal.policy.models.ids import ModelAlias
+from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.notifications import NotifySettings, check_ui_url
+from llm_do_temporal.policy.queues import ProviderKeys, Queues
+from llm_do_temporal.workshop_search import search_upwards
+
+_log = logging.getLogger(__name__)
+_NEXT_STEP = "Make one that says `sandbox: {root: .}`, or name the folder that has one with --workshop DIR."
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A workshop that was read."""
+
+    root: Path
+    """The folder, with symlinks followed."""
+    config: WorkshopConfig
+
+
+def run_settings(
+    config: WorkshopConfig,
+    start: StartRunInput,
+    *,
+    environment_model: str | None = None,
+    search_attributes: bool = True,
+    queues: Queues | None = None,
+) -> RunSettings:
+    """What a run takes from its workshop and its start; `environment_model` is used where the start carries none."""
+    return RunSettings(
+        mode=start.mode or config.approvals.mode,
+        rules=config.approvals,
+        models=ModelSources(
+            force_model=start.force_model,
+            run_model=start.model,
+            workshop_model=config.model,
+            environment_model=start.environment_model or environment_model,
+            aliases=model_aliases(config),
+            isolated=config.model_resolution == "isolated",
+        ),
+        model_settings=config.model_settings,
+        attachments_as=config.attachments_as,
+        max_context_tokens=config.max_context_tokens,
+        max_depth=config.max_depth,
+        on_refusal=config.on_refusal,
+        workshop_has_sandbox=config.sandbox is not None,
+        shell=config.shell,
+        limits=start.limits.over(config.limits),
+        live_text=config.live_text,
+        search_attributes=search_attributes,
+        queues=queues or Queues(),
+    )
+
+
+def notify_settings(config: WorkshopConfig, environment_ui_url: str | None) -> NotifySettings:
+    """Whom a run tells; `environment_ui_url` is used where the workshop names no page, and is an address."""
+    ui_url = config.ui_url
+    if ui_url is None and environment_ui_url and config.notify:
+        try:
+            ui_url = check_ui_url(environment_ui_url)
+        except ValueError as error:
+            _log.warning("LLM_DO_UI_URL is not used, messages have no links: %s", error)
+    return NotifySettings(targets=config.notify, ui_url=ui_url)
+
+
+def model_aliases(config: WorkshopConfig) -> dict[str, str | ModelAlias]:
+    """What the workshop's aliases stand for: `provider:name` where they say no more than that."""
+    return {name: alias.model if alias.is_plain else alias for name, alias in config.models.items()}
+
+
+def find_workshop(start: Path, *, named: bool = False) -> Path:
+    """The one folder with `workshop.yaml` on the way up from `start`; `named`: a person named `start` itself.
+
+    Raises WorkshopNotFound where there is none.
+    """
+    return search_upwards(start.resolve(), named=named)
+
+
+def load_workshop(folder: Path) -> Workshop:
+    """Read `workshop.yaml` of a folder. Raises WorkshopNotFound, or DefinitionError where it is wrong."""
+    workshop, problems, _ = parse_workshop(folder)
+    raise_first(problems)
+    return workshop
+
+
+def own_queues(folder: Path) -> tuple[Mapping[str, ProviderKeys], bool]:
+    """The providers with a task queue of their own, and whether the files have one. Raises DefinitionError.
+
+    Most workshops say nothing of it; their services start whatever else is wrong in the file.
+    """
+    try:
+        text = (folder / WORKSHOP_FILE).read_bytes()
+    except OSError:
+        text = b""
+    if b"providers" not in text and b"separate_files" not in text:
+        return {}, False
+    config = load_workshop(folder).config
+    return config.providers, config.separate_files
+
+
+def parse_workshop(folder: Path) -> tuple[Workshop, list[Problem], Document]:
+    """The workshop with everything that is wrong left out, what that is, and the document for its lines.
+
+    Raises WorkshopNotFound where the folder has no `workshop.yaml`.
+    """
+    root = folder.resolve()
+    try:
+        text = decode(read_bytes(root / WORKSHOP_FILE, root), WORKSHOP_FILE)
+        real = (root / WORKSHOP_FILE).resolve().relative_to(root).as_posix()
+        if not is_always_protected(real):
+            raise Unreadable(f"'{WORKSHOP_FILE}' is a link to a file that workers may write; put the file itself there")
+    except Missing as error:
+        raise WorkshopNotFound(f"no {WORKSHOP_FILE} in the workshop's folder", next_step=_NEXT_STEP) from error
+    except Unreadable as error:
+        return Workshop(root, WorkshopConfig()), [Problem(WORKSHOP_FILE, None, str(error))], Document(None)
+    config, found, document = _parse(text)
+    problems = list(found)
+    if config.sandbox is not None:
+        wrong = check_sandbox_root(config.sandbox, root, elsewhere=config.separate_files)
+        if wrong is not None:
+            problems.append(Problem(WORKSHOP_FILE, document.line_of(("sandbox", "root")), wrong))
+            config = config.model_copy(update={"sandbox": None})
+    return Workshop(root, config), problems, document
+
+
+@lru_cache(maxsize=16)
+def _parse(text: str) -> tuple[WorkshopConfig, tuple[Problem, ...], Document]:
+    document, problems = parse_yaml(text, file=WORKSHOP_FILE)
+    config, invalid = validate(WorkshopConfig, document, file=WORKSHOP_FILE)
+    return config, (*problems, *invalid), document
+
+
+def check_sandbox_root(sandbox: WorkshopSandbox, root: Path, *, elsewhere: bool = False) -> str | None:
+    """What is wrong with the sandbox's root, or None: it must be a folder inside the workshop, links followed.
+
+    `elsewhere`: it may be on another machine, and not here.
+    """
+    try:
+        root_tree(sandbox)
+        real = (root / sandbox.root).resolve()
+        if real.is_symlink():  # in a circle; before Python 3.13, resolving it fails
+            raise RuntimeError
+    except SandboxRefusal as refusal:
+        return refusal.message
+    except (OSError, RuntimeError):
+        return f"sandbox root '{sandbox.root}' cannot be opened"
+    if not real.is_relative_to(root):
+        return f"sandbox root '{sandbox.root}' is a link that leads out of the workshop"
+    if not real.exists():
+        missing = f"sandbox root '{sandbox.root}' does not exist; make the folder, or name another one"
+        return None if elsewhere else missing
+    return None if real.is_dir() else f"sandbox root '{sandbox.root}' is not a folder"

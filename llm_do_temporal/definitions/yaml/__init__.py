@@ -1,0 +1,1 @@
+"""Text and YAML files: read within bounds, each value with its line."""

@@ -1,0 +1,231 @@
+"""The desk's book-keeping, as pure steps from one state to the next.
+
+Who asked, who decided, what is remembered. Ids are given out in the order of the questions. The first
+decision on a question wins; a decision that cannot be taken raises DecisionRefused and changes nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from llm_do_temporal.desk.votes import check_who, with_vote
+from llm_do_temporal.errors import DecisionRefused, Refusal
+from llm_do_temporal.json_schema import schema_problems
+from llm_do_temporal.messages.approvals import (
+    Approval,
+    Decision,
+    DecisionKind,
+    DeskState,
+    Grant,
+    IgnoredDecision,
+    Remember,
+    RequestApprovalInput,
+    RevokeGrantInput,
+    Verdict,
+    WithdrawApprovalsInput,
+)
+from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
+from llm_do_temporal.policy.approvals import canonical
+from llm_do_temporal.policy.budget.limits import Dimension, described
+from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, judge_path
+
+NOBODY_IN_TIME = "timeout"
+"""Who rejects what nobody decided in time."""
+_ECHOED = {"door": "grant", "digest": None}
+"""Of a verdict that answers another question than the one it was given for."""
+KEPT_IGNORED = 100
+"""Nonsense signals kept for the record; a flood of them must not fill the history of a continued run."""
+
+
+def pending(state: DeskState) -> tuple[Approval, ...]:
+    """The questions that still need an answer, oldest first."""
+    return tuple(one for one in state.approvals if one.verdict is None and not one.withdrawn)
+
+
+def with_request(state: DeskState, request: RequestApprovalInput, *, now: datetime) -> tuple[DeskState, Approval]:
+    """The state with one more question; it is answered at once where a grant covers it."""
+    approval = Approval(id=f"a{state.earlier + len(state.approvals) + 1}", asked_at=now, request=request)
+    grant = _grant_for(state, request)
+    if grant is not None:
+        verdict = grant.verdict.model_copy(update=_ECHOED | {"at": now, "remember": Remember.NONE})
+        approval = approval.model_copy(update={"verdict": verdict})
+    return state.model_copy(update={"approvals": (*state.approvals, approval)}), approval
+
+
+def with_withdrawal(state: DeskState, withdrawal: WithdrawApprovalsInput) -> DeskState:
+    """The state without the questions an invocation no longer asks."""
+
+    def settled(one: Approval) -> Approval:
+        gone = withdrawal.covers(one.request.invocation, one.request.key)
+        return one.model_copy(update={"withdrawn": True}) if gone and one.verdict is None else one
+
+    return state.model_copy(update={"approvals": tuple(settled(one) for one in state.approvals)})
+
+
+def with_ignored(state: DeskState, reason: str, *, now: datetime) -> DeskState:
+    """The state with a note of a decision that could not be taken."""
+    kept = (*state.ignored, IgnoredDecision(at=now, reason=reason[:500]))[-KEPT_IGNORED:]
+    return state.model_copy(update={"ignored": kept})
+
+
+def with_revocation(state: DeskState, revocation: RevokeGrantInput) -> DeskState:
+    """The state without the grant of this approval: identical calls are asked about again. Raises DecisionRefused."""
+    left = tuple(grant for grant in state.grants if grant.approval != revocation.id)
+    if len(left) == len(state.grants):
+        raise DecisionRefused(f"there is no grant of approval '{revocation.id[:40]}' to revoke")
+    return state.model_copy(update={"grants": left})
+
+
+def put_away(state: DeskState) -> DeskState:
+    """The state with its questions, none of them open any more, counted and put away."""
+    return state.model_copy(update={"approvals": (), "earlier": state.earlier + len(state.approvals)})
+
+
+def find_question(state: DeskState, decision: Decision) -> Approval:
+    """The question a decision is about, if it can be taken. Raises DecisionRefused."""
+    approval = _named(state, decision)
+    if approval.verdict is not None:
+        verdict = approval.verdict
+        by = verdict.by or "somebody"
+        raise DecisionRefused(
+            f"approval '{approval.id}' was already decided: {verdict.decision} by {by} "
+            f"at {verdict.at.isoformat(timespec='seconds')}"
+        )
+    if approval.withdrawn:
+        raise DecisionRefused(f"approval '{approval.id}' is no longer needed: its worker has stopped")
+    _check_shown(approval, decision)
+    check_who(approval, decision, started_by=state.started_by)
+    _check_change(approval, decision)
+    return approval
+
+
+def with_decision(
+    state: DeskState, decision: Decision, *, door: Literal["signal", "update"], now: datetime
+) -> tuple[DeskState, list[Approval]]:
+    """The state with the decision taken, the question it is about, and the others that it answers when remembered.
+
+    The question stays open where others must agree. Raises DecisionRefused.
+    """
+    asked = find_question(state, decision)
+    vote = Verdict(
+        decision=decision.decision,
+        args=decision.args if decision.args is not None else asked.request.args,
+        note=decision.note,
+        by=decision.by.strip(),
+        at=now,
+        door=door,
+        remember=decision.remember,
+        digest=decision.digest,
+    )
+    taken = with_vote(asked, vote)
+    answered, grants, verdict = {asked.id: taken}, state.grants, taken.verdict
+    if verdict is not None and verdict.remember is Remember.SESSION:
+        grants = (*grants, Grant.of(asked.id, asked.request, verdict))
+        for other in pending(state):
+            if other.id != asked.id and _same_call(other.request, asked.request):
+                echoed = verdict.model_copy(update=_ECHOED)
+                answered[other.id] = other.model_copy(update={"verdict": echoed})
+    approvals = tuple(answered.get(one.id, one) for one in state.approvals)
+    return state.model_copy(update={"approvals": approvals, "grants": grants}), list(answered.values())
+
+
+def next_due(state: DeskState) -> datetime | None:
+    """When time changes something next: a reminder, or the end of somebody's time to decide."""
+    moments = [moment for one in pending(state) for moment in (one.request.deadline, _reminder(one)) if moment]
+    return min(moments, default=None)
+
+
+def with_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approval]]:
+    """The state at this time, and the questions that nobody decided in time: they are rejected, whatever they are."""
+    late: list[Approval] = []
+
+    def at_this_time(one: Approval) -> Approval:
+        if one.verdict is not None or one.withdrawn:
+            return one
+        if one.request.deadline is not None and one.request.deadline <= now:
+            late.append(one.model_copy(update={"verdict": _too_late(one, now)}))
+            return late[-1]
+        reminder = _reminder(one)
+        return one.model_copy(update={"reminded_at": now}) if reminder is not None and reminder <= now else one
+
+    approvals = tuple(at_this_time(one) for one in state.approvals)
+    return state.model_copy(update={"approvals": approvals}), late
+
+
+def _reminder(approval: Approval) -> datetime | None:
+    return approval.request.remind_at if approval.reminded_at is None else None
+
+
+def _too_late(approval: Approval, now: datetime) -> Verdict:
+    request = approval.request
+    waited = described(Dimension.TIME, Decimal(request.timeout_seconds or 0))
+    who = f"only {len(approval.votes)} of {request.quorum} agreed" if approval.votes else "nobody decided"
+    return Verdict(
+        decision=DecisionKind.REJECT,
+        args=request.args,
+        note=f"{who} within {waited}",
+        by=NOBODY_IN_TIME,
+        at=now,
+        door="timer",
+    )
+
+
+def _named(state: DeskState, decision: Decision) -> Approval:
+    waiting, approval_id = pending(state), decision.id
+    if approval_id is None:
+        named = [one for one in waiting if decision.digest and decision.digest == one.request.digest]
+        if len(named) == 1 or len(waiting) == 1:
+            return (named or waiting)[0]
+        ids = ", ".join(one.id for one in waiting) or "none"
+        raise DecisionRefused(f"say which approval: {len(waiting)} are pending ({ids})")
+    for one in state.approvals:
+        if one.id == approval_id:
+            return one
+    ids = ", ".join(one.id for one in waiting) or "none"
+    raise DecisionRefused(f"there is no approval '{approval_id[:40]}'; pending: {ids}")
+
+
+def _check_change(approval: Approval, decision: Decision) -> None:
+    if decision.decision is not DecisionKind.MODIFY:
+        if decision.args is not None:
+            raise DecisionRefused("`args` belong to a `modify`; to change the call send decision 'modify'")
+        return
+    if decision.args is None:
+        raise DecisionRefused("a `modify` needs the new arguments in `args`")
+    schema = approval.request.args_schema
+    if schema is None:
+        raise DecisionRefused(f"approval '{approval.id}' cannot be changed, only approved or rejected")
+    size = len(canonical(decision.args).encode())
+    if size > MAX_CALL_BYTES:
+        raise DecisionRefused(f"the new arguments have {size} bytes; at most {MAX_CALL_BYTES} are accepted")
+    problems = schema_problems(schema, decision.args)
+    if problems:
+        raise DecisionRefused(f"the new arguments are not valid: {'; '.join(problems[:5])}")
+    if approval.request.tool in PATH_TOOLS:
+        try:
+            judge_path(approval.request.tool, approval.request.tree, decision.args)
+        except Refusal as refusal:
+            raise DecisionRefused(f"policy refuses the new arguments: {refusal}") from refusal
+
+
+def _check_shown(approval: Approval, decision: Decision) -> None:
+    """Raise DecisionRefused where a decision names another question than this one."""
+    if decision.digest is None or decision.digest == approval.request.digest:
+        return
+    asked, named = approval.request.digest, repr(decision.digest[:80])
+    if not asked:
+        raise DecisionRefused(f"approval '{approval.id}' has no digest, and the decision names {named}; leave it out")
+    raise DecisionRefused(
+        f"the decision is about something else than approval '{approval.id}': it names the digest {named}, and "
+        f"what is asked has '{asked}'; look at the question again"
+    )
+
+
+def _grant_for(state: DeskState, request: RequestApprovalInput) -> Grant | None:
+    return next((grant for grant in state.grants if grant.covers(request)), None)
+
+
+def _same_call(one: RequestApprovalInput, other: RequestApprovalInput) -> bool:
+    return one.tool == other.tool and one.identity == other.identity

@@ -1,0 +1,84 @@
+"""Who may decide, and when enough people have agreed: pure steps of the desk.
+
+An approval agrees to the call as it was asked about, a change to the call with exactly these arguments. Where several
+must agree, they must agree to the same arguments, so that nobody's word stands for what they have not seen: whoever
+changes the arguments begins the votes anew. One rejection is enough.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Remember, Verdict
+from llm_do_temporal.policy.approvals import canonical, person
+
+_SHOWN_CHARS = 300
+
+
+def check_who(approval: Approval, decision: Decision, *, started_by: str) -> None:
+    """Raise DecisionRefused where this person may not decide so; `started_by` is who started the run."""
+    request, by = approval.request, decision.by.strip()
+    named = f"'{by[:80]}'" if by else "somebody without a name"
+    if request.approvers and by not in request.approvers:
+        raise DecisionRefused(
+            f"approval '{approval.id}' may be decided by {' or '.join(request.approvers)}, not by {named}"
+        )
+    if decision.decision is DecisionKind.REJECT:
+        return
+    if request.forbid_own and (not person(by) or person(by) == person(started_by)):
+        raise DecisionRefused(
+            f"approval '{approval.id}' needs somebody other than who started the run; it cannot be approved by {named}"
+        )
+    if request.quorum > 1:
+        _check_vote(approval, decision, by)
+
+
+def _check_vote(approval: Approval, decision: Decision, by: str) -> None:
+    quorum = f"approval '{approval.id}' needs {approval.request.quorum} people"
+    if not person(by):
+        raise DecisionRefused(f"{quorum}, so each says who it is in `by`")
+    if decision.decision is DecisionKind.APPROVE and not _are_equal(agreed_to(approval), approval.request.args):
+        raise DecisionRefused(
+            f"{quorum}, and '{approval.votes[-1].by}' has changed the arguments; to agree, send a `modify` with "
+            f"args {canonical(agreed_to(approval))[:_SHOWN_CHARS]}"
+        )
+    wanted = decision.args if decision.args is not None else approval.request.args
+    if any(person(vote.by) == person(by) for vote in approval.votes) and _are_equal(wanted, agreed_to(approval)):
+        missing = approval.request.quorum - len(approval.votes)
+        raise DecisionRefused(f"{quorum}, and '{by[:80]}' has agreed already; {missing} more must")
+
+
+def agreed_to(approval: Approval) -> dict[str, Any]:
+    """The arguments that are on the table: those asked about, or those that somebody put in their place."""
+    return approval.votes[-1].args if approval.votes else approval.request.args
+
+
+def with_vote(approval: Approval, vote: Verdict) -> Approval:
+    """The question with one more decision of somebody who may take it: decided, or nearer to it."""
+    quorum = approval.request.quorum
+    if quorum <= 1 or vote.decision is DecisionKind.REJECT:
+        return approval.model_copy(update={"verdict": vote})
+    before = approval.votes if _are_equal(vote.args, agreed_to(approval)) else ()
+    votes = (*before, vote)
+    verdict = None if len(votes) < quorum else _joint(approval, votes)
+    return approval.model_copy(update={"votes": votes, "verdict": verdict})
+
+
+def _joint(approval: Approval, votes: tuple[Verdict, ...]) -> Verdict:
+    """What these have decided together; it is remembered where all of them said so."""
+    last = votes[-1]
+    is_change = not _are_equal(last.args, approval.request.args)
+    remembered = all(vote.remember is Remember.SESSION for vote in votes)
+    return last.model_copy(
+        update={
+            "decision": DecisionKind.MODIFY if is_change else DecisionKind.APPROVE,
+            "by": ", ".join(vote.by for vote in votes),
+            "note": "; ".join(f"{vote.by}: {vote.note}" for vote in votes if vote.note),
+            "remember": Remember.SESSION if remembered else Remember.NONE,
+        }
+    )
+
+
+def _are_equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return canonical(one) == canonical(other)

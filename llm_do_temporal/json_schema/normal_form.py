@@ -1,0 +1,85 @@
+"""A value that fits its schema, written as the schema says: the same result looks the same whoever gave it.
+
+Pure. What a value means stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from llm_do_temporal.json_schema.steps import UnusableSchema
+from llm_do_temporal.json_schema.validation import find_problems
+
+_DEFS = "#/$defs/"
+_ALTERNATIVES = ("anyOf", "oneOf")
+_OWN = ("type", "properties", "items", "prefixItems")
+"""With one of these a schema says itself what the value looks like, and its alternatives say what else must hold."""
+_MOST_FOLLOWED = 100
+"""References and alternatives behind each other, so that those that lead in a circle end."""
+_MOST_ALTERNATIVES = 50
+"""Values that are held against alternatives; those after that keep the form they have."""
+
+
+def normalised(schema: Mapping[str, Any], value: Any) -> Any:
+    """The value with its keys in the order of the schema, others behind them by name, and whole numbers without `.0`.
+
+    `value` fits the schema.
+    """
+    return _Form(schema).of(schema, value)
+
+
+class _Form:
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._defs = cast("dict[str, Any]", schema.get("$defs") or {})
+        self._left = _MOST_ALTERNATIVES
+
+    def of(self, schema: Any, value: Any) -> Any:
+        found = self._meant(schema, value)
+        if isinstance(value, dict):
+            return self._object(found, cast("dict[str, Any]", value))
+        if isinstance(value, list):
+            return self._array(found, cast("list[Any]", value))
+        if isinstance(value, float) and value.is_integer() and found.get("type") in ("integer", ["integer", "null"]):
+            return int(value)
+        return value
+
+    def _object(self, schema: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+        properties = cast("dict[str, Any]", schema.get("properties") or {})
+        names = [name for name in properties if name in value] + sorted(value.keys() - properties.keys())
+        rest = schema.get("additionalProperties")
+        return {name: self.of(properties.get(name, rest), value[name]) for name in names}
+
+    def _array(self, schema: Mapping[str, Any], value: list[Any]) -> list[Any]:
+        first = cast("Sequence[Any]", schema.get("prefixItems") or ())
+        rest = schema.get("items")
+        return [self.of(first[place] if place < len(first) else rest, one) for place, one in enumerate(value)]
+
+    def _meant(self, schema: Any, value: Any) -> Mapping[str, Any]:
+        """The part of the schema that says what the value looks like; an empty one where none does."""
+        followed = 0
+        while isinstance(schema, dict) and followed < _MOST_FOLLOWED:
+            node = cast("dict[str, Any]", schema)
+            reference = node.get("$ref")
+            if isinstance(reference, str) and reference.startswith(_DEFS):
+                schema = self._defs.get(reference.removeprefix(_DEFS))
+                followed += 1
+                continue
+            alternatives = next((node[key] for key in _ALTERNATIVES if isinstance(node.get(key), list)), None)
+            if alternatives is None or not node.keys().isdisjoint(_OWN):
+                return node
+            schema = self._fitting(cast("list[Any]", alternatives), value)
+            followed += 1
+        return {}
+
+    def _fitting(self, alternatives: Sequence[Any], value: Any) -> Any:
+        for one in alternatives:
+            if self._left <= 0 or not isinstance(one, dict):
+                return None
+            self._left -= 1
+            try:
+                if not find_problems({**cast("dict[str, Any]", one), "$defs": self._defs}, value):
+                    return cast("dict[str, Any]", one)
+            except UnusableSchema:
+                return None
+        return None

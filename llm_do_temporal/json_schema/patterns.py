@@ -1,0 +1,169 @@
+"""Regular expressions of schemas, run by an engine whose work grows with the text and never faster.
+
+Written as JSON Schema wants them (ECMA 262, `\\d` is 0 to 9). Look-ahead, which no such engine has, is understood at
+the beginning of a pattern, where it is simply one more pattern: Pydantic writes decimals so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs import RegexOptions
+
+from llm_do_temporal.json_schema.steps import Steps, UnusableSchema
+
+MAX_PATTERN_CHARS = 4_000
+MAX_LOOKAHEADS = 10
+MAX_COMPILED = 8 * 1024 * 1024
+"""Bytes, of all patterns of one schema together."""
+MAX_COMPILING = 3 * MAX_COMPILED
+"""What compiling the patterns of one schema may take, measured in bytes: what is refused was work as well."""
+_SIZES = tuple(1024 * 2**power for power in range(14))
+"""What a compiled pattern may take; the first one that is enough says how much work each character can be."""
+_CACHE_BYTES = 512 * 1024
+_SIZE_A_STEP = 16 * 1024
+"""Bytes of a compiled pattern times bytes of text that at worst take as long as one step."""
+_RUN = re.compile(r"\^(?:\.|\\[dDwWsS]|\[(?:[^\[\]\\]|\\.)+\])(?:[*+?]|\{\d+(?:,\d*)?\})?\$", re.ASCII)
+"""One kind of character, so many times: however large that is compiled, each character of a text is looked at once."""
+_RUN_SIZE = 1024
+_ATTEMPT_COST = 2 * 1024
+"""What compiling costs besides its size: once an attempt, and for each class of characters, each of which has to be
+looked up, and folded where upper and lower case are the same."""
+_CLASS_COST, _FOLDED_COST = 512, 16 * 1024
+_CLASS = re.compile(r"\\.|\[|-")
+_SHORTHAND = re.compile(r"\\[dDwWsS]")
+"""Each is written out in what the pattern has become by then: their work is the third power of their number."""
+_FOLDED = re.compile(r"\(\?[a-zA-Z]*i")
+_TOO_LARGE = "its patterns are too large together; use fewer of them, or smaller repetitions"
+_AFTER_A_REFUSAL = "another of its patterns cannot be used"
+_ELSEWHERE = "a pattern stands where no schema can"
+
+
+@dataclass(frozen=True)
+class _Part:
+    validator: Any
+    size: int
+    work: int
+    """What each character of a text can take, as a size."""
+    wanted: bool
+
+
+class Patterns:
+    """The patterns of one schema, all of them compiled, or known to be unusable, before any text is seen."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._compiled: dict[str, tuple[_Part, ...] | str] = {}
+        refused = False
+        work = _Work()
+        for pattern in dict.fromkeys(patterns):
+            if refused:
+                # The schema is of no use any more, however many follow.
+                self._compiled[pattern] = _AFTER_A_REFUSAL
+                continue
+            try:
+                self._compiled[pattern] = tuple(work.compile(part, wanted, pattern) for part, wanted in _split(pattern))
+            except UnusableSchema as error:
+                self._compiled[pattern] = str(error)
+                refused = True
+
+    def problem(self, pattern: str) -> str | None:
+        """Why the pattern cannot be used; None where it can, or was not looked at because of one before it."""
+        found = self._compiled.get(pattern, _ELSEWHERE)
+        if found == _AFTER_A_REFUSAL:
+            return None
+        return found if isinstance(found, str) else None
+
+    def found(self, pattern: str, text: str, steps: Steps) -> bool:
+        """Whether the pattern stands for any part of the text. Raises UnusableSchema, TooMuchWork."""
+        parts = self._compiled.get(pattern, _ELSEWHERE)
+        if isinstance(parts, str):
+            raise UnusableSchema(parts)
+        # Half a character is none of the engine's; no pattern can mean it.
+        data = text.encode("utf-8", errors="replace")
+        steps.spend(1 + sum(part.work * len(data) // _SIZE_A_STEP for part in parts))
+        plain = text if len(data) == len(text) and text.isascii() else data.decode()
+        return all(part.validator.is_valid(plain) is part.wanted for part in parts)
+
+
+class _Work:
+    """What compiling has taken so far, for all patterns of one schema."""
+
+    def __init__(self) -> None:
+        self._left = MAX_COMPILING
+        self._size_left = MAX_COMPILED
+
+    def compile(self, pattern: str, wanted: bool, whole: str) -> _Part:
+        """The pattern, compiled. Raises UnusableSchema."""
+        cost = _attempt_cost(pattern)
+        for size in _SIZES if len(pattern) <= MAX_PATTERN_CHARS else ():
+            if size > self._size_left:
+                break
+            self._left -= size + cost
+            if self._left < 0:
+                raise UnusableSchema(_TOO_LARGE)
+            options = RegexOptions(size_limit=size, dfa_size_limit=_CACHE_BYTES)
+            try:
+                validator = jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
+            except ValueError:
+                continue
+            self._size_left -= size
+            return _Part(validator, size, _RUN_SIZE if _RUN.fullmatch(pattern) else size, wanted)
+        raise UnusableSchema(
+            f"the pattern '{ascii(whole)[1:-1][:120]}' cannot be used: it is no regular expression, too large, or has "
+            "what no engine can match in linear time (back-references, look-behind, look-ahead but at the beginning)"
+        )
+
+
+def _attempt_cost(pattern: str) -> int:
+    pattern = pattern[:MAX_PATTERN_CHARS]
+    classes, shorthands = len(_CLASS.findall(pattern)), len(_SHORTHAND.findall(pattern))
+    return _ATTEMPT_COST + shorthands**3 + classes * (_FOLDED_COST if _FOLDED.search(pattern) else _CLASS_COST)
+
+
+def _split(pattern: str) -> list[tuple[str, bool]]:
+    """The pattern as several that must all fit, or must not: without the look-ahead that follows its `^`."""
+    rest = pattern.removeprefix("^")
+    parts: list[tuple[str, bool]] = []
+    while pattern.startswith("^") and rest.startswith(("(?=", "(?!")) and len(parts) < MAX_LOOKAHEADS:
+        end = _closing(rest)
+        if end is None:
+            break
+        parts.append((f"^(?:{rest[3:end]})", rest[2] == "="))
+        rest = rest[end + 1 :]
+    # In `^(?=a)b|c` the look-ahead belongs to the first alternative alone.
+    if not parts or _has_alternatives(rest) or rest.startswith(("*", "+", "?", "{")):
+        return [(pattern, True)]
+    return [*parts, (f"^(?:{rest})", True)]
+
+
+def _closing(pattern: str) -> int | None:
+    """Where the group that the pattern begins with ends."""
+    return next((place for place, char, depth in _outside_classes(pattern) if char == ")" and depth == 0), None)
+
+
+def _has_alternatives(pattern: str) -> bool:
+    return any(char == "|" and depth == 0 for _place, char, depth in _outside_classes(pattern))
+
+
+def _outside_classes(pattern: str) -> list[tuple[int, str, int]]:
+    """Every character that is neither escaped nor in a class, and how many groups are open after it."""
+    found: list[tuple[int, str, int]] = []
+    depth, in_class, place = 0, False, 0
+    while place < len(pattern):
+        char = pattern[place]
+        if char == "\\":
+            place += 2
+            continue
+        if in_class:
+            in_class = char != "]"
+        elif char == "[":
+            in_class = True
+        else:
+            depth += (char == "(") - (char == ")")
+            found.append((place, char, depth))
+        place += 1
+    return found

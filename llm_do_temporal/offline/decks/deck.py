@@ -1,0 +1,118 @@
+"""Reads a PDF deck into pages of statements that can be quoted.
+
+Owns what the offline evaluator knows of a file; another process parses its bytes. A statement is one thought of the
+deck: wrapped lines put together, bullets taken off, otherwise letter by letter what the page says, so that a
+quote can be found again in the page's text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from llm_do_temporal.pdf.reader import Order, PdfFailure, pdf_text
+
+MAX_PAGES = 200
+"""Past this a file is no pitch deck, and reading on would only cost time."""
+MIN_WORDS = 3
+"""Shorter statements are headings and axis labels: not worth a quote."""
+
+_BULLET = re.compile(r"^[\s•·▪–—*»>-]+(?=\S)")  # noqa: RUF001 - these dashes are bullets in real decks
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_CONTINUES = re.compile(r"^[a-z(&]")
+_UNFINISHED = re.compile(r"(?:[,;]|\b(?:and|or|of|the|a|an|in|with|for|to|by|from|at|on|than))$")
+_ORDER = Order("text", MAX_PAGES, characters=1_000_000, first_pages=True, pictures=True)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something the deck says, and the number of the page where it says it."""
+
+    page: int
+    text: str
+
+    @property
+    def words(self) -> int:
+        """How many words of letters it has."""
+        return len(_WORD.findall(self.text))
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page: its number from 1, what it says, and whether it holds pictures."""
+
+    number: int
+    statements: tuple[Statement, ...]
+    has_images: bool
+
+    @property
+    def heading(self) -> str:
+        """Its first statement."""
+        return self.statements[0].text if self.statements else ""
+
+
+@dataclass(frozen=True)
+class Deck:
+    """A deck that could be opened."""
+
+    pages: tuple[Page, ...]
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Everything it says, in order."""
+        return tuple(statement for page in self.pages for statement in page.statements)
+
+    @property
+    def words(self) -> int:
+        """Length of the deck in words."""
+        return sum(statement.words for statement in self.statements)
+
+    @property
+    def title(self) -> str:
+        """The first thing it says: as a rule, the company's name."""
+        return next((statement.text for statement in self.statements), "")
+
+    @property
+    def unreadable_pages(self) -> tuple[Page, ...]:
+        """Pages without any text."""
+        return tuple(page for page in self.pages if not page.statements)
+
+
+class UnreadableDeck(Exception):
+    """The bytes are no PDF that can be read; the message says why."""
+
+
+def read_deck(data: bytes) -> Deck:
+    """The deck in these bytes. Raises UnreadableDeck."""
+    try:
+        found = pdf_text(data, _ORDER)
+    except PdfFailure as failure:
+        if failure.kind == "Refused":
+            raise UnreadableDeck("it is locked with a password") from failure
+        raise UnreadableDeck(f"it is damaged or no PDF ({failure.kind}: {failure})") from failure
+    if not found.count:
+        raise UnreadableDeck("it has no pages")
+    pages = zip(found.texts, found.pictures, strict=True)
+    return Deck(pages=tuple(_page(number, text, has_images) for number, (text, has_images) in enumerate(pages, 1)))
+
+
+def _page(number: int, said: str, has_images: bool) -> Page:
+    texts = [text for text in _joined(said.splitlines()) if _WORD.search(text)]
+    statements = tuple(Statement(page=number, text=text) for text in texts)
+    return Page(number=number, statements=statements, has_images=has_images)
+
+
+def _joined(lines: list[str]) -> Iterator[str]:
+    current = ""
+    for line in lines:
+        cleaned = " ".join(line.split())
+        bare = _BULLET.sub("", cleaned)
+        if current and bare == cleaned and (_CONTINUES.match(bare) or _UNFINISHED.search(current)):
+            current = f"{current} {bare}"
+            continue
+        if current:
+            yield current
+        current = bare
+    if current:
+        yield current

@@ -1,0 +1,129 @@
+"""Scores a deck against the rubric, and finds its red flags. Pure: a deck in, an assessment out.
+
+One point for being there and one for every signal found where the dimension is spoken of. The verdict
+follows the rule of the shipped `PROCEDURE.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llm_do_temporal.offline.decks.deck import MIN_WORDS, Deck, Statement
+from llm_do_temporal.offline.decks.rubric import DIMENSIONS, HYPE, NO_COMPETITION, Dimension
+
+MAX_RED_FLAGS = 3
+MAX_QUOTE_CHARS = 240
+GO_AVERAGE = 3.8
+WATCH_AVERAGE = 2.5
+THIN_PAGES = 5
+THIN_WORDS = 150
+"""Fewer pages or words than these cannot answer seven questions."""
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True)
+class Score:
+    """One dimension: 1 to 5, and the words of the deck it rests on."""
+
+    dimension: str
+    score: int
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What the rules make of a deck."""
+
+    scores: tuple[Score, ...]
+    red_flags: tuple[str, ...]
+    verdict: str
+
+    @property
+    def average(self) -> float:
+        """Mean of the scores, to one decimal."""
+        return round(sum(score.score for score in self.scores) / len(self.scores), 1)
+
+
+def assess(deck: Deck) -> Assessment:
+    """Score every dimension of a deck that has text."""
+    scores = tuple(_score(deck, dimension) for dimension in DIMENSIONS)
+    flags = _red_flags(deck, {score.dimension: score.score for score in scores})[:MAX_RED_FLAGS]
+    mean = sum(score.score for score in scores) / len(scores)
+    return Assessment(scores=scores, red_flags=tuple(flags), verdict=_verdict(mean, len(flags)))
+
+
+def unread(evidence: str, flag: str) -> Assessment:
+    """Nothing could be read: the lowest scores, and `watch`, because nothing speaks against the company either."""
+    scores = tuple(Score(dimension.name, 1, evidence) for dimension in DIMENSIONS)
+    return Assessment(scores=scores, red_flags=(flag,), verdict="watch")
+
+
+def quote(statement: Statement) -> str:
+    """Its words with the page, cut at a word where they are long."""
+    text = statement.text
+    if len(text) > MAX_QUOTE_CHARS:
+        text = text[: MAX_QUOTE_CHARS + 1].rsplit(" ", 1)[0]
+    return f'page {statement.page}: "{text}"'
+
+
+def _verdict(mean: float, flags: int) -> str:
+    if mean < WATCH_AVERAGE or flags >= MAX_RED_FLAGS:
+        return "pass"
+    return "go" if mean >= GO_AVERAGE and flags == 0 else "watch"
+
+
+def _score(deck: Deck, dimension: Dimension) -> Score:
+    relevant = _relevant(deck, dimension)
+    if not relevant:
+        pages = "1 page" if len(deck.pages) == 1 else f"{len(deck.pages)} pages"
+        return Score(dimension.name, 1, f"The deck says nothing about it ({pages} read).")
+    found = [signal for signal in dimension.signals if any(signal.pattern.search(said.text) for said in relevant)]
+    missing = [signal.label for signal in dimension.signals if signal not in found]
+    note = f" (not found: {', '.join(missing)})" if missing else ""
+    return Score(dimension.name, min(5, 1 + len(found)), quote(_strongest(deck, relevant, dimension)) + note)
+
+
+def _relevant(deck: Deck, dimension: Dimension) -> list[Statement]:
+    found: list[Statement] = []
+    for page in deck.pages:
+        about = bool(dimension.topic.search(page.heading)) and page.number > 1
+        found.extend(said for said in page.statements if about or dimension.topic.search(said.text))
+    return found
+
+
+def _strongest(deck: Deck, relevant: Sequence[Statement], dimension: Dimension) -> Statement:
+    def strength(said: Statement) -> tuple[bool, int, bool, bool]:
+        signals = sum(bool(signal.pattern.search(said.text)) for signal in dimension.signals)
+        own_page = bool(dimension.topic.search(deck.pages[said.page - 1].heading))
+        return said.words >= MIN_WORDS, signals, own_page, bool(dimension.topic.search(said.text))
+
+    return max(relevant, key=strength)
+
+
+def _red_flags(deck: Deck, scores: dict[str, int]) -> list[str]:
+    flags: list[str] = []
+    alone = next((said for said in deck.statements if NO_COMPETITION.search(said.text)), None)
+    if alone:
+        flags.append(f"Claims to have no competition ({quote(alone)}).")
+    if scores["team"] <= 2:
+        flags.append("No team: nobody is named with what they have done before.")
+    if scores["financials_and_ask"] <= 2:
+        flags.append("No clear ask: no amount together with what it is for.")
+    if not _has_traction_numbers(deck):
+        flags.append("No traction in numbers: neither customers, nor revenue, nor growth.")
+    boasts = [said for said in deck.statements if HYPE.search(said.text) and not _DIGIT.search(said.text)]
+    if len(boasts) > 1:
+        flags.append(f"Big words without numbers, {len(boasts)} times ({quote(boasts[0])}).")
+    if len(deck.pages) < THIN_PAGES or deck.words < THIN_WORDS:
+        flags.append(f"Very thin: {deck.words} words on {len(deck.pages)} pages.")
+    if deck.unreadable_pages:
+        flags.append(f"{len(deck.unreadable_pages)} of {len(deck.pages)} pages have no readable text.")
+    return flags
+
+
+def _has_traction_numbers(deck: Deck) -> bool:
+    traction = next(dimension for dimension in DIMENSIONS if dimension.name == "traction")
+    said = [statement for statement in _relevant(deck, traction) if _DIGIT.search(statement.text)]
+    return any(signal.pattern.search(statement.text) for statement in said for signal in traction.signals[:3])

@@ -1,0 +1,1 @@
+"""The scripted model: what a script sees of a request, and how it answers."""

@@ -1,0 +1,81 @@
+"""Plays written as generators: yield tool calls, get their results back, return the last words.
+
+A play reads like the conversation it leads, and keeps no state: at every request it is started anew and sent
+the results that the conversation holds already, so what it does must follow from the request alone. Plays of
+single examples build on it; the engine must not know any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_ai.messages import ModelResponsePart, TextPart, ToolCallPart
+
+from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult
+from llm_do_temporal.offline.small_talk import NOT_A_MODEL, answer
+
+Words = str | Mapping[str, Any]
+"""How a play ends: a text, or the fields it knows of a structured answer."""
+
+
+@dataclass(frozen=True)
+class Say:
+    """One answer of a model: a line of text, and calls that are made side by side."""
+
+    text: str
+    calls: Sequence[Call]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call; arguments that the tool does not take are left out."""
+
+    tool: str
+    args: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+Steps = Generator[Say, list[ToolResult], Words]
+"""What a play is: it yields what to say, and is sent the results of the calls in their order."""
+
+
+def perform(play: Callable[[SeenRequest], Steps]) -> Callable[[SeenRequest], list[ModelResponsePart]]:
+    """The function that answers one request as the play does at this point of the conversation."""
+
+    def act(seen: SeenRequest) -> list[ModelResponsePart]:
+        steps = play(seen)
+        try:
+            said = next(steps)
+            for results in seen.rounds:
+                said = steps.send(results)
+        except StopIteration as end:
+            return _last_words(seen, end.value)
+        return _spoken(seen, said)
+
+    return act
+
+
+def ask(tool: str, text: str = "", **args: Any) -> Generator[Say, list[ToolResult], ToolResult]:
+    """Make one call, for `result = yield from ask(...)`."""
+    (result,) = yield Say(text or f"Calling {tool}.", [Call(tool, args)])
+    return result
+
+
+def _spoken(seen: SeenRequest, said: Say) -> list[ModelResponsePart]:
+    missing = [call.tool for call in said.calls if call.tool not in seen.tools]
+    if missing or not said.calls:
+        return _last_words(seen, f"This needs a tool '{missing[0]}', and there is none." if missing else said.text)
+    return [TextPart(said.text), *(_call(seen, call, number) for number, call in enumerate(said.calls, start=1))]
+
+
+def _call(seen: SeenRequest, call: Call, number: int) -> ToolCallPart:
+    accepted = seen.tools[call.tool].parameters_json_schema.get("properties", {})
+    args = {key: value for key, value in call.args.items() if key in accepted}
+    return ToolCallPart(call.tool, args, tool_call_id=f"call_{seen.turn}_{number}")
+
+
+def _last_words(seen: SeenRequest, words: Words) -> list[ModelResponsePart]:
+    if isinstance(words, str):
+        return answer(seen, f"{words}\n\n{NOT_A_MODEL}")
+    return answer(seen, str(words.get("text", "")), words)

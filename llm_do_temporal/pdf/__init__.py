@@ -1,0 +1,1 @@
+"""PDFs, parsed in another process."""

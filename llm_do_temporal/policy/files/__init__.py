@@ -1,0 +1,1 @@
+"""The virtual file tree: its paths, what may be done there, and which files may be handed on."""

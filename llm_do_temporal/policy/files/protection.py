@@ -1,0 +1,166 @@
+"""The files of a workshop that define: whoever writes one can give itself power.
+
+Two sides hold one rule. Nothing protected is written by a tool or by an isolated command, and nothing is loaded
+as a definition, or as Python, unless it is protected. Paths are those of the real files, relative to the
+workshop, with links followed; capitals do not count, as some file systems do not tell them apart.
+
+Pure: which files a workshop's definitions name is found out by `definitions.protection.protected_places`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from llm_do_temporal.policy.files.sandbox import Place, join
+
+RESERVED_FOLDERS = frozenset({".git", ".hg", ".svn", ".jj", ".githooks", ".husky", ".llm-do"})
+"""Protected wherever they lie: tools run what is configured there, and the product keeps its own state there."""
+DEFINITION_FOLDERS = ("workers", "templates")
+"""Folders at the top of a workshop in which definitions are looked for."""
+_DEFINITION_PLACES = frozenset((name,) for name in DEFINITION_FOLDERS)
+_WORKER_SUFFIX = ".worker"
+_YAML_SUFFIXES = (".yaml", ".yml")
+_PYTHON_SUFFIXES = (".py", ".pyc", ".pyo", ".pyi", ".pyw", ".pyd", ".so", ".pth", ".egg-link")
+_PYTHON_FOLDER = "__pycache__"
+_WORKSHOP_NAMES = frozenset({"workshop.yaml", "workshop.yml"})
+_GLOB_CHARACTERS = frozenset("*?[")
+ANY_FOLDERS = "**"
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What is protected in one workshop."""
+
+    templates: tuple[str, ...] = ()
+    """Paths and globs of the templates that some worker's `allow` or `lock` names."""
+    included: tuple[str, ...] = ()
+    """Files that definitions include, every other place where these are looked for, and links on the way."""
+    programs: tuple[str, ...] = ()
+    """Programs in the workshop that definitions name (MCP servers), or the folders they lie in: all below counts."""
+    shared: tuple[str, ...] = ()
+    """Folders that are for what workers write (a sandbox root below the workshop): Python in them is data."""
+
+    def protects(self, path: str) -> bool:
+        """Whether the file or folder at `path` defines, or would if it were made."""
+        parts = folded(path)
+        if not parts:
+            return False
+        if any(part in RESERVED_FOLDERS for part in parts):
+            return True
+        name = parts[-1]
+        if name in _WORKSHOP_NAMES or name.endswith(_WORKER_SUFFIX):
+            return True
+        if name.endswith(_YAML_SUFFIXES) and (len(parts) == 1 or parts[0] in DEFINITION_FOLDERS):
+            return True
+        if parts in self._included or any(parts[: len(one)] == one for one in self._programs):
+            return True
+        if name.endswith(_PYTHON_SUFFIXES) or _PYTHON_FOLDER in parts:
+            return not self._is_data(parts)
+        return name.endswith(_YAML_SUFFIXES) and any(fits(parts, glob) for glob in self._templates)
+
+    def may_define(self, folder: str) -> bool:
+        """Whether an entry made in `folder`, or in folders made below it, could define.
+
+        Outside of the folders that are for what workers write it could: authors load Python from where they like.
+        """
+        parts = folded(folder)
+        if not self._is_shared(parts) or any(part in RESERVED_FOLDERS for part in parts):
+            return True
+        if any(parts[: len(one)] == one or one[: len(parts)] == parts for one in self._programs):
+            return True
+        return any(len(one) > len(parts) and one[: len(parts)] == parts for one in self._included) or any(
+            _may_lead_to(parts, glob) for glob in self._templates
+        )
+
+    def is_looked_for(self, path: str, *, link: bool = False) -> bool:
+        """Whether what is protected at `path`, a link or not, is used from there, not merely named like such things.
+
+        Worker files and workshops' files are no definitions among the files that workers write, and a link there with
+        the name of a tool's folder (`.git`) is as easily made as any other file.
+        """
+        parts = folded(path)
+        if not self._is_shared(parts):
+            return True
+        if any(part in RESERVED_FOLDERS for part in parts[:-1]) or parts in self._included:
+            return True
+        name = parts[-1]
+        if name in RESERVED_FOLDERS:
+            return not link
+        if not (name in _WORKSHOP_NAMES or name.endswith(_WORKER_SUFFIX)):
+            return True
+        return name.endswith(_YAML_SUFFIXES) and any(fits(parts, glob) for glob in self._templates)
+
+    def _is_shared(self, parts: tuple[str, ...]) -> bool:
+        """Whether the place is for what workers write, and holds no definitions because of where it lies."""
+        return parts[:1] not in _DEFINITION_PLACES and any(parts[: len(one)] == one for one in self._shared)
+
+    def _is_data(self, parts: tuple[str, ...]) -> bool:
+        """Whether Python there is what workers work on: in a shared folder, and not beside definitions."""
+        return self._is_shared(parts) and not any(_begins_with_fixed(parts, glob) for glob in self._templates)
+
+    @cached_property
+    def _templates(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(map(folded, self.templates))
+
+    @cached_property
+    def _included(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(map(folded, self.included))
+
+    @cached_property
+    def _programs(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(filter(None, map(folded, self.programs)))
+
+    @cached_property
+    def _shared(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(filter(None, map(folded, self.shared)))
+
+
+def defines(place: Place) -> bool:
+    """Whether a file there is protected as far as its path tells, before anybody has looked at the real one."""
+    return Protection(shared=(place.mount.base,)).protects(join(place.mount.root, place.relative))
+
+
+def folded(path: str) -> tuple[str, ...]:
+    """The parts of a path as they are compared; none for the workshop's own folder."""
+    return tuple(
+        unicodedata.normalize("NFKC", part).casefold() for part in PurePosixPath(path).parts if part not in ("/", ".")
+    )
+
+
+def fits(names: Sequence[str], glob: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a glob, in which `**` is any number of folders."""
+    return _reached(names, glob)[-1]
+
+
+def _reached(names: Sequence[str], glob: Sequence[str]) -> list[bool]:
+    """For each n: whether the whole glob can stand for the first n names.
+
+    One pass a part of the glob, so that no number of `**` makes this slow.
+    """
+    reached = [True, *(False for _ in names)]
+    for pattern in glob:
+        if pattern == ANY_FOLDERS:
+            first = reached.index(True) if True in reached else len(reached)
+            reached = [n >= first for n in range(len(reached))]
+        else:
+            reached = [False, *(reached[n] and fnmatchcase(name, pattern) for n, name in enumerate(names))]
+    return reached
+
+
+def _may_lead_to(folder: tuple[str, ...], glob: tuple[str, ...]) -> bool:
+    """Whether something below `folder` can match the glob."""
+    beginnings = range(len(glob) + (glob[-1:] == (ANY_FOLDERS,)))
+    return any(fits(folder, glob[:length]) for length in beginnings)
+
+
+def _begins_with_fixed(parts: tuple[str, ...], glob: tuple[str, ...]) -> bool:
+    """Whether the path lies in the folder that the glob names before its first wildcard."""
+    fixed = 0
+    while fixed < len(glob) - 1 and not _GLOB_CHARACTERS & set(glob[fixed]):
+        fixed += 1
+    return parts[:fixed] == glob[:fixed]

@@ -1,0 +1,1 @@
+"""Texts without keys, without hidden characters, and without anything that acts."""

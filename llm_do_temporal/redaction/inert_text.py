@@ -1,0 +1,73 @@
+"""Text of models and people, made dead for whoever shows it: it pings nobody and holds no link that can be clicked.
+
+What a chat program would act on is written as security reports write addresses: `[@]channel`, `https[:]//evil[.]com`.
+Every change can be seen, nothing is taken away, and nothing that is invisible is put in. Receivers differ in what they
+act on (Slack's `<!channel>`, `@everyone`, Markdown's `[x](…)`, bare addresses), so this knows what any of them does.
+Names of files stay as they are, as far as they end like files do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from llm_do_temporal.redaction.hidden_characters import made_visible
+
+_AT = "@\uff20\ufe6b"
+"""The sign in front of a name, as it is and in other widths."""
+_SCHEME = re.compile(r"[:\uff1a\ufe55\ufe13](?=[/\\\uff0f\u2044\u2215])")
+"""The colon before the slashes of an address."""
+_BARE_SCHEME = re.compile(
+    r"(?<![A-Za-z0-9])(mailto|tel|sms|javascript|data|vbscript|file|slack|msteams|skype|facetime|xmpp|sip|magnet)"
+    r"([:\uff1a])(?=\S)",
+    re.IGNORECASE,
+)
+_DOTS = ".\u3002\uff0e\uff61\u2024\ufe52"
+"""What a browser takes for the dot in a name, and what programs turn into one."""
+_PLAIN = r"\x00-\x2c\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\s\u2018-\u201f\u2026"
+"""ASCII signs, quotation marks and gaps: no name has them. Any other mark or symbol may be part of one."""
+_DOT = re.compile(rf"(?<=[^{_PLAIN}.])[{_DOTS}](?=([^{_PLAIN}\d{_DOTS}][^{_PLAIN}{_DOTS}]+))")
+"""A dot within a name, before what may be its last part."""
+_WWW = re.compile(rf"(?<![^\W_])(www\d*)([{_DOTS}])(?=\w)", re.IGNORECASE)
+_NUMBERS = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
+_TAG = re.compile(r"<(?=\S)")
+_MARKDOWN = re.compile(r"\](?=[(\[:])")
+_ENDINGS = """
+    bak bmp cfg conf cpp css csv diff doc docx env eps gif htm html ini ipynb jpeg jpg js json jsonl jsx lock log md
+    odp ods odt pdf png ppt pptx py rst rtf sh sql svg tex tif tiff toml ts tsv tsx txt webp worker xls xlsx xml
+    yaml yml
+"""
+_FILES = frozenset(_ENDINGS.split())
+"""How names of files end that stay as they are."""
+
+
+def inert(text: str) -> str:
+    """The text with what would ping somebody or become a link written so that it does not."""
+    shown = made_visible(text, "\n\t")
+    shown = _TAG.sub("[<]", shown)
+    shown = _WWW.sub(r"\1[\2]", _DOT.sub(_dead_dot, shown))
+    shown = _NUMBERS.sub(lambda found: found[0].replace(".", "[.]"), shown)
+    shown = _SCHEME.sub(r"[\g<0>]", shown)
+    shown = _BARE_SCHEME.sub(r"\1[\2]", shown)
+    shown = "".join(f"[{char}]" if char in _AT else char for char in shown)
+    # Last: the brackets from above must not begin a link of Markdown either.
+    return _MARKDOWN.sub("] ", shown)
+
+
+def inert_value(value: Any) -> Any:
+    """A value like those of JSON, with every text in it, and every name, made dead."""
+    if isinstance(value, str):
+        return inert(value)
+    if isinstance(value, Mapping):
+        given = cast("Mapping[str, Any]", value)
+        return {inert(str(name)): inert_value(inner) for name, inner in given.items()}
+    if isinstance(value, list | tuple):
+        return [inert_value(one) for one in cast("Iterable[Any]", value)]
+    return value
+
+
+def _dead_dot(found: re.Match[str]) -> str:
+    ending, end = found[1].rstrip("_-").lower(), found.end() + len(found[1])
+    is_file = ending in _FILES and found.string[end : end + 1] not in tuple("/:?#\\" + _DOTS)
+    return found[0] if is_file else f"[{found[0]}]"

@@ -1,0 +1,1 @@
+"""Files and programs kept within their folder: below all activities, knowing none of them."""

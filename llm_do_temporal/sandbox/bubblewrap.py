@@ -1,0 +1,219 @@
+"""Commands in a sandbox of the operating system: bubblewrap, where the machine lets it work.
+
+Owns what an isolated command sees. The system's programs and libraries, read-only; the worker's files below
+`/llm-do`, at their virtual paths; an empty `/tmp`; nothing else of the machine, no other process, and no network
+unless the worker has it. Called by the shell activity. Must not decide whether isolation is needed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from llm_do_temporal.policy.files.protection import Protection
+from llm_do_temporal.policy.files.sandbox import Place
+from llm_do_temporal.sandbox.mounts import MountPlan, plan_mounts
+from llm_do_temporal.sandbox.programs import Program, find_bwrap
+
+TOP = "/llm-do"
+"""Where the worker's files are inside."""
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PROBE_SECONDS = 10
+_SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = (
+    "alternatives",
+    "ca-certificates",
+    "group",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "passwd",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+)
+_ETC_NETWORK = ("hosts", "resolv.conf", "services")
+_TAKEN = frozenset({"bin", "sbin", "lib", "lib32", "lib64", "libx32", "dev", "etc", "proc", "tmp", "usr", TOP[1:]})
+_MAX_LINKS = 500
+"""Folders at the top of a tree that also get their virtual path; a command line must stay a command line."""
+_NAMESPACES = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--disable-userns", "--cap-drop", "ALL", "--die-with-parent"),
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class IsolatedFolder:
+    """One mount of the worker's tree, or a part of one, open."""
+
+    descriptor: int
+    path: Path
+    """The real folder, for commands that are not isolated."""
+    place: Place
+    in_workshop: str
+    """Its path below the workshop, links followed."""
+
+    @property
+    def workshop(self) -> Path:
+        """The real folder of the workshop."""
+        return Path(*self.path.parts[: len(self.path.parts) - len(Path(self.in_workshop).parts)])
+
+    @property
+    def inside(self) -> str:
+        """Where it is inside."""
+        return TOP if self.place.path == "/" else TOP + self.place.path
+
+
+def working_bwrap() -> str | None:
+    """The `bwrap` program, if commands can be isolated with it on this machine; tried once a process."""
+    program = choose_bwrap().program
+    return None if program is None else program.path
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which `bwrap` is used on this machine."""
+
+    program: Program | None
+    """None where commands cannot be isolated."""
+    passed_over: tuple[str, ...]
+    """Those that come before it and cannot be used, each with the reason."""
+
+
+@cache
+def choose_bwrap() -> Choice:
+    """The first `bwrap` of this machine that works; tried once a process."""
+    search = find_bwrap()
+    passed_over = list(search.passed_over)
+    reasons: list[str] = []
+    for program in search.found:
+        reason = _probe(program.path)
+        if reason is None:
+            return Choice(program, tuple(passed_over))
+        passed_over.append(f"{program.path} {reason}")
+        reasons.append(f"bwrap {program.version} {reason}")
+    _log.warning("commands cannot be isolated: %s", "; ".join(reasons) or "there is no bwrap that can be used")
+    return Choice(None, tuple(passed_over))
+
+
+def _probe(bwrap: str) -> str | None:
+    """Why commands cannot be isolated with it; None where they can."""
+    probe = [bwrap, *_NAMESPACES, "--unshare-net", *_system(network=False), "--", "true"]
+    try:
+        done = subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run: {type(error).__name__}"
+    if done.returncode != 0:
+        return f"does not work on this machine: {done.stderr.decode(errors='replace').strip()[:200]}"
+    return None
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """How a command is run isolated."""
+
+    options: list[str]
+    """What `bwrap` is told."""
+    descriptors: tuple[int, ...]
+    """What it inherits."""
+    held_back: tuple[str, ...]
+    """What is read-only or hidden only because planning is bounded, as virtual paths."""
+
+
+@contextmanager
+def isolated(
+    folders: Sequence[IsolatedFolder], protection: Protection, *, cwd: str, network: bool
+) -> Generator[Isolated]:
+    """How a command runs isolated in the virtual folder `cwd` of these folders, seeing no others."""
+    start = TOP if cwd == "/" else TOP + cwd
+    options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network)]
+    options += [*_covered({folder.workshop for folder in folders}, network=network), "--dir", start]
+    descriptors: list[int] = []
+    held_back: list[str] = []
+    with ExitStack() as opened:
+        for folder in folders:
+            plan = plan_mounts(
+                folder.descriptor,
+                folder.in_workshop,
+                folder.inside,
+                readonly=folder.place.mount.readonly,
+                protection=protection,
+                opened=opened,
+            )
+            options += _mounted(folder, plan)
+            descriptors += [bind.descriptor for bind in plan.binds]
+            held_back += [_told(path.removeprefix(TOP) or "/") for path in plan.held_back]
+        yield Isolated(
+            options=[*options, "--remount-ro", "/", "--chdir", start],
+            descriptors=tuple(descriptors),
+            held_back=tuple(held_back),
+        )
+
+
+@contextmanager
+def options_file(options: Sequence[str]) -> Generator[int]:
+    """Descriptor of an open file with the options, for `bwrap --args`: a command can read its own command line."""
+    with TemporaryFile() as file:
+        file.write(b"".join(os.fsencode(option) + b"\0" for option in options))
+        file.seek(0)
+        yield file.fileno()
+
+
+def _system(*, network: bool) -> Iterator[str]:
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in _SYSTEM_FOLDERS:
+        path = Path(name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), name)
+        elif path.is_dir():
+            yield from ("--ro-bind", name, name)
+    for path in _etc(network=network):
+        yield from ("--ro-bind-try", path, path)
+    # The owner of a file below /proc/sys can write it without any capability, and root owns them all.
+    yield from ("--proc", "/proc", "--remount-ro", "/proc")
+    yield from ("--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108 - a /tmp of its own
+
+
+def _etc(*, network: bool) -> list[str]:
+    return [f"/etc/{name}" for name in (*_ETC, *(_ETC_NETWORK if network else ()))]
+
+
+def _covered(workshops: Iterable[Path], *, network: bool) -> Iterator[str]:
+    """Nothing in the place of a workshop that lies below a folder of the system: of it, only mounts are seen."""
+    for workshop in sorted({one.resolve() for one in workshops}):
+        for shown in ("/usr", *_SYSTEM_FOLDERS, *_etc(network=network)):
+            real = Path(shown).resolve()
+            if workshop.is_relative_to(real) and not (shown in _SYSTEM_FOLDERS and Path(shown).is_symlink()):
+                at = str(Path(shown) / workshop.relative_to(real))
+                yield from ("--tmpfs", at, "--remount-ro", at)
+
+
+def _told(path: str) -> str:
+    """The path in characters that can be sent."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _mounted(folder: IsolatedFolder, plan: MountPlan) -> Iterator[str]:
+    for bind in plan.binds:
+        yield from ("--bind-fd" if bind.writable else "--ro-bind-fd", str(bind.descriptor), bind.inside)
+    for hidden in plan.hidden:
+        yield from ("--tmpfs", hidden, "--remount-ro", hidden)
+    # Virtual paths are absolute ones here too.
+    if folder.place.path != "/":
+        if folder.place.path.split("/")[1] not in _TAKEN:
+            yield from ("--symlink", folder.inside, folder.place.path)
+        return
+    names = sorted(entry.name for entry in os.scandir(folder.descriptor))
+    for name in [name for name in names if name not in _TAKEN][:_MAX_LINKS]:
+        yield from ("--symlink", f"{folder.inside}/{name}", f"/{name}")

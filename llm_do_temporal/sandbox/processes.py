@@ -1,0 +1,248 @@
+"""One program in a process group of its own, and what it writes.
+
+Owns starting, feeding and ending it: when its time is over, when it is cancelled and when it has left children
+behind, the whole group is ended. One that is `supervised` is started by a supervisor, which ends what has left the
+group, too, and what is still there when the worker service is gone; on systems other than Linux there is none.
+Called by the shell activity. Must not know policy, isolation or Temporal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+from llm_do_temporal.sandbox import supervisor
+from llm_do_temporal.sandbox.supervisor import ORPHANED, kill_descendants
+
+KEPT_BYTES = 64 * 1024 * 1024
+"""How much of one stream is kept on disk; what comes after is counted and dropped."""
+GRACE_SECONDS = 2.0
+"""How long a group has between SIGTERM and SIGKILL."""
+_SUPERVISOR = str(Path(supervisor.__file__).resolve())
+_CHUNK_BYTES = 64 * 1024
+_PR_SET_PDEATHSIG = 1
+# Looked up here: between fork and exec nothing may be loaded.
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is to be run."""
+
+    argv: Sequence[str]
+    """As the program itself sees it, its name first."""
+    folder: str
+    """The working directory, as a path of the host."""
+    environment: Mapping[str, str]
+    executable: str | None = None
+    """The file to run, where it is not the one that the first of `argv` names."""
+    descriptors: tuple[int, ...] = ()
+    """Open files that the program inherits."""
+    supervised: bool = False
+    """Whether nothing else ends what leaves its process group; isolation does."""
+
+
+@dataclass
+class Stream:
+    """What was written to one stream: all of it up to `KEPT_BYTES` in `file`, and how much there was."""
+
+    file: BinaryIO = field(default_factory=TemporaryFile)
+    total: int = 0
+    kept: int = 0
+
+    def take(self, chunk: bytes) -> None:
+        """Keep what still has room."""
+        self.total += len(chunk)
+        room = chunk[: KEPT_BYTES - self.kept]
+        self.kept += len(room)
+        self.file.write(room)
+
+    def head(self, size: int) -> bytes:
+        """The first `size` bytes."""
+        self.file.seek(0)
+        return self.file.read(size)
+
+
+@dataclass
+class Ended:
+    """A program that has ended, or was ended."""
+
+    exit_code: int
+    """128 and the number of the signal for a program that one ended, as shells count."""
+    stdout: Stream
+    stderr: Stream
+    timed_out: bool
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+        self.stdout.file.close()
+        self.stderr.file.close()
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A program, or its supervisor, that was started."""
+
+    process: Process
+    supervised: bool
+
+
+async def run_program(program: Program, *, timeout_seconds: float) -> Ended:
+    """Run it to its end, or for so long. Nothing of it is left when this returns or is cancelled, other than what the
+    module says.
+
+    Standard input is empty. Raises OSError when it cannot be started.
+    """
+    stdout, stderr = Stream(), Stream()
+    try:
+        async with _copied(stdout) as (out, out_copied), _copied(stderr) as (err, err_copied):
+            running, report = await _start(program, out, err)
+            try:
+                timed_out = await _wait(running, timeout_seconds)
+            except BaseException:
+                await _finish(_end_politely(running))
+                raise
+            finally:
+                # What it left behind would hold the pipes open, and would go on unseen.
+                _signal_group(running, signal.SIGKILL)
+                number = _reported(report)
+            if number is not None:
+                raise OSError(number, os.strerror(number))
+            # Without isolation a child can leave the group, and keep the pipes: what it writes is not waited for.
+            await asyncio.wait((out_copied, err_copied), timeout=GRACE_SECONDS)
+    except BaseException:
+        stdout.file.close()
+        stderr.file.close()
+        raise
+    code = running.process.returncode or 0
+    return Ended(code if code >= 0 else 128 - code, stdout, stderr, timed_out)
+
+
+async def _start(program: Program, stdout: int, stderr: int) -> tuple[_Running, int | None]:
+    """Start it with these ends of pipes, which are closed here: the last one to close them ends the copying.
+
+    With it comes the descriptor from which a supervisor's report is read, None without one.
+    """
+    supervised = program.supervised and _PRCTL is not None
+    report, reporting = os.pipe() if supervised else (None, None)
+    try:
+        if reporting is None:
+            argv, executable, descriptors = program.argv, program.executable, program.descriptors
+        else:
+            around = (sys.executable, "-I", "-S", _SUPERVISOR, str(os.getpid()), str(reporting), str(GRACE_SECONDS))
+            argv, executable, descriptors = (*around, *program.argv), None, (*program.descriptors, reporting)
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            executable=executable,
+            stdin=DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=program.folder,
+            env=dict(program.environment),
+            pass_fds=descriptors,
+            start_new_session=True,
+            preexec_fn=_die_with_service(ORPHANED if supervised else signal.SIGKILL),
+        )
+    except BaseException:
+        if report is not None:
+            os.close(report)
+        raise
+    finally:
+        for end in (stdout, stderr, reporting):
+            if end is not None:
+                os.close(end)
+    return _Running(process, supervised=supervised), report
+
+
+def _reported(report: int | None) -> int | None:
+    """The number of the error with which the program could not be started, or None where it was."""
+    if report is None:
+        return None
+    try:
+        os.set_blocking(report, False)
+        said = os.read(report, 16)
+    except BlockingIOError:
+        return None
+    finally:
+        os.close(report)
+    return int(said) if said.isdigit() else None
+
+
+async def _wait(running: _Running, timeout_seconds: float) -> bool:
+    """Wait for its end; True when its time was over first."""
+    try:
+        await asyncio.wait_for(running.process.wait(), timeout_seconds)
+    except TimeoutError:
+        await _end_politely(running)
+        return True
+    return False
+
+
+@contextlib.asynccontextmanager
+async def _copied(stream: Stream) -> AsyncGenerator[tuple[int, asyncio.Task[None]]]:
+    """The end of a pipe to write to, and the task that copies what is written until every writer has closed it.
+
+    The pipes of asyncio's own subprocesses will not do: with them, waiting for a process waits for its children.
+    """
+    reading, writing = os.pipe()
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", buffering=0)
+    )
+    copying = asyncio.create_task(_copy(reader, stream))
+    try:
+        yield writing, copying
+    finally:
+        copying.cancel()
+        transport.close()
+
+
+async def _finish(work: Coroutine[None, None, None]) -> None:
+    """Do it to its end although this task is being cancelled, perhaps again and again."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+
+
+async def _end_politely(running: _Running) -> None:
+    """SIGTERM, and SIGKILL for what is still there after a while."""
+    _signal_group(running, signal.SIGTERM)
+    try:
+        # A supervisor needs its own while for what it ends.
+        await asyncio.wait_for(running.process.wait(), GRACE_SECONDS * (3 if running.supervised else 1))
+    except TimeoutError:
+        _signal_group(running, signal.SIGKILL)
+        await running.process.wait()
+
+
+def _signal_group(running: _Running, number: signal.Signals) -> None:
+    process = running.process
+    if running.supervised and number == signal.SIGKILL and process.returncode is None:
+        # A supervisor that does not answer: somebody stopped it.
+        kill_descendants(process.pid)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+async def _copy(reader: asyncio.StreamReader, stream: Stream) -> None:
+    while chunk := await reader.read(_CHUNK_BYTES):
+        stream.take(chunk)
+
+
+def _die_with_service(number: signal.Signals) -> Callable[[], None] | None:
+    """Lets the program get this signal when the worker service is killed; nobody would be left to end it."""
+    prctl = _PRCTL
+    if prctl is None:
+        return None
+    return lambda: prctl(_PR_SET_PDEATHSIG, number)

@@ -1,0 +1,61 @@
+"""Files as they are found: where they really lie, their bytes as a digest, their permissions.
+
+Owns how a file is told from what it was. Called by the activities that show a person what a call would do, and again
+by those that do it, on the file that they have open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from typing import BinaryIO
+
+from temporalio.exceptions import ApplicationError
+
+from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.errors import ShownDiffers
+from llm_do_temporal.policy.files.sandbox import Place
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.sandbox.changes import OldFile, content_digest
+from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+
+MAX_HASHED_BYTES = 32_000_000
+"""Of larger files the beginning counts, and what the file system says of the rest: a file can be larger than a disk."""
+
+
+def seen_old(place: Place, in_workshop: str, old: OldFile | None, new: bytes) -> SeenFile:
+    """A file that is to have the bytes `new`, as it is before."""
+    return SeenFile(
+        path=place.path,
+        place=in_workshop,
+        sha256=None if old is None else old.sha256,
+        mode=None if old is None else old.mode,
+        after=hashlib.sha256(new).hexdigest(),
+    )
+
+
+def see_open(file: BinaryIO, path: str, in_workshop: str) -> SeenFile:
+    """An open file; it is read from where it begins, and left there."""
+    facts = os.fstat(file.fileno())
+    file.seek(0)
+    sha256 = content_digest(file.read(MAX_HASHED_BYTES), facts)
+    file.seek(0)
+    return SeenFile(path=path, place=in_workshop, sha256=sha256, mode=stat.S_IMODE(facts.st_mode))
+
+
+def see_file(folder: WorkshopFolder, place: Place) -> SeenFile:
+    """The file at a place, or that there is none which can be read. Raises what may pass."""
+    try:
+        with user_errors(), folder.found(place) as (file, in_workshop):
+            return see_open(file, place.path, in_workshop)
+    except ApplicationError as error:
+        if not error.non_retryable:
+            raise
+        return SeenFile(path=place.path)
+
+
+def check_as_shown(expected: SeenFile | None, found: SeenFile) -> None:
+    """Raise ShownDiffers where a file is not as it was shown; `expected` None: nobody was shown any."""
+    if expected is not None and not expected.is_like(found):
+        raise ShownDiffers(f"'{found.path}' is not as it was when this was shown", next_step="Try it again.")

@@ -1,0 +1,282 @@
+"""The Temporal worker of one workshop: its workflows, activities, converter and slots."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPayloadConverter, PydanticAIPlugin
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.service import RPCError
+from temporalio.worker import (
+    FixedSizeSlotSupplier,
+    Replayer,
+    ResourceBasedSlotConfig,
+    ResourceBasedSlotSupplier,
+    ResourceBasedTunerConfig,
+    Worker,
+    WorkerDeploymentConfig,
+    WorkerTuner,
+)
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from llm_do_temporal.activities.attachments import AttachmentActivities
+from llm_do_temporal.activities.definitions import DefinitionActivities
+from llm_do_temporal.activities.delegation import DelegationActivities
+from llm_do_temporal.activities.external import ExternalActivities
+from llm_do_temporal.activities.files import FileActivities
+from llm_do_temporal.activities.models.conversations import ConversationActivities
+from llm_do_temporal.activities.models.turns import install_blobs
+from llm_do_temporal.activities.notifications import notify
+from llm_do_temporal.activities.python_tools import PythonToolActivities
+from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
+from llm_do_temporal.activities.runtime.moved_files import elsewhere
+from llm_do_temporal.activities.runtime.spans import SpanInterceptor
+from llm_do_temporal.activities.shell import ShellActivities
+from llm_do_temporal.definitions.workshop.workshop import own_queues
+from llm_do_temporal.encryption.codec import encrypting, ring_of
+from llm_do_temporal.encryption.keys import KeyRing, key_ring
+from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
+from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
+from llm_do_temporal.policy.shell import Isolation
+from llm_do_temporal.redaction.configured_keys import guard_logging
+from llm_do_temporal.redaction.failures import keyless
+from llm_do_temporal.service.pollers import Workers
+from llm_do_temporal.storage.blobs import BlobStore
+from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_big_payloads
+from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
+from llm_do_temporal.storage.private_files import close_to_others
+from llm_do_temporal.workflows.invocation.agent import AGENT
+from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
+from llm_do_temporal.workflows.run.workflow import LlmDoRun
+from llm_do_temporal.workflows.runtime.task_queues import RoutesActivities
+
+_log = logging.getLogger(__name__)
+_QUICK_CONVERTER = DataConverter(payload_converter_class=PydanticAIPayloadConverter)
+"""Same payloads as Temporal's Pydantic converter, which builds the validators of a value's type each time."""
+_PASSED_THROUGH = (
+    "llm_do_temporal",
+    "jsonschema",
+    "jsonschema_rs",
+    "jsonschema_specifications",
+    "opentelemetry",
+    "referencing",
+    "rpds",
+    "attr",
+    "attrs",
+)
+"""Loaded once a process instead of once a workflow: 6 ms and 37 KiB a workflow instead of 59 ms and 679 KiB."""
+_WORKFLOW_THREADS = 8
+"""Workflow code only computes. With a thread for each task, the one that starts activities and sends their heartbeats
+waits behind all of them."""
+_QUICK_EFFECTS = 100
+"""What is done within a workflow's task has slots of its own."""
+LEAST_ACTIVITIES = 10
+"""Begun however busy the machine is: a tool may wait for a worker that it has called."""
+_SEARCH_ATTRIBUTES = {
+    STATE_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    PENDING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_INT,
+    WORKER_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+}
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """How much one process takes on."""
+
+    task_queue: str = TASK_QUEUE
+    max_cached_workflows: int = 200
+    """Parked runs leave the cache and come back in milliseconds; a large cache is mostly memory."""
+    max_concurrent_activities: int = 200
+    """At each task queue that the process polls."""
+    max_concurrent_workflow_tasks: int = 100
+    """Likewise; two at least, unless no workflow is cached."""
+    targets: ResourceBasedTunerConfig | None = None
+    """How full the machine's memory and processors may get before no more activities are begun; None: whatever."""
+    graceful_shutdown: timedelta = timedelta(seconds=30)
+    """How long activities that are under way may take after the service was told to stop."""
+    only: frozenset[Role] = ROLES
+    """What this process does, of all that a workshop needs."""
+    isolation: Isolation = Isolation.PREFERRED
+    """What is wanted where commands cannot be isolated; the stricter of this and what the workshop says counts."""
+    deployment: WorkerDeploymentConfig | None = None
+    """Which version of a worker deployment this process is; None: it is none, and takes every run."""
+
+
+async def register_search_attributes(client: Client) -> bool:
+    """Make the namespace know our search attributes; False where that is not possible, and runs do without."""
+    operator = client.operator_service
+    try:
+        known = await operator.list_search_attributes(ListSearchAttributesRequest(namespace=client.namespace))
+        missing = {name: kind for name, kind in _SEARCH_ATTRIBUTES.items() if name not in known.custom_attributes}
+        if missing:
+            await operator.add_search_attributes(
+                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=missing)
+            )
+    except RPCError as error:
+        _log.warning("search attributes are not registered, runs go on without them: %s", error)
+        return False
+    return True
+
+
+def _build_adapters() -> None:
+    """Build what Pydantic AI builds when it is used first: in a workflow's task that would take too long."""
+    ModelMessagesTypeAdapter.dump_python([])
+    # A quarter of a second on an idle machine; values of other types that workflows get are quick.
+    converter = _QUICK_CONVERTER.payload_converter
+    converter.from_payloads(converter.to_payloads([ModelResponse(parts=[])]), [ModelResponse])
+
+
+def build_worker(
+    client: Client, workshop: Path, settings: ServiceSettings | None = None, *, search_attributes: bool = True
+) -> Workers:
+    """The Temporal workers that serve this workshop; run them with `async with` or `.run()`.
+
+    Big values go to the workshop's blob store, unless the client has another place for them. Raises UsageError for
+    roles that do not fit the workshop, DefinitionError for queues in `workshop.yaml` that cannot be used.
+    """
+    _build_adapters()
+    guard_logging()
+    close_to_others(workshop)
+    chosen = settings or ServiceSettings()
+    providers, separate_files = own_queues(workshop)
+    polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
+    client = _with_quick_converter(client)
+    blobs = workshop_blobs(workshop, ring_of(client.data_converter), patience=SERVICE_PATIENCE)
+    reads = workshop_blobs(workshop, ring_of(client.data_converter), patience=READ_PATIENCE, silence=READ_SILENCE)
+    client = with_big_payloads(client, blobs, read_from=reads)
+    conversations = ConversationActivities(install_blobs(blobs))
+    definitions = DefinitionActivities(
+        workshop,
+        blobs,
+        search_attributes=search_attributes,
+        queues=Queues(models=tuple(providers), files=separate_files),
+    )
+    own = _file_activities(workshop, blobs, client, chosen.isolation)
+    files = [definitions.load_run, definitions.load_worker, *own]
+    activities = _by_role(conversations, files, has_files="files" in chosen.only)
+    workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
+    return Workers(
+        polled,
+        [
+            Worker(
+                client,
+                task_queue=one.task_queue,
+                workflows=[LlmDoRun, LlmDoWorker] if "workflows" in one.roles else [],
+                activities=[done for role in one.roles for done in activities[role]],
+                plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
+                interceptors=[RoutesActivities(), SpanInterceptor(), HeartbeatInterceptor(client)],
+                workflow_runner=_runner(),
+                # Threads begin when they are needed. What was given a slot never waits for one.
+                activity_executor=ThreadPoolExecutor(
+                    chosen.max_concurrent_activities + _QUICK_EFFECTS, thread_name_prefix="activity"
+                ),
+                workflow_task_executor=workflow_executor,
+                max_cached_workflows=chosen.max_cached_workflows,
+                tuner=_tuner(chosen),
+                max_task_queue_activities_per_second=one.max_per_second,
+                graceful_shutdown_timeout=chosen.graceful_shutdown,
+                deployment_config=chosen.deployment,
+                # A crashed service's cached workflows wait this long before another one takes them over.
+                sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+                # Whoever beats does so at its own pace; a text that is watched should not wait here.
+                max_heartbeat_throttle_interval=timedelta(milliseconds=100),
+                default_heartbeat_throttle_interval=timedelta(milliseconds=100),
+            )
+            for one in polled
+        ],
+    )
+
+
+def _by_role(
+    conversations: ConversationActivities, files: list[Callable[..., Any]], *, has_files: bool
+) -> dict[Role, list[Callable[..., Any]]]:
+    absent = [] if has_files else [elsewhere(one) for one in files]
+    return {"workflows": [conversations.keep_conversation, notify, *absent], "models": [], "files": files}
+
+
+def _tuner(settings: ServiceSettings) -> WorkerTuner:
+    most = settings.max_concurrent_activities
+    fixed = FixedSizeSlotSupplier(most)
+    slots = ResourceBasedSlotConfig(minimum_slots=min(LEAST_ACTIVITIES, most), maximum_slots=most)
+    return WorkerTuner.create_composite(
+        workflow_supplier=FixedSizeSlotSupplier(settings.max_concurrent_workflow_tasks),
+        activity_supplier=fixed if settings.targets is None else ResourceBasedSlotSupplier(slots, settings.targets),
+        local_activity_supplier=FixedSizeSlotSupplier(_QUICK_EFFECTS),
+        nexus_supplier=FixedSizeSlotSupplier(1),
+    )
+
+
+def _file_activities(
+    workshop: Path, blobs: BlobStore, client: Client, isolation: Isolation
+) -> list[Callable[..., Any]]:
+    files = FileActivities(workshop)
+    shell = ShellActivities(workshop, blobs, isolation=isolation)
+    attachments = AttachmentActivities(workshop, blobs)
+    delegation = DelegationActivities(workshop)
+    external = ExternalActivities(workshop, client)
+    return [
+        files.read_file,
+        files.write_file,
+        files.edit_file,
+        files.preview_write,
+        files.preview_edit,
+        files.list_files,
+        shell.preview_command,
+        shell.run_command,
+        attachments.snapshot_attachments,
+        attachments.find_files,
+        delegation.draft_worker,
+        delegation.save_worker,
+        delegation.load_template,
+        delegation.build_input,
+        delegation.check_output,
+        PythonToolActivities(workshop, client).call_python_tool,
+        external.list_external_tools,
+        external.external_capabilities,
+        external.call_external_tool,
+    ]
+
+
+def _with_quick_converter(client: Client) -> Client:
+    """The same connection; values are encrypted where the environment names keys, unless they are anyway."""
+    config = client.config()
+    converter = keyless(encrypting(config["data_converter"], ring_of(config["data_converter"])))
+    config["data_converter"] = replace(converter, payload_converter_class=_QUICK_CONVERTER.payload_converter_class)
+    key = ring_of(converter).first
+    said = "not encrypted" if key is None else f"encrypted with the key '{key.id}' (fingerprint {key.fingerprint})"
+    _log.info("values are %s", said)
+    return Client(**config)
+
+
+def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None) -> Replayer:
+    """Replays histories against the installed code; raises for one that would diverge.
+
+    Histories with big values need the workshop, whose blob store keeps them, and encrypted ones their keys; None:
+    those that the environment names.
+    """
+    _build_adapters()
+    ring = key_ring() if ring is None else ring
+    converter = encrypting(_QUICK_CONVERTER, ring)
+    if workshop is not None:
+        converter = keeping_big_payloads(converter, workshop_blobs(workshop, ring))
+    return Replayer(
+        workflows=[LlmDoRun, LlmDoWorker],
+        plugins=[PydanticAIPlugin()],
+        interceptors=[RoutesActivities()],
+        workflow_runner=_runner(),
+        data_converter=converter,
+    )
+
+
+def _runner() -> SandboxedWorkflowRunner:
+    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH))

@@ -1,0 +1,1 @@
+"""Bytes kept outside Temporal."""

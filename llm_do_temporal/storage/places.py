@@ -1,0 +1,112 @@
+"""Where a workshop keeps its blobs: its own folder, another folder, or object storage.
+
+Owns `blobs:` of `workshop.yaml` and the variable that overrides it. Used by everybody who needs a workshop's blobs.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pydantic import ValidationError
+
+from llm_do_temporal.definitions.workshop.blob_settings import ENDPOINT_KEYS, BlobSettings
+from llm_do_temporal.encryption.keys import KeyRing, key_ring
+from llm_do_temporal.encryption.seal import Seal
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.storage.blobs import ManagedBlobStore
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+
+BLOBS_VARIABLE = "LLM_DO_BLOBS_URL"
+CLIENT_PATIENCE = timedelta(seconds=8)
+"""How long a person waits for a store that does not answer."""
+SERVICE_PATIENCE = timedelta(minutes=2)
+"""How long a worker service keeps trying within one attempt of an activity."""
+READ_PATIENCE = timedelta(seconds=1.5)
+"""How long a worker service keeps asking for what an activity is to do, or a workflow is to go on with.
+
+Nothing can tell the server meanwhile that somebody is at it, so the server is left to try again.
+"""
+READ_SILENCE = timedelta(seconds=1.5)
+"""How long it waits for a store that says nothing at all."""
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
+
+
+def blob_settings(workshop: Path) -> BlobSettings | None:
+    """What the environment says of the workshop's blobs, else its file; None: they are in the workshop's folder.
+
+    Raises UsageError for a variable that cannot be used, DefinitionError for a file.
+    """
+    url = os.environ.get(BLOBS_VARIABLE)
+    try:
+        # Most workshops say nothing of it, and reading the file takes a client longer than all else it does.
+        configured = _of_file(workshop) if b"blobs" in (workshop / "workshop.yaml").read_bytes() else None
+    except OSError:
+        configured = None
+    if not url:
+        return configured
+    if configured is not None and configured.url == url:
+        return configured
+    try:
+        return BlobSettings(url=url)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{BLOBS_VARIABLE} cannot be used: {reason}") from None
+
+
+def blobs_elsewhere(workshop: Path) -> str | None:
+    """The address of the workshop's blobs where others may have theirs, too; None: they are below its own folder.
+
+    Raises like `blob_settings`.
+    """
+    settings = blob_settings(workshop)
+    if settings is None:
+        return None
+    inside = settings.scheme == "file" and _folder(settings).resolve().is_relative_to(workshop.resolve())
+    return None if inside else settings.url
+
+
+def workshop_blobs(
+    workshop: Path,
+    ring: KeyRing | None = None,
+    *,
+    patience: timedelta | None = None,
+    silence: timedelta | None = None,
+) -> ManagedBlobStore:
+    """The blobs of a workshop, sealed with these keys; None: those that the environment names.
+
+    With object storage each call keeps trying for as long as `patience`; None: as a person would. `silence` is for a
+    store that is only read: see `ObjectBlobStore`. Raises UsageError and DefinitionError for settings that cannot be
+    used, BlobsUnreachable for credentials that cannot.
+    """
+    seal = Seal(key_ring() if ring is None else ring)
+    settings = blob_settings(workshop)
+    if settings is None:
+        return LocalBlobStore(blob_folder(workshop), seal)
+    if settings.scheme == "file":
+        return LocalBlobStore(_folder(settings), seal)
+    from llm_do_temporal.storage.object_store import ObjectBlobStore
+
+    return ObjectBlobStore(settings.url, _config(settings), seal, patience=patience or CLIENT_PATIENCE, silence=silence)
+
+
+def _folder(settings: BlobSettings) -> Path:
+    """Of a store that is one."""
+    return Path(unquote(urlsplit(settings.url).path))
+
+
+def _config(settings: BlobSettings) -> dict[str, Any]:
+    config: dict[str, Any] = {} if settings.region is None else {"region": settings.region}
+    endpoints = [settings.endpoint or "", *(os.environ.get(name, "") for name in _ENDPOINT_VARIABLES)]
+    if settings.endpoint is not None:
+        config[ENDPOINT_KEYS[settings.scheme]] = settings.endpoint
+    return config | {"allow_http": next(filter(None, endpoints), "").startswith("http://")}
+
+
+def _of_file(workshop: Path) -> BlobSettings | None:
+    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+
+    return load_workshop(workshop).config.blobs

@@ -1,0 +1,165 @@
+"""Copying files into the blob store as they are at one moment.
+
+Owns the copying and the guess of a media type. Called by the attachment activity for files of a tree,
+and by the command line for files that a person attaches. Light to import: no Temporal, no Pydantic AI.
+Must not decide which files a worker accepts.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+from typing import BinaryIO
+
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge, Readable
+
+HEAD_BYTES = 64 * 1024
+"""How much of a file is looked at to tell what it is."""
+
+_BY_CONTENT: tuple[tuple[bytes, str], ...] = (
+    (b"%PDF-", "application/pdf"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+# Not the mimetypes module: its answers depend on the machine.
+_BY_SUFFIX: dict[str, str] = {
+    ".bmp": "image/bmp",
+    ".css": "text/css",
+    ".csv": "text/csv",
+    ".doc": "application/msword",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".epub": "application/epub+zip",
+    ".gif": "image/gif",
+    ".gz": "application/gzip",
+    ".heic": "image/heic",
+    ".htm": "text/html",
+    ".html": "text/html",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".m4a": "audio/mp4",
+    ".md": "text/markdown",
+    ".mov": "video/quicktime",
+    ".mp3": "audio/mpeg",
+    ".mp4": "video/mp4",
+    ".odt": "application/vnd.oasis.opendocument.text",
+    ".ogg": "audio/ogg",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".ppt": "application/vnd.ms-powerpoint",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".rtf": "application/rtf",
+    ".svg": "image/svg+xml",
+    ".tar": "application/x-tar",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+    ".tsv": "text/tab-separated-values",
+    ".txt": "text/plain",
+    ".wav": "audio/wav",
+    ".webm": "video/webm",
+    ".webp": "image/webp",
+    ".xls": "application/vnd.ms-excel",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".xml": "application/xml",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".zip": "application/zip",
+}
+
+
+class _Watched:
+    """A reader that remembers the beginning of what went through it: what was stored, not what is there now."""
+
+    def __init__(self, reader: Readable) -> None:
+        self._reader = reader
+        self.head = b""
+
+    def read(self, size: int, /) -> bytes:
+        data = self._reader.read(size)
+        self.head += data[: HEAD_BYTES - len(self.head)]
+        return data
+
+
+def guess_media_type(name: str, head: bytes) -> str:
+    """The media type of a file called `name` that begins with `head`: content, else suffix, else text or bytes."""
+    for magic, media_type in _BY_CONTENT:
+        if head.startswith(magic):
+            return media_type
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    by_suffix = _BY_SUFFIX.get(PurePath(name).suffix.lower())
+    if by_suffix is not None:
+        return by_suffix
+    return "text/plain" if _is_text(head[:HEAD_BYTES]) else "application/octet-stream"
+
+
+def copy_into(blobs: BlobStore, reader: Readable, *, path: str, max_bytes: int) -> Attachment:
+    """Store all that `reader` gives, as the attachment called `path`. Raises BlobTooLarge past `max_bytes`."""
+    watched = _Watched(reader)
+    sha256, size = blobs.put_stream(watched, max_bytes)
+    return Attachment(path=path, sha256=sha256, bytes=size, media_type=guess_media_type(path, watched.head))
+
+
+def snapshot_host_files(paths: Sequence[Path], blobs: BlobStore, max_total_bytes: int) -> tuple[Attachment, ...]:
+    """Copy files of the person who starts a run; an attachment goes by its file's name.
+
+    Raises UsageError, with the path as it was typed, for one that is missing, empty or not a file, and
+    where all together have more than `max_total_bytes`.
+    """
+    attachments: list[Attachment] = []
+    left = max_total_bytes
+    for path in paths:
+        attachment = _snapshot_host_file(path, blobs, left, max_total_bytes)
+        left -= attachment.bytes
+        attachments.append(attachment)
+    return tuple(attachments)
+
+
+def _snapshot_host_file(path: Path, blobs: BlobStore, left: int, max_total_bytes: int) -> Attachment:
+    try:
+        with _open_host_file(path) as file:
+            if os.fstat(file.fileno()).st_size > left:
+                raise BlobTooLarge(f"more than {left} bytes")
+            attachment = copy_into(blobs, file, path=path.name, max_bytes=left)
+    except BlobTooLarge as error:
+        raise UsageError(
+            f"the file '{path}' is too large to attach: all files together may have {max_total_bytes} bytes",
+            next_step="Attach fewer or smaller files.",
+        ) from error
+    if attachment.bytes == 0:
+        raise UsageError(f"the file '{path}' is empty; attach one with content")
+    return attachment
+
+
+def _open_host_file(path: Path) -> BinaryIO:
+    try:
+        # Without O_NONBLOCK, opening a fifo waits for somebody to write to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise UsageError(f"there is no file '{path}'; check the path given with --attach") from None
+    except OSError as error:
+        raise UsageError(f"the file '{path}' cannot be opened: {error.strerror}") from error
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise UsageError(f"'{path}' is {what}; only files can be attached")
+    return os.fdopen(descriptor, "rb")
+
+
+def _is_text(head: bytes) -> bool:
+    if b"\0" in head:
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        # The last character may have been cut in two.
+        return len(head) == HEAD_BYTES and error.reason == "unexpected end of data"
+    return True

@@ -1,0 +1,78 @@
+"""News of an invocation for the pages that show it, as server-sent events. Asks the server; holds nothing else open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import asdict
+from typing import Any
+
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from llm_do_temporal.client.views.live_text import tail_in
+from llm_do_temporal.messages.base import MODEL_ACTIVITY
+
+MAX_STREAMS = 50
+"""Pages that may follow something at once; the rest are told to ask again."""
+_WRITING_SECONDS, _IDLE_SECONDS = 0.15, 0.5
+"""How often the server is asked: while a model writes, and otherwise."""
+_LONGEST_SECONDS = 600
+"""A browser comes back by itself; what has lost its reader ends."""
+_ALIVE_SECONDS = 15
+"""Proxies close what says nothing."""
+
+
+async def news(client: Client, workflow_id: str, streams: set[object]) -> AsyncGenerator[str]:
+    """Events `tail` (the end of what is being written), `grown` (the history has more), `end` (there is no more).
+
+    `streams` holds a token as long as somebody reads.
+    """
+    token = object()
+    streams.add(token)
+    try:
+        async with asyncio.timeout(_LONGEST_SECONDS):
+            async for event in _events(client, workflow_id):
+                yield event
+    except (TimeoutError, RPCError):
+        return
+    finally:
+        streams.discard(token)
+
+
+async def _events(client: Client, workflow_id: str) -> AsyncGenerator[str]:
+    told, length, silent = None, None, 0.0
+    handle = client.get_workflow_handle(workflow_id)
+    yield "retry: 2000\n\n"
+    while True:
+        description = await handle.describe()
+        raw = description.raw_description
+        grown = (description.run_id, description.history_length)
+        tail = await tail_in(client, raw)
+        said = None if tail is None else asdict(tail)
+        if said != told:
+            told, silent = said, 0.0
+            yield _event("tail", said)
+        if grown != length:
+            length, silent = grown, 0.0
+            yield _event("grown", {"part": grown[0], "events": grown[1]})
+        if description.status is not WorkflowExecutionStatus.RUNNING:
+            yield _event("end", {})
+            return
+        pause = _WRITING_SECONDS if _is_writing(raw) else _IDLE_SECONDS
+        await asyncio.sleep(pause)
+        silent += pause
+        if silent >= _ALIVE_SECONDS:
+            silent = 0.0
+            yield ": still here\n\n"
+
+
+def _event(name: str, data: Any) -> str:
+    # JSON has no line ends of its own, so a text cannot end its event and begin another.
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def _is_writing(description: DescribeWorkflowExecutionResponse) -> bool:
+    return any(pending.activity_type.name == MODEL_ACTIVITY for pending in description.pending_activities)

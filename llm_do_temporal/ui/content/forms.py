@@ -1,0 +1,179 @@
+"""A form for a tool's arguments, made from its JSON Schema, and the arguments that a sent form means. Pure.
+
+What a text field of a browser would change (control characters, mixed line ends) is edited as JSON, and so is whatever
+is no plain text, number, yes or no, or choice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from pydantic_core import from_json
+
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.redaction.hidden_characters import told_apart
+
+Kind = Literal["text", "number", "boolean", "choice", "json"]
+PREFIX = "arg."
+OMIT_PREFIX = "omit."
+MIN_ROWS, MAX_ROWS = 1, 24
+_SIMPLE: dict[str, Kind] = {"string": "text", "number": "number", "integer": "number", "boolean": "boolean"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One argument in the form."""
+
+    name: str
+    kind: Kind
+    value: str
+    """What stands in the field, as text or, for a choice and for `json`, as JSON."""
+    description: str = ""
+    optional: bool = False
+    omitted: bool = False
+    """Whether the argument is left out."""
+    choices: tuple[str, ...] = ()
+    """Of a choice, as JSON."""
+    problem: str = ""
+
+    @property
+    def rows(self) -> int:
+        """How many lines the field shows."""
+        return min(max(self.value.count("\n") + 1 + len(self.value) // 100, MIN_ROWS), MAX_ROWS)
+
+
+def fields_of(schema: Mapping[str, Any], args: Mapping[str, Any]) -> list[Field]:
+    """The form for these arguments: those of the schema first, then others that are there all the same."""
+    properties = _object(schema.get("properties"))
+    required = cast("list[Any]", schema.get("required") or [])
+    names = [*properties, *(name for name in args if name not in properties)]
+    return [_field(name, _object(properties.get(name)), args, optional=name not in required) for name in names]
+
+
+def read_fields(
+    schema: Mapping[str, Any], args: Mapping[str, Any], form: Mapping[str, str]
+) -> tuple[dict[str, Any], list[Field]]:
+    """The arguments that a form made by `fields_of` from `schema` and `args` means now, and the form as it was sent.
+
+    A field that cannot be read has a `problem` and is missing from the arguments.
+    """
+    found: dict[str, Any] = {}
+    fields: list[Field] = []
+    for field in fields_of(schema, args):
+        text = form.get(PREFIX + field.name, "").replace("\r\n", "\n")
+        omitted = field.optional and OMIT_PREFIX + field.name in form
+        problem = ""
+        if not omitted:
+            try:
+                found[field.name] = _read(field, text, args.get(field.name))
+            except ValueError as error:
+                problem = str(error)
+        fields.append(_sent(field, text, omitted=omitted, problem=problem))
+    return found, fields
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """Arguments that were written as JSON. Raises UsageError."""
+    try:
+        value: Any = _json(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if not isinstance(value, dict):
+        raise UsageError('the arguments are an object, like {"path": "/a.txt"}')
+    return cast("dict[str, Any]", value)
+
+
+def editable_json(value: object) -> str:
+    """JSON to be edited by a person: what they could not see is written as an escape."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return "".join(_escaped(char) if hidden and char != "\n" else char for char, hidden in told_apart(text))
+
+
+def _field(name: str, schema: Mapping[str, Any], args: Mapping[str, Any], *, optional: bool) -> Field:
+    given = name in args
+    value = args[name] if given else schema.get("default")
+    kind, choices = _kind(schema, value, given=given or "default" in schema)
+    if kind in ("text", "number"):
+        text = "" if value is None else str(value) if kind == "text" else json.dumps(value)
+    else:
+        text = "" if value is None and not given else editable_json(value)
+    return Field(
+        name=name,
+        kind=kind,
+        value=text,
+        description=str(schema.get("description") or ""),
+        optional=optional,
+        omitted=optional and not given,
+        choices=choices,
+    )
+
+
+def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[Kind, tuple[str, ...]]:
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices and (not given or value in choices):
+        return "choice", tuple(editable_json(choice) for choice in cast("list[Any]", choices))
+    declared = schema.get("type")
+    kind = _SIMPLE.get(declared) if isinstance(declared, str) else None
+    if kind is None or (given and not _fits(kind, value)):
+        return "json", ()
+    return kind, ()
+
+
+def _fits(kind: Kind, value: Any) -> bool:
+    """Whether a plain field can hold the value as it is."""
+    if kind == "text":
+        if not isinstance(value, str):
+            return False
+        return not any(hidden and char not in "\n\t" for char, hidden in told_apart(_plain_ends(value)))
+    return isinstance(value, bool) if kind == "boolean" else _is_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain_ends(text: str) -> str:
+    """The text with one kind of line ends; a form can keep either, but not both."""
+    return text.replace("\r\n", "\n") if _has_windows_ends(text) else text
+
+
+def _has_windows_ends(text: str) -> bool:
+    return "\r\n" in text and "\n" not in text.replace("\r\n", "")
+
+
+def _read(field: Field, text: str, before: Any) -> Any:
+    """The value that a field means. Raises ValueError with what is wrong."""
+    if field.kind == "text":
+        windows = isinstance(before, str) and _has_windows_ends(before)
+        return text.replace("\n", "\r\n") if windows else text
+    if not text.strip():
+        raise ValueError("a value is needed here")
+    value = _json(text)
+    if field.kind == "number" and not _is_number(value):
+        raise ValueError("this is not a number")
+    return value
+
+
+def _sent(field: Field, text: str, *, omitted: bool, problem: str) -> Field:
+    return Field(
+        field.name, field.kind, text, field.description, field.optional, omitted, field.choices, problem=problem
+    )
+
+
+def _json(text: str) -> Any:
+    try:
+        # Half a character or NaN, which Python's own reader takes, could not be sent on.
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise ValueError(f"that is not JSON: {error}") from error
+
+
+def _escaped(char: str) -> str:
+    return json.dumps(char)[1:-1] if ord(char) > 0x7E else f"\\u{ord(char):04x}"
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,48 @@
+"""The question that an address names, and what was sent with a form. Used by the pages about approvals."""
+
+from __future__ import annotations
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+
+from llm_do_temporal.client import LlmDoClient, Question
+from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
+
+
+async def question_of(request: Request) -> Question:
+    """The question that the address names, as it stands now. Raises UsageError where there is none."""
+    run, approval = request.path_params["run"], request.path_params["approval"]
+    client: LlmDoClient = request.app.state.client
+    for question in await client.questions(run):
+        if question.id == approval:
+            return question
+    raise UsageError(f"run '{run}' has asked nothing that is called '{approval}'")
+
+
+async def decide(request: Request, question: Question, decision: Decision) -> bool:
+    """Send a decision; says whether a worker service took it, or will when there is one.
+
+    Sending it twice is no mistake of a person's: what they decided themselves, the same way, counts as taken.
+    Raises DecisionRefused.
+    """
+    client: LlmDoClient = request.app.state.client
+    try:
+        return await client.decide(question.run, decision) is not None
+    except DecisionRefused:
+        now = await question_of(request)
+        taken = [*now.votes, *([now.verdict] if now.verdict is not None else [])]
+        if any(_is_same(verdict, decision) for verdict in taken):
+            return True
+        raise
+
+
+def text_of(form: FormData, name: str) -> str:
+    """What was typed in a field; empty where there was none."""
+    value = form.get(name)
+    return value.replace("\r\n", "\n") if isinstance(value, str) else ""
+
+
+def _is_same(verdict: Verdict, decision: Decision) -> bool:
+    same_args = decision.decision is not DecisionKind.MODIFY or verdict.args == decision.args
+    return (verdict.decision, verdict.by, verdict.note) == (decision.decision, decision.by, decision.note) and same_args

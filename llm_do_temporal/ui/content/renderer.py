@@ -1,0 +1,122 @@
+"""From templates to answers. Everything is escaped; what a model wrote is text, with what hides in it written out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import groupby
+from typing import Any, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from llm_do_temporal.redaction.hidden_characters import told_apart, written_out
+from llm_do_temporal.ui.content.urls import approval_address, grants_address, invocation_address, run_address
+
+_LINE_ENDS = {"\n": "\\n", "\t": "\\t"}
+
+
+def render(
+    request: Request, template: str, *, status: int = 200, headers: dict[str, str] | None = None, **context: Any
+) -> HTMLResponse:
+    """A page. Templates see `request`, `user`, `nonce` and what is given here."""
+    state = request.state
+    text = _environment.get_template(template).render(request=request, user=state.user, nonce=state.nonce, **context)
+    return HTMLResponse(text, status, headers)
+
+
+def visible(value: object) -> Markup:
+    """Text of several lines; whatever a person would not see in it is written out and marked."""
+    return _marked(str(value).replace("\r\n", "\n"), keep="\n\t")
+
+
+def visible_line(value: object) -> Markup:
+    """The same on one line: line ends and tabs are written out too."""
+    return _marked(str(value), keep="")
+
+
+def pretty(value: object) -> str:
+    """JSON for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def ago(moment: datetime) -> str:
+    """How long ago something was, roughly."""
+    return _span(datetime.now(UTC) - _aware(moment))
+
+
+def until(moment: datetime) -> str:
+    """How long it is until then, roughly; `now` once it has passed."""
+    left = _aware(moment) - datetime.now(UTC)
+    return "now" if left.total_seconds() <= 0 else _span(left)
+
+
+def when(moment: datetime) -> str:
+    """Date and time, in UTC."""
+    return f"{_aware(moment).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def to(begin: datetime, end: datetime) -> str:
+    """How long something took, roughly."""
+    return _span(_aware(end) - _aware(begin))
+
+
+def money(amount: Decimal) -> str:
+    """US dollars; small amounts with four places."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
+
+
+def _span(length: Any) -> str:
+    seconds = max(0, int(length.total_seconds()))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _marked(text: str, keep: str) -> Markup:
+    runs = [(hidden, "".join(char for char, _ in run)) for hidden, run in groupby(told_apart(text), _by_hidden(keep))]
+    shown = [_hidden_chars(run) if hidden else str(escape(run)) for hidden, run in runs]
+    return Markup("".join(shown))  # noqa: S704 - escaped; what is put in is made here
+
+
+def _by_hidden(keep: str) -> Callable[[tuple[str, bool]], bool]:
+    return lambda one: one[1] and one[0] not in keep
+
+
+def _hidden_chars(run: str) -> str:
+    return "".join(f'<span class="hidden-char">{_LINE_ENDS.get(char) or written_out(char)}</span>' for char in run)
+
+
+@pass_context
+def _csrf_field(context: Context) -> Markup:
+    token = context["request"].state.csrf
+    return Markup('<input type="hidden" name="csrf" value="{}">').format(token)
+
+
+def _make_environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("llm_do_temporal.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = (visible, visible_line, pretty, ago, until, when, to, money)
+    environment.filters.update(cast("dict[str, Any]", {one.__name__: one for one in filters}))
+    for address in (run_address, approval_address, grants_address, invocation_address):
+        environment.globals[address.__name__] = cast("Any", address)
+    environment.globals["csrf_field"] = cast("Any", _csrf_field)
+    return environment
+
+
+_environment = _make_environment()

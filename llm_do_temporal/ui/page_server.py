@@ -1,0 +1,76 @@
+"""Serving the page: its address, who may come in there, and the server itself.
+
+Called by the commands. Nothing is served beyond this machine unless somebody said how people are known.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.http_server import HttpServer, check_names, is_any, listen, shown_address
+from llm_do_temporal.ui.names import own_hosts
+from llm_do_temporal.ui.security.options import Admission, admitted
+from llm_do_temporal.ui.security.settings import UiSettings
+
+DEFAULT_PORT = 8234
+_WHAT = "the page"
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """How the page was asked for."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    """None: the usual one, or any other where that is in use. 0: any."""
+    admission: Admission = Admission()  # noqa: RUF009 - frozen
+    allowed_hosts: tuple[str, ...] = ()
+
+
+class PageServer:
+    """The page at an address that it holds from the beginning. Raises UsageError for options that cannot be used."""
+
+    def __init__(self, options: PageOptions) -> None:
+        self._access, token = admitted(options.admission, options.host, what=_WHAT)
+        check_names(options.host, options.allowed_hosts, what=_WHAT)
+        self._socket = _bound(options)
+        self._server: HttpServer | None = None
+        self._stopped = False
+        port = int(self._socket.getsockname()[1])
+        self._hosts = own_hosts(options.host, port, *options.allowed_hosts)
+        self.address = shown_address(options.allowed_hosts[0] if is_any(options.host) else options.host, port)
+        self.link = self.address + (f"/?token={quote(token)}" if token else "/")
+        """What to open in a browser; carries the token where it is a random one."""
+
+    async def serve(
+        self, client: LlmDoClient, *, workshop: Path | None, temporal_ui: str | None, namespace: str = "default"
+    ) -> None:
+        """Answer until `stop` is called."""
+        settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace)
+        if self._stopped:
+            return
+        self._server = HttpServer(build_app(settings, client))
+        await self._server.serve(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Ask the server to leave."""
+        self._stopped = True
+        if self._server is not None:
+            self._server.should_exit = True
+        else:
+            self._socket.close()
+
+
+def _bound(options: PageOptions) -> socket.socket:
+    if options.port is not None:
+        return listen(options.host, options.port, what=_WHAT)
+    try:
+        return listen(options.host, DEFAULT_PORT, what=_WHAT)
+    except UsageError:
+        return listen(options.host, 0, what=_WHAT)

@@ -1,0 +1,151 @@
+"""Editing a call before it is approved: a form from its schema or raw JSON, then the difference, then the decision.
+
+Nothing is kept between the steps but what the form carries; every step checks all of it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from llm_do_temporal.client import Question
+from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.json_schema import schema_problems
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.ui.content.call_parts import difference
+from llm_do_temporal.ui.content.forms import Field, editable_json, fields_of, read_fields, read_object
+from llm_do_temporal.ui.content.questions import decide, question_of, text_of
+from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.urls import approval_address
+from llm_do_temporal.ui.pages.approval import decided_address
+
+
+@dataclass
+class Edited:
+    """What a person made of the arguments so far."""
+
+    args: dict[str, Any]
+    fields: list[Field]
+    raw: str
+    problems: list[str] = field(default_factory=list[str])
+
+
+async def show_form(request: Request) -> Response:
+    """The arguments as they were asked about, to be changed."""
+    question = await question_of(request)
+    if not _is_changeable(question):
+        return RedirectResponse(approval_address(question.run, question.id), status_code=303)
+    args = question.args
+    edited = Edited(args, fields_of(_schema(question), args), editable_json(args))
+    return _page(request, question, edited, raw="raw" in request.query_params)
+
+
+async def take_form(request: Request) -> Response:
+    """One step further: the other form, the difference, or the decision."""
+    question = await question_of(request)
+    if not _is_changeable(question):
+        return RedirectResponse(approval_address(question.run, question.id), status_code=303)
+    form = request.state.form
+    step, raw = text_of(form, "step"), text_of(form, "mode") == "raw"
+    edited = _read(question, form, raw=raw)
+    if step in ("form", "raw"):
+        if edited.problems:
+            return _page(request, question, edited, raw=raw, status=422)
+        return _page(request, question, _anew(question, edited.args), raw=step == "raw")
+    edited.problems += [] if edited.problems else schema_problems(_schema(question), edited.args)
+    # Where somebody has agreed to a change, sending it again agrees, and the call as it was asked takes it back.
+    if not edited.problems and edited.args == question.request.args == question.args:
+        edited.problems.append("nothing was changed")
+    if edited.problems:
+        return _page(request, question, edited, raw=raw, status=422)
+    if step != "send":
+        return _review(request, question, edited.args, form)
+    return await _send(request, question, edited.args, form)
+
+
+async def _send(request: Request, question: Question, args: dict[str, Any], form: FormData) -> Response:
+    decision = Decision(
+        id=question.id,
+        decision=DecisionKind.MODIFY,
+        args=args,
+        digest=text_of(form, "digest") or None,
+        note=text_of(form, "note").strip(),
+        remember=Remember.SESSION if "remember" in form else Remember.NONE,
+        by=request.state.user,
+    )
+    try:
+        taken = await decide(request, question, decision)
+    except DecisionRefused as refused:
+        return _review(request, await question_of(request), args, form, problem=refused.message, status=409)
+    return RedirectResponse(decided_address(question, taken=taken), status_code=303)
+
+
+def _read(question: Question, form: FormData, *, raw: bool) -> Edited:
+    """What was sent, in either form."""
+    schema = _schema(question)
+    if raw:
+        text = text_of(form, "raw")
+        try:
+            args = read_object(text)
+        except UsageError as error:
+            return Edited({}, [], text, [error.message])
+        return Edited(args, fields_of(schema, args), text)
+    sent = {name: value for name, value in form.items() if isinstance(value, str)}
+    args, fields = read_fields(schema, question.args, sent)
+    problems = [f"{one.name}: {one.problem}" for one in fields if one.problem]
+    return Edited(args, fields, editable_json(args), problems)
+
+
+def _anew(question: Question, args: dict[str, Any]) -> Edited:
+    return Edited(args, fields_of(_schema(question), args), editable_json(args))
+
+
+def _page(request: Request, question: Question, edited: Edited, *, raw: bool, status: int = 200) -> Response:
+    digest = _shown_digest(request, question)
+    return render(request, "edit.html", status=status, question=question, edited=edited, raw=raw, digest=digest)
+
+
+def _shown_digest(request: Request, question: Question) -> str:
+    """Of the question that was shown when editing began."""
+    form = getattr(request.state, "form", None)
+    return question.request.digest if form is None else text_of(form, "digest")
+
+
+def _review(
+    request: Request,
+    question: Question,
+    args: dict[str, Any],
+    form: FormData,
+    *,
+    problem: str = "",
+    status: int = 200,
+) -> Response:
+    return render(
+        request,
+        "review.html",
+        status=status,
+        question=question,
+        changed=difference(question.request.args, args),
+        raw=editable_json(args),
+        note=text_of(form, "note"),
+        remember="remember" in form,
+        problem=problem,
+        digest=_shown_digest(request, question),
+    )
+
+
+def _is_changeable(question: Question) -> bool:
+    return question.is_open and question.request.args_schema is not None
+
+
+def _schema(question: Question) -> dict[str, Any]:
+    return question.request.args_schema or {}
+
+
+_ADDRESS = "/runs/{run}/approvals/{approval}/edit"
+routes = [Route(_ADDRESS, show_form, methods=["GET"]), Route(_ADDRESS, take_form, methods=["POST"])]

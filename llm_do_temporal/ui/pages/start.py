@@ -1,0 +1,160 @@
+"""Starting a run from a form: what `start` does, by the same checks, as the user of the page."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic_core import from_json
+from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.start import Prepared, attach_files, check_size, prepare
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.ui.content.questions import text_of
+from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.urls import run_address
+from llm_do_temporal.ui.security.middleware import MAX_BODY_BYTES
+from llm_do_temporal.ui.security.settings import UiSettings
+
+MODES = tuple(mode.value for mode in Mode)
+_KEY = re.compile(r"[0-9a-f]{16}")
+_MAX_NAME_CHARS = 200
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was typed."""
+
+    worker: str = ""
+    prompt: str = ""
+    input: str = ""
+    model: str = ""
+    mode: str = ""
+    key: str = ""
+    """Makes the run's id, so that a form that is sent twice starts one run."""
+
+
+async def show_form(request: Request) -> Response:
+    """An empty form, or one for the worker that the address names."""
+    return await _form(request, Wanted(worker=request.query_params.get("worker", ""), key=secrets.token_hex(8)))
+
+
+async def start_run(request: Request) -> Response:
+    """Start what the form says and go to its page; where it cannot be started, show the form again with the reason."""
+    settings: UiSettings = request.app.state.settings
+    client: LlmDoClient = request.app.state.client
+    form: FormData = request.state.form
+    wanted = Wanted(**{name: text_of(form, name) for name in Wanted.__dataclass_fields__})
+    files = [one for one in form.getlist("files") if isinstance(one, UploadFile) and one.filename]
+    try:
+        if not _KEY.fullmatch(wanted.key):
+            raise UsageError("this form is not complete; open the page again")
+        with TemporaryDirectory(prefix="llm-do-upload-") as folder:
+            paths = await _save(files, Path(folder))
+            sent = await asyncio.to_thread(_prepared, wanted, paths, settings, request.state.user)
+        run = f"{wanted.worker.replace(':', '-').replace('/', '-')}-{wanted.key}"
+        await _start_once(client, sent, run)
+    except LlmDoError as error:
+        return await _form(request, wanted, error, had_files=bool(files))
+    return RedirectResponse(run_address(run), status_code=303)
+
+
+async def _start_once(client: LlmDoClient, sent: StartRunInput, run: str) -> None:
+    try:
+        await client.start(sent, run=run)
+    except UsageError:
+        # The same form again: its run is there. Anything else is wrong with the start itself.
+        await client.status(run)
+
+
+def _prepared(wanted: Wanted, files: Sequence[Path], settings: UiSettings, user: str) -> StartRunInput:
+    """What is sent. Raises LlmDoError for all that can be known to be wrong."""
+    if not wanted.worker:
+        raise UsageError("no worker was chosen")
+    if wanted.mode and wanted.mode not in MODES:
+        raise UsageError(f"there is no mode '{wanted.mode}'; there are {', '.join(MODES)}")
+    prepared: Prepared | None = prepare(settings.workshop, wanted.worker) if settings.workshop is not None else None
+    attachments: tuple[Attachment, ...] = attach_files(prepared, files)
+    request = StartRunInput(
+        worker=wanted.worker,
+        prompt=wanted.prompt,
+        input=_json(wanted.input),
+        attachments=attachments,
+        model=wanted.model.strip() or None,
+        environment_model=os.environ.get("LLM_DO_MODEL") or None,
+        mode=Mode(wanted.mode) if wanted.mode else None,
+        started_by=user,
+    )
+    if prepared is not None:
+        prepared.check_input(request)
+    check_size(request, kept_outside=settings.workshop is not None)
+    return request
+
+
+def _json(text: str) -> Any:
+    if not text.strip():
+        return None
+    try:
+        # Half a character or NaN, which Python's own reader takes, could not be sent on.
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise UsageError(f"the input is not JSON: {error}") from error
+
+
+async def _save(files: Sequence[UploadFile], folder: Path) -> list[Path]:
+    """The uploaded files under their names, each in a folder of its own: names may be the same, or lead elsewhere."""
+    paths: list[Path] = []
+    for number, file in enumerate(files):
+        name = PurePosixPath((file.filename or "").replace("\\", "/")).name
+        if name in ("", ".", "..") or "\0" in name or len(name.encode("utf-8", "replace")) > _MAX_NAME_CHARS:
+            raise UsageError("a file has a name that cannot be used; rename it")
+        path = folder / str(number) / name
+        path.parent.mkdir()
+        data = await file.read()
+        await asyncio.to_thread(path.write_bytes, data)
+        paths.append(path)
+    return paths
+
+
+def _workers(workshop: Path) -> list[str]:
+    return Registry(load_workshop(workshop)).names()
+
+
+async def _form(
+    request: Request, wanted: Wanted, error: LlmDoError | None = None, *, had_files: bool = False
+) -> Response:
+    settings: UiSettings = request.app.state.settings
+    workers: list[str] = []
+    if settings.workshop is not None:
+        workers = await asyncio.to_thread(_workers, settings.workshop)
+    return render(
+        request,
+        "start.html",
+        status=200 if error is None else 400,
+        wanted=wanted,
+        workers=workers,
+        modes=MODES,
+        takes_files=settings.workshop is not None,
+        max_mebibytes=MAX_BODY_BYTES >> 20,
+        error=error,
+        had_files=had_files,
+    )
+
+
+routes = [Route("/start", show_form, methods=["GET"]), Route("/start", start_run, methods=["POST"])]

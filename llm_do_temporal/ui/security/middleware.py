@@ -1,0 +1,269 @@
+"""What every request passes before a page sees it: Host, session, Origin, CSRF token; and what every answer carries.
+
+A form that arrives at a page has been checked: it is in `request.state.form`, its sender in `request.state.user`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from urllib.parse import quote, urlencode
+
+from starlette.datastructures import FormData, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.names import PORT, SAFE_METHODS, called_by, is_own_page
+from llm_do_temporal.ui.security.attempts import SECONDS, Attempts
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import Caller, Visitor
+
+SIGN_IN = "/sign-in"
+CSRF_FIELD = "csrf"
+MAX_BODY_BYTES = 64 << 20
+MAX_SIGN_IN_BYTES = 16 << 10
+"""Of what anybody may send."""
+MAX_FIELD_BYTES = 4 << 20
+"""Of one field that is no file: changed arguments have at most 1 MiB, more where every character is escaped."""
+_STATIC = "/static/"
+_PLACE = re.compile(r"/(?![/\\])[!-~]*")
+"""Where a form may lead once somebody is signed in: a path of this page."""
+
+
+class Guard:
+    """ASGI middleware; everything below it may trust `request.state`."""
+
+    def __init__(self, app: ASGIApp, settings: UiSettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._attempts = Attempts()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        nonce = secrets.token_urlsafe(16)
+        scope.setdefault("state", {})["nonce"] = nonce
+        # In a link or a redirect, two slashes in front would be another host's.
+        scope["path"] = "/" + scope["path"].lstrip("/\\")
+        most = MAX_SIGN_IN_BYTES if scope["path"] == SIGN_IN else MAX_BODY_BYTES
+        request = Request(scope, _limited(receive, most))
+        send = _with_headers(send, nonce)
+        try:
+            await self._answer(request, send)
+        except HTTPException as error:
+            await _refused(request, error.status_code, error.detail)(scope, receive, send)
+
+    async def _answer(self, request: Request, send: Send) -> None:
+        scope, receive = request.scope, request.receive
+        request.state.user = request.state.csrf = ""
+        refusal = self._refusal(request)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        # The path as the routes see it: the one of `request.url` is read out of an address that has the Host in it.
+        path, is_form = scope["path"], request.method not in SAFE_METHODS
+        if path.startswith(_STATIC):
+            await self._app(scope, receive, send)
+            return
+        if path == SIGN_IN or ("token" in request.query_params and not is_form):
+            await (await self._sign_in(request))(scope, receive, send)
+            return
+        visitor = self._visitor(request)
+        if visitor is None:
+            await _who_are_you(request)(scope, receive, send)
+            return
+        request.state.user, request.state.csrf = visitor.user, visitor.csrf
+        if is_form:
+            await self._take_form(request, visitor, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, request: Request) -> Response | None:
+        """What is wrong with where the request was sent, or comes from."""
+        host = called_by(request.headers, self._settings.hosts)
+        if host is None:
+            return _refused(request, 421, "This page does not answer under the name it was called by.")
+        if request.method not in SAFE_METHODS and not is_own_page(request.headers, host):
+            return _refused(request, 403, "This was not sent from a page of this address.")
+        return None
+
+    def _visitor(self, request: Request) -> Visitor | None:
+        cookie = request.cookies.get(cookie_name(request))
+        return self._settings.access.visitor(Caller(_peer(request), request.headers, cookie))
+
+    async def _sign_in(self, request: Request) -> Response:
+        """Change a token for a cookie: at the address `/sign-in`, or at any address for a link that carries one."""
+        if request.method in SAFE_METHODS:
+            token, target, csrf = request.query_params.get("token", "").strip(), _without_token(request), ""
+            if token and not _is_typed(request):
+                # Looked at only once a person said so: else any page could sign its visitors in, or try tokens.
+                return _ask(request, token, target)
+        else:
+            form = await _read_form(request)
+            token, target, csrf = (_text(form.get(name)) for name in ("token", "to", CSRF_FIELD))
+            token, target = token.strip(), target if _PLACE.fullmatch(target) else "/"
+        if not token:
+            return _who_are_you(request)
+        if not self._attempts.may_try(_peer(request)):
+            return _too_many(request)
+        return self._signed_in(request, token, target, csrf)
+
+    def _signed_in(self, request: Request, token: str, target: str, csrf: str) -> Response:
+        """The answer to whoever has this token. A session of somebody else ends only if a form of its own says so."""
+        user, visitor = self._settings.access.owner(token), self._visitor(request)
+        cookie = self._settings.access.open_session(token)
+        if user is None or cookie is None:
+            self._attempts.was_wrong(_peer(request))
+            return _who_are_you(request, wrong=True) if visitor is None else _redirect(target)
+        self._attempts.was_right(_peer(request))
+        if visitor is not None and visitor.user != user and not _is_same(csrf, visitor.csrf):
+            return _ask(request, token, target, visitor=visitor, becoming=user)
+        response = _redirect(target)
+        response.set_cookie(
+            cookie_name(request), cookie, httponly=True, samesite="strict", secure=_is_https(request), path="/"
+        )
+        return response
+
+    async def _take_form(self, request: Request, visitor: Visitor, send: Send) -> None:
+        form = await _read_form(request)
+        try:
+            request.state.form = form
+            given = form.get(CSRF_FIELD)
+            if not _is_same(_text(given), visitor.csrf):
+                refused = _refused(request, 403, "This form is not of this session. Open the page again.")
+                await refused(request.scope, request.receive, send)
+                return
+            await self._app(request.scope, request.receive, send)
+        finally:
+            await form.close()
+
+
+def cookie_name(request: Request) -> str:
+    """Cookies do not know ports: two pages on one machine would share a name."""
+    port = PORT.search(request.headers["host"])
+    return f"llm-do-{port[1]}" if port else "llm-do"
+
+
+def _who_are_you(request: Request, *, wrong: bool = False) -> Response:
+    # A link in a mail or a chat brings no cookie along. Following it once more, from here, does.
+    again = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
+    return render(request, "sign_in.html", status=401, wrong=wrong, again=again)
+
+
+def _ask(request: Request, token: str, target: str, *, visitor: Visitor | None = None, becoming: str = "") -> Response:
+    """A page that asks whether the link was meant. Nothing has happened yet, and nobody has compared the token."""
+    return render(
+        request,
+        "sign_in_asked.html",
+        status=401 if visitor is None else 409,
+        token=token,
+        to=target,
+        csrf="" if visitor is None else visitor.csrf,
+        instead_of="" if visitor is None else visitor.user,
+        becoming=becoming,
+    )
+
+
+def _too_many(request: Request) -> Response:
+    said = "Too many tokens that are not known here were tried. No further one is looked at for a minute."
+    return render(
+        request,
+        "error.html",
+        status=429,
+        headers={"Retry-After": f"{SECONDS:.0f}"},
+        title="Wait a minute",
+        message=said,
+        next_step="Whoever is signed in already notices nothing of it.",
+    )
+
+
+def _is_typed(request: Request) -> bool:
+    """Whether a browser says that no page made it ask for this: an address was typed, or clicked in a terminal."""
+    return request.method == "GET" and request.headers.getlist("sec-fetch-site") == ["none"]
+
+
+def _without_token(request: Request) -> str:
+    """The address of a link without the token that it carries."""
+    rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+    return quote(request.scope["path"]) + (f"?{urlencode(rest)}" if rest else "")
+
+
+def _peer(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
+
+
+def _text(value: object) -> str:
+    """What was typed in a field; a file is nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def _is_same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+def _refused(request: Request, status: int, message: str) -> Response:
+    return render(request, "error.html", status=status, title="Refused", message=message, next_step=None)
+
+
+def _redirect(target: str) -> Response:
+    return RedirectResponse("/" if target.partition("?")[0] == SIGN_IN else target, status_code=303)
+
+
+def _is_https(request: Request) -> bool:
+    return request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+
+
+async def _read_form(request: Request) -> FormData:
+    """The form of a request. Raises HTTPException."""
+    return await request.form(max_part_size=MAX_FIELD_BYTES)
+
+
+def _limited(receive: Receive, most: int) -> Receive:
+    """The body of a request, up to so many bytes. Raises HTTPException past them."""
+    received = 0
+
+    async def limited() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > most:
+            raise HTTPException(413, f"More than {most >> 10:,} KiB were sent; that is too much.")
+        return message
+
+    return limited
+
+
+def answer_headers(nonce: str) -> dict[str, str]:
+    """What every answer carries, so that no other page can frame, read, cache or run scripts in it."""
+    policy = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return {
+        "Content-Security-Policy": policy,
+        "Cache-Control": "no-store",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        # Without any referrer at all a browser would not name the origin of a form, which is checked.
+        "Referrer-Policy": "same-origin",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _with_headers(send: Send, nonce: str) -> Send:
+    """Answers with these headers. A page's own stay."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = MutableHeaders(scope=message)
+            for name, value in answer_headers(nonce).items():
+                given.setdefault(name, value)
+        await send(message)
+
+    return sending

@@ -1,0 +1,170 @@
+"""Who may come in, and as whom.
+
+Tokens are compared in constant time, are never logged, and leave the address bar at once for a cookie that is signed
+with them: a token that is taken away ends the sessions that were opened with it, and nothing has to be stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from starlette.datastructures import Headers
+
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.redaction.configured_keys import know_value
+
+MIN_TOKEN_CHARS = 16
+MAX_USER_CHARS = 100
+_USER = re.compile(r"[^\s:\x00-\x1f\x7f][^:\x00-\x1f\x7f]*")
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody who may come in."""
+
+    user: str
+    """The name that decisions record."""
+    csrf: str
+    """What every form of this session carries."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What a request says of who sends it."""
+
+    peer: str
+    """Address of the other end of the connection."""
+    headers: Headers
+    cookie: str | None
+
+
+class Access(Protocol):
+    """A way to know visitors."""
+
+    def visitor(self, caller: Caller) -> Visitor | None:
+        """Who sends the request; None for somebody who may not come in."""
+        ...
+
+    def owner(self, token: str) -> str | None:
+        """Whose token this is; None for a wrong one."""
+        ...
+
+    def open_session(self, token: str) -> str | None:
+        """The cookie that opens a session for whoever has this token; None for a wrong one."""
+        ...
+
+
+class TokenAccess:
+    """Each user has a token; a session is a cookie signed with it."""
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        self._tokens = dict(tokens)
+
+    def visitor(self, caller: Caller) -> Visitor | None:
+        """Who opened the session that the cookie belongs to."""
+        session, _, signature = (caller.cookie or "").rpartition(".")
+        encoded = session.partition(".")[0]
+        user = _decoded(encoded)
+        token = self._tokens.get(user or "")
+        if user is None or token is None or not _equal(signature, _sign(token, "session", session)):
+            return None
+        return Visitor(user, csrf=_sign(token, "csrf", session))
+
+    def owner(self, token: str) -> str | None:
+        """Whose token this is; None for a wrong one."""
+        found = [user for user, known in self._tokens.items() if _equal(known, token)]
+        return found[0] if found else None
+
+    def open_session(self, token: str) -> str | None:
+        """The cookie that opens a session for whoever has this token; None for a wrong one."""
+        user = self.owner(token)
+        if user is None:
+            return None
+        session = f"{base64.urlsafe_b64encode(user.encode()).decode()}.{secrets.token_urlsafe(16)}"
+        return f"{session}.{_sign(token, 'session', session)}"
+
+
+class ProxyAccess:
+    """A proxy has asked who it is, and says so in a header. From anybody else the header means nothing."""
+
+    def __init__(self, header: str, proxies: tuple[str, ...]) -> None:
+        self._header = header
+        self._proxies = frozenset(proxies)
+        self._key = secrets.token_urlsafe(32)
+
+    def visitor(self, caller: Caller) -> Visitor | None:
+        """The user that the proxy names."""
+        # Two names: the caller sent one, and the proxy added its own instead of replacing it.
+        named = caller.headers.getlist(self._header)
+        user = named[0].strip() if len(named) == 1 else ""
+        if caller.peer not in self._proxies or not user or len(user) > MAX_USER_CHARS or not user.isprintable():
+            return None
+        return Visitor(user, csrf=_sign(self._key, "csrf", user))
+
+    def owner(self, token: str) -> str | None:
+        """Nobody comes in by a token."""
+        return None
+
+    def open_session(self, token: str) -> str | None:
+        """Nobody comes in by a token."""
+        return None
+
+
+def new_token() -> str:
+    """A token that cannot be guessed."""
+    return secrets.token_urlsafe(32)
+
+
+def read_token_file(path: Path) -> dict[str, str]:
+    """The tokens of a file with lines `name: token`, by user. Raises UsageError naming the line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"the token file '{path}' cannot be read: {reason}") from error
+    tokens: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            user, token = _read_line(path, number, line)
+            if user in tokens or token in tokens.values():
+                raise UsageError(f"{path}:{number}: the name or the token of this line stands in the file already")
+            tokens[user] = token
+            know_value(f"of {user}", token)
+    if not tokens:
+        raise UsageError(f"the token file '{path}' names nobody", next_step="Write lines like `ada: TOKEN`.")
+    return tokens
+
+
+def _read_line(path: Path, number: int, line: str) -> tuple[str, str]:
+    user, separator, token = (part.strip() for part in line.partition(":"))
+    if not separator or not _USER.fullmatch(user) or len(user) > MAX_USER_CHARS:
+        raise UsageError(f"{path}:{number}: not a line like `name: token`")
+    if len(token) < MIN_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(
+            f"{path}:{number}: the token of '{user}' is not {MIN_TOKEN_CHARS} or more letters, digits and signs",
+            next_step="`openssl rand -base64 32` makes one.",
+        )
+    return user, token
+
+
+def _sign(key: str, purpose: str, text: str) -> str:
+    return hmac.new(key.encode(), f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+def _decoded(encoded: str) -> str | None:
+    try:
+        return base64.b64decode(encoded, altchars=b"-_", validate=True).decode()
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""One invocation of one worker: the agent loop and all it knows."""

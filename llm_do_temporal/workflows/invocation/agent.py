@@ -1,0 +1,113 @@
+"""The one generic agent that runs every worker.
+
+Built once, at import. All that differs between workers (instructions, tools, model, output) is given to
+`AGENT.run(...)` by the workflow. Its name is part of the activity's name, and so of the wire format.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pydantic_ai import Agent, RunContext
+from pydantic_ai.capabilities import ResolveModelId
+from pydantic_ai.durable_exec.temporal import TemporalDurability, TemporalRunContext
+from pydantic_ai.usage import RunUsage
+from temporalio.common import RetryPolicy
+from temporalio.workflow import ActivityConfig
+
+from llm_do_temporal.activities.models.builder import build_model
+from llm_do_temporal.activities.models.turns import BlobContent
+from llm_do_temporal.messages.base import AGENT_NAME
+from llm_do_temporal.messages.sizes import TOO_LARGE
+from llm_do_temporal.workflows.invocation.budget import SpendsTurns
+from llm_do_temporal.workflows.invocation.capabilities import HiddenTools, OutputCheck, ServerSideTools, ToolCallCount
+from llm_do_temporal.workflows.invocation.conversation import GrowingConversation, go_on_as_new
+from llm_do_temporal.workflows.invocation.model_fallback import HandsOver
+from llm_do_temporal.workflows.invocation.turn_spans import TurnSpans
+from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
+
+TURN_TIMEOUT = timedelta(minutes=30)
+"""Longest single attempt of a model turn; thinking models on long documents take many minutes."""
+TOOL_RETRIES = 3
+"""How often a model may correct the arguments of one call."""
+OUTPUT_RETRIES = 3
+"""How often a model may correct its structured output."""
+
+
+class LeanRunContext(TemporalRunContext[Any]):
+    """What a model turn needs to know of its run; the rest is the same in every turn and stays at home."""
+
+    @classmethod
+    def serialize_run_context(cls, ctx: RunContext[Any]) -> dict[str, Any]:
+        """See TemporalRunContext."""
+        carried = super().serialize_run_context(ctx)
+        return {name: value for name, value in carried.items() if name not in _NOT_CARRIED}
+
+    @classmethod
+    def deserialize_run_context(cls, ctx: dict[str, Any], deps: Any) -> TemporalRunContext[Any]:
+        """See TemporalRunContext."""
+        return super().deserialize_run_context({**_NOT_CARRIED, **ctx}, deps)
+
+
+_NOT_CARRIED: dict[str, Any] = {
+    "run_id": None,
+    "conversation_id": None,
+    "metadata": None,
+    "retries": {},
+    "tool_call_id": None,
+    "tool_name": None,
+    "tool_call_approved": False,
+    "tool_call_metadata": None,
+    "retry": 0,
+    "max_retries": 0,
+    "partial_output": False,
+    "usage": RunUsage(),
+    "usage_limits": None,
+    "deadline": None,
+    "loaded_capability_ids": set(),
+    "discovered_tool_names": set(),
+    "_anchored_evidence": {"discovered_tool_names": [], "loaded_capability_ids": []},
+    "available_tool_names": set(),
+    "_tool_names_by_kind": {},
+    "active_capability_ids": set(),
+    "_deferred_capability_ids": set(),
+    "capability_active": True,
+}
+"""What `LeanRunContext` leaves out, and what stands for it in the activity, where nothing of ours reads it."""
+
+AGENT: Agent[object, Any] = Agent(
+    "placeholder:none",
+    name=AGENT_NAME,
+    retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
+    capabilities=[
+        TurnSpans(),
+        ResolveModelId(build_model),
+        BlobContent(),
+        OutputCheck(),
+        ToolCallCount(),
+        ServerSideTools(),
+        HiddenTools(),
+        HandsOver(),
+        GrowingConversation(),
+        SpendsTurns(),
+        TemporalDurability(
+            model_activity_config=ActivityConfig(
+                start_to_close_timeout=TURN_TIMEOUT,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                # Unlimited attempts: a provider that is down for an hour leaves a run that waits and goes on.
+                # What another attempt cannot mend, and what is left to another model, is marked non-retryable where
+                # it is raised.
+                retry_policy=RetryPolicy(
+                    # Mostly another service takes over from one that died.
+                    initial_interval=timedelta(milliseconds=250),
+                    maximum_interval=timedelta(minutes=2),
+                    non_retryable_error_types=[TOO_LARGE],
+                ),
+                summary="LLM turn",
+            ),
+            continue_as_new=go_on_as_new,
+            run_context_type=LeanRunContext,
+        ),
+    ],
+)

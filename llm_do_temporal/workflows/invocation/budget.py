@@ -1,0 +1,226 @@
+"""What one invocation does about limits: it spends what the desk granted it, and asks for more when that is used up.
+
+Nothing here makes an event of the history where no limit is set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from typing import Any, Protocol, cast
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import ModelRequestContext
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from llm_do_temporal.messages.limits import REPORT_SPENDING_SIGNAL, Spending
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.policy.budget.ledger import Action, Report
+from llm_do_temporal.policy.budget.limits import MEASURED, NOTHING, RESERVED, Amounts, Dimension
+from llm_do_temporal.workflows.invocation.model_fallback import running_chain
+from llm_do_temporal.workflows.runtime.activities import send_signal
+from llm_do_temporal.workflows.runtime.metrics import count_turn, is_generated, worker_label
+
+_TURN = Amounts(turns=1)
+_CALL = Amounts(tool_calls=1)
+_INVOCATION = Amounts(invocations=1)
+
+
+class Purse:
+    """What an invocation may spend."""
+
+    def __init__(
+        self,
+        invocation: InvokeWorkerInput,
+        spending: Spending,
+        tell: Callable[[Report], Awaitable[None]] | None = None,
+    ) -> None:
+        """`tell` takes reports to the desk; by default a signal does."""
+        self.state = spending
+        self.worker = worker_label(invocation.worker.name, generated=is_generated(invocation.worker))
+        """What its worker is called in metrics."""
+        self._invocation = invocation
+        self._limited = invocation.limited
+        self._waiting = Amounts()
+        """What calls wait for now, together."""
+        self._asking = False
+        self._overdue: tuple[str, ...] = ()
+        self._speaking = asyncio.Lock()
+        self._tell = tell or self._signal
+
+    async def begin_turn(self) -> None:
+        """Return when a turn may start."""
+        if self.state.in_turn or not self._limited:
+            return
+        if not self._covers(_TURN):
+            self._drop_turns()
+        await self._reserve(_TURN)
+        self._update(in_turn=True)
+
+    async def end_turn(self, response: ModelResponse, model: str) -> None:
+        """Take in what a turn has cost that `model` answered.
+
+        The activity has priced it: a price must not change when this is replayed.
+        """
+        cost, tokens = response.usage.cost, response.usage.total_tokens
+        unpriced = (model,) if cost is None else ()
+        self._add_cost(cost, unpriced)
+        if not self._limited:
+            return
+        took = Amounts(tokens=tokens, cost=cost or NOTHING)
+        state = self.state
+        self._update(
+            in_turn=False,
+            spent=state.spent.plus(took),
+            holds=state.holds.minus(took).largest(Amounts()),
+            turn=took if state.turn is None else state.turn.largest(took),
+            unpriced=tuple(sorted({*state.unpriced, *unpriced})),
+        )
+        if state.recalled or not self._covers(_TURN) or (unpriced and Dimension.COST in self._limited):
+            self._drop_turns()
+        if state.recalled and state.holds != self.state.holds:
+            await self.report()
+
+    async def begin_call(self) -> None:
+        """Return when a tool call may run."""
+        if Dimension.TOOL_CALLS in self._limited:
+            await self._reserve(_CALL)
+
+    async def begin_invocation(self) -> None:
+        """Return when another worker may be called."""
+        if Dimension.INVOCATIONS in self._limited:
+            await self._reserve(_INVOCATION)
+
+    def add_below(self, usage: Usage) -> None:
+        """Take in what a call of another worker cost. The desk knows already."""
+        self._add_cost(usage.cost_usd, usage.unpriced)
+
+    def take(self, action: Action) -> None:
+        """Take a grant."""
+        state = self.state
+        if action.number == state.grants + 1:
+            self._update(grants=action.number, holds=state.holds.plus(action.amounts), recalled=False)
+            self._asking = False
+
+    async def give_back(self) -> None:
+        """Give back all that is not needed at once, and say so; from now on the desk hears of the end of each turn."""
+        holds = self.state.holds
+        if self.state.in_turn:
+            turn = self.state.turn or holds
+            kept = Amounts(tokens=min(holds.tokens, turn.tokens), cost=min(holds.cost, turn.cost))
+        else:
+            kept = Amounts()
+        self._update(recalled=True, holds=kept)
+        await self.report()
+
+    async def time_is_up(self, account: str) -> None:
+        """Tell the desk that an account of this invocation has used up its time."""
+        self._overdue = (*self._overdue, account)
+        await self.report()
+        self._overdue = ()
+
+    def allow_time(self, account: str, seconds: int) -> None:
+        """Remember that an account was given more time, so that a continued workflow knows."""
+        self._update(times={**self.state.times, account: seconds})
+
+    async def close(self) -> None:
+        """Tell the desk what was spent in the end. The entry worker need not: its desk closes with it."""
+        if self._limited and "/" in self._invocation.path:
+            self._waiting = Amounts()
+            await self.report(ended=True)
+
+    async def report(self, *, ended: bool = False) -> None:
+        """Tell the desk how things stand."""
+        async with self._speaking:
+            state, invocation = self.state, self._invocation
+            report = Report(
+                invocation=workflow.info().workflow_id,
+                path=invocation.path,
+                spent=state.spent,
+                holds=state.holds,
+                wants=self._waiting,
+                grants=state.grants,
+                turn=state.turn,
+                unpriced=state.unpriced,
+                limits=invocation.worker.limits,
+                overdue=self._overdue,
+                ended="yes" if ended else "no",
+            )
+            await self._tell(report)
+
+    async def _signal(self, report: Report) -> None:
+        try:
+            await send_signal(self._invocation.run, REPORT_SPENDING_SIGNAL, report)
+        except FailureError:
+            # The run has ended before this invocation, which is about to be cancelled.
+            workflow.logger.warning("the run's desk is closed; spending of %s was not reported", report.path)
+
+    async def _reserve(self, wants: Amounts) -> None:
+        self._waiting = self._waiting.plus(wants)
+        try:
+            while not self._covers(wants):
+                if not self._asking:
+                    self._asking = True
+                    await self.report()
+                await workflow.wait_condition(lambda: not self._asking)
+        except asyncio.CancelledError:
+            # Whoever else waits asks for itself.
+            self._asking = False
+            raise
+        finally:
+            self._waiting = self._waiting.minus(wants)
+        state = self.state
+        self._update(spent=state.spent.plus(wants), holds=state.holds.minus(wants))
+
+    def _covers(self, wants: Amounts) -> bool:
+        holds = self.state.holds
+        counted = all(holds.of(name) >= wants.of(name) for name in RESERVED)
+        took = self.state.turn or Amounts()  # where turns have taken nothing, nothing is reserved for them
+        measured = [name for name in MEASURED if wants.turns and name in self._limited and took.of(name) > 0]
+        return counted and all(holds.of(name) > 0 for name in measured)
+
+    def _drop_turns(self) -> None:
+        """Keep nothing for further turns."""
+        self._update(holds=self.state.holds.model_copy(update={"turns": 0, "tokens": 0, "cost": NOTHING}))
+
+    def _add_cost(self, cost: Decimal | None, unpriced: tuple[str, ...]) -> None:
+        added = Usage(cost_usd=self.state.tree_cost, unpriced=self.state.tree_unpriced).plus(
+            Usage(cost_usd=cost, unpriced=unpriced)
+        )
+        self._update(tree_cost=added.cost_usd, tree_unpriced=added.unpriced)
+
+    def _update(self, **changes: Any) -> None:
+        self.state = self.state.model_copy(update=changes)
+
+
+class HasPurse(Protocol):
+    """A workflow that runs the agent."""
+
+    purse: Purse
+
+
+class SpendsTurns(AbstractCapability[Any]):
+    """Lets the running workflow's turns start when its limits allow it, and counts what they cost."""
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """See AbstractCapability."""
+        if workflow.in_workflow():
+            await cast("HasPurse", workflow.instance()).purse.begin_turn()
+        return request_context
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        """See AbstractCapability."""
+        if workflow.in_workflow():
+            purse, model = cast("HasPurse", workflow.instance()).purse, running_chain().shown
+            count_turn(response, worker=purse.worker, model=model)
+            await purse.end_turn(response, model)
+        return response

@@ -1,0 +1,210 @@
+"""What the invocation that a limit belongs to does when it is reached: it asks a person, or stops.
+
+Stopping it stops everything below it. Where nobody can be asked, or the answer is no, it fails with BudgetExceeded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Protocol, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from llm_do_temporal.errors import BudgetExceeded, LlmDoError
+from llm_do_temporal.messages.approvals import DecisionKind, Verdict
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.policy.approvals import LIMIT, CapabilityUse, Mode, Terms, terms_of
+from llm_do_temporal.policy.budget.ledger import Account, Action
+from llm_do_temporal.policy.budget.limits import Dimension, Limits, agreed_limit, described, most
+from llm_do_temporal.workflows.invocation.budget import Purse
+from llm_do_temporal.workflows.runtime.failures import explain
+from llm_do_temporal.workflows.tools.gate import Question
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class GoOn:
+    """The question at a reached limit, in the place of a tool."""
+
+    dimension: Dimension
+    spent: Decimal
+    name: str = "go_on"
+    description: str = "Go on past a limit."
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Only `next` may be changed, to anything above what was spent."""
+        return {
+            "type": "object",
+            "properties": {
+                "limit": {"type": "string"},
+                "spent": {"type": "number"},
+                "next": {
+                    "type": "number",
+                    "exclusiveMinimum": float(self.spent),
+                    "maximum": most(self.dimension),
+                },
+            },
+            "required": ["next"],
+            "additionalProperties": False,
+        }
+
+
+class AsksToGoOn(Protocol):
+    """Whoever can put the question at a reached limit to the desk."""
+
+    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str, terms: Terms) -> Verdict:
+        """The decision, however long it takes."""
+        ...
+
+
+class Guard:
+    """Watches over the limits that belong to one invocation."""
+
+    def __init__(self, invocation: InvokeWorkerInput, purse: Purse, desk: AsksToGoOn | None) -> None:
+        """Without a `desk` nobody is asked, whatever the mode."""
+        self._invocation = invocation
+        self._purse = purse
+        self._desk = desk
+        self._reached: list[Account] = []
+        self._ends: dict[str, datetime] = {}
+        """When the time of an account is up."""
+        for account, limits in self._limits.items():
+            self._set_end(account, purse.state.times.get(account, limits.time))
+
+    @property
+    def _limits(self) -> dict[str, Limits]:
+        own = {self._invocation.path: self._invocation.worker.limits}
+        return own if "/" in self._invocation.path else {"": self._invocation.settings.limits, **own}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any limit belongs to the invocation."""
+        return any(limits.set_ones for limits in self._limits.values())
+
+    async def obey(self, action: Action) -> None:
+        """Do what the desk says about limits."""
+        if action.kind == "grant":
+            self._purse.take(action)
+        elif action.kind != "reached":
+            await self._purse.give_back()
+        elif action.account is not None:
+            self._reached.append(action.account)
+
+    async def until_stopped(self) -> LlmDoError:
+        """Wait until the invocation must stop, and return why."""
+        while True:
+            await self._wait()
+            while self._reached:
+                account = self._reached.pop(0)
+                refused = await self._go_on(account)
+                if refused is not None:
+                    return refused
+
+    async def _wait(self) -> None:
+        end = min(self._ends.values(), default=None)
+        left = None if end is None else max(timedelta(0), end - workflow.now())
+        try:
+            await workflow.wait_condition(
+                lambda: bool(self._reached), timeout=left, timeout_summary="time limit" if left else None
+            )
+        except TimeoutError:
+            due = [account for account, at in self._ends.items() if at <= workflow.now()]
+            for account in due:
+                del self._ends[account]
+                await self._purse.time_is_up(account)
+
+    async def _go_on(self, account: Account) -> BudgetExceeded | None:
+        """Ask whether to go on past the limit; the reason to stop where the answer is no, or nobody can be asked."""
+        dimension = account.reached
+        limit = None if dimension is None else account.limits.of(dimension)
+        if dimension is None or limit is None:
+            return None
+        spent = limit if dimension is Dimension.TIME else account.spent.of(dimension)
+        told = _told(account, dimension, spent, limit)
+        if self._desk is None or self._invocation.settings.mode is not Mode.INTERACTIVE:
+            return _stopped(account, dimension, told)
+        further = _next(account, dimension, spent, limit)
+        args = {"limit": dimension, "spent": _number(spent), "next": _number(further)}
+        use = CapabilityUse(name=LIMIT, payload={"of": account.path or "the run", **args})
+        summary = f"{told}; go on to {described(dimension, further)}?"
+        reason = "a limit is reached: approve to go on to `next`, change `next` for another limit, reject to stop"
+        terms = terms_of(self._invocation.settings.rules, [LIMIT])
+        verdict = await self._desk.ask_to_go_on(
+            GoOn(dimension, spent), Question((use,), args, summary), account.path, reason, terms
+        )
+        if verdict.decision is DecisionKind.REJECT:
+            note = f": {verdict.note}" if verdict.note else ""
+            why = verdict.note if verdict.door == "timer" else f"{verdict.by or 'a person'} decided to stop{note}"
+            return _stopped(account, dimension, f"{told}; {why}")
+        if dimension is Dimension.TIME:
+            seconds = int(agreed_limit(dimension, verdict.args, args))
+            self._purse.allow_time(account.path, seconds)
+            self._set_end(account.path, seconds)
+        return None
+
+    def _set_end(self, account: str, seconds: int | None) -> None:
+        begun = self._invocation.started_at
+        if seconds is not None and begun is not None:
+            self._ends[account] = begun + timedelta(seconds=seconds)
+
+
+async def within(work: Coroutine[Any, Any, T], guard: Guard) -> T:
+    """The result of the work, or what its guard stops it with. A cancellation reaches the work before it leaves."""
+    running, watching = asyncio.create_task(work), asyncio.create_task(guard.until_stopped())
+    try:
+        await workflow.wait([running, watching], return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        await _stop(running, watching)
+        raise
+    if running.done():
+        await _stop(watching)
+        return running.result()
+    await _stop(running)
+    try:
+        raise watching.result()
+    except FailureError as failure:
+        raise explain(failure) from failure
+
+
+async def _stop(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await workflow.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # seen: what a stopped task would have said does not matter any more
+
+
+def _told(account: Account, dimension: Dimension, spent: Decimal, limit: Decimal) -> str:
+    who = account.path or "the run"
+    if account.counts_unknown(dimension):
+        models = ", ".join(account.unpriced)
+        return f"{who} has used {models}, whose price is not known, with a limit of {described(Dimension.COST, limit)}"
+    if dimension is Dimension.TIME:
+        return f"{who} has gone on for {described(dimension, limit)}, its limit"
+    return f"{who} has spent {described(dimension, spent)}, its limit is {described(dimension, limit)}"
+
+
+def _next(account: Account, dimension: Dimension, spent: Decimal, limit: Decimal) -> Decimal:
+    """The limit to go on to: by as much higher as the limit was at first, until it is above what was spent."""
+    step = account.steps.of(dimension) or limit
+    if account.counts_unknown(dimension) and spent < limit:
+        return limit
+    return limit + step * max(1, int((spent - limit) / step) + 1)
+
+
+def _stopped(account: Account, dimension: Dimension, told: str) -> BudgetExceeded:
+    where = f"the worker's `limits: {dimension}`" if account.path else f"`limits: {dimension}` in workshop.yaml"
+    flag = "" if account.path else f", or start with --max-{dimension.replace('_', '-')}"
+    return BudgetExceeded(f"limit reached: {told}", next_step=f"Raise {where}{flag}.")
+
+
+def _number(amount: Decimal) -> int | float:
+    return int(amount) if amount == int(amount) else float(amount)

@@ -1,0 +1,47 @@
+"""What a model is told when an invocation begins: the text, and references to the attachments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_ai.messages import UserContent
+
+from llm_do_temporal.message_history import reference
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.policy.files.attachment_forms import Form, accepted_files, attachment_forms
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.models.ids import Accepts, label, models_of
+
+_NOTHING_SAID = "Begin."
+"""Providers refuse an empty message; a worker may be started with no prompt at all."""
+
+
+def first_message(invocation: InvokeWorkerInput) -> str | list[UserContent]:
+    """The first user message of an invocation. Raises AttachmentRefusal for one that a model cannot get."""
+    aliases, model = invocation.settings.models.aliases, invocation.model
+    forms = attachment_forms(
+        invocation.attachments,
+        invocation.worker.attachments_as or invocation.settings.attachments_as,
+        frozenset[Accepts].intersection(*(accepted_files(aliases, one) for one in models_of(model))),
+        model=label(aliases, model),
+    )
+    return opening(invocation.prompt, invocation.input, invocation.attachments, forms)
+
+
+def opening(
+    prompt: str, given: Any, attachments: Sequence[Attachment], forms: Sequence[Form]
+) -> str | list[UserContent]:
+    """The first user message: prompt, input, a reference to each attachment, replaced when it is sent."""
+    texts = [prompt] if prompt.strip() else []
+    if given is not None:
+        texts.append(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2))
+    text = "\n\n".join(texts) or _NOTHING_SAID
+    if not attachments:
+        return text
+    content: list[UserContent] = [text]
+    for attachment, form in zip(attachments, forms, strict=True):
+        content.append(f"Attached file: {attachment.path} ({attachment.media_type}, {attachment.bytes} bytes)")
+        content.append(reference(attachment, form))
+    return content

@@ -1,0 +1,143 @@
+"""The models of an invocation, and which of them is asked: where one fails, the next takes over for that turn.
+
+Every request is an activity of its own, so the history tells which model was asked, what it said and which answered.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import RetryModelRequest
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.settings import ModelSettings
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.messages.conversation import FIRST_TRIES, OtherModel
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.policy.models.ids import full_name, label, merged_settings, models_of, serving_id
+from llm_do_temporal.workflows.runtime.failures import explain, other_model
+
+MOST_TRIES = 16
+"""Attempts at one model before the next is asked, once all have failed several times: about a quarter of an hour."""
+MOST_HANDOVERS = 80
+"""Within one turn; whose turn it is then is asked without end. Pydantic AI allows 100 requests for a turn."""
+
+
+class ModelChain:
+    """Who is asked. A turn begins with the first model; after the last comes the first again."""
+
+    def __init__(self, invocation: InvokeWorkerInput) -> None:
+        self._aliases = invocation.settings.models.aliases
+        self._given = invocation.settings.model_settings, invocation.worker.model_settings
+        self._names = models_of(invocation.model)
+        self._queues = invocation.settings.queues
+        self.live = invocation.settings.live_text
+        self.begin_turn()
+
+    def begin_turn(self) -> None:
+        """Start with the first model, whatever became of it before."""
+        self.current = self._names[0]
+        self.handovers = 0
+        self._left = list(self._names)
+        self._said: list[str] = []
+
+    @property
+    def serving_id(self) -> str:
+        """The id of the model that is asked, for the activity."""
+        return serving_id(self._aliases, self.current)
+
+    @property
+    def full_name(self) -> str:
+        """The model that is asked, as `provider:name`, whatever the workshop calls it."""
+        return full_name(self._aliases, self.current)
+
+    @property
+    def queue(self) -> str | None:
+        """The task queue for requests to the model that is asked; None: the workflow's own."""
+        return self._queues.of_model(workflow.info().task_queue, self._aliases, self.current)
+
+    @property
+    def shown(self) -> str:
+        """The model that is asked, for people."""
+        return label(self._aliases, self.current)
+
+    @property
+    def settings(self) -> ModelSettings | None:
+        """The settings of the model that is asked."""
+        merged = merged_settings(self._aliases, self.current, *self._given)
+        return cast("ModelSettings", merged) if merged else None
+
+    @property
+    def tries(self) -> int | None:
+        """Attempts before another model is asked; None: there is no other, so it is asked until it answers."""
+        if len(self._left) == 1 or self.handovers >= MOST_HANDOVERS:
+            return None
+        return min(FIRST_TRIES << (self.handovers // len(self._left)), MOST_TRIES)
+
+    def hand_over(self, failure: FailureError) -> bool:
+        """Whether another model takes over after this failure. Raises ModelFailed where the last one has failed."""
+        other = other_model(failure)
+        if other is None or len(self._names) == 1:
+            return False
+        explained = explain(failure)
+        self._said.append(str(explained))
+        place = self._left.index(self.current)
+        if other is OtherModel.INSTEAD:
+            self._left.remove(self.current)
+        else:
+            place += 1
+        if not self._left:
+            said = "; ".join(dict.fromkeys(self._said))
+            raise ModelFailed(f"no model is left: {said}", next_step=explained.next_step) from failure
+        self.current = self._left[place % len(self._left)]
+        self.handovers += 1
+        return True
+
+
+class HasModels(Protocol):
+    """A workflow that runs the agent."""
+
+    models: ModelChain
+
+
+def running_chain() -> ModelChain:
+    """The models of the running workflow."""
+    return cast("HasModels", workflow.instance()).models
+
+
+class HandsOver(AbstractCapability[Any]):
+    """Lets the next model of the running workflow's worker answer where one fails."""
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """See AbstractCapability."""
+        if workflow.in_workflow():
+            running_chain().begin_turn()
+        return request_context
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """See AbstractCapability. The agent's model and settings are those of the first.
+
+        The id alone tells the activity which model to build: what stands for it here is the same for all.
+        """
+        if workflow.in_workflow() and running_chain().handovers:
+            request_context.model = cast("Model", ctx.model)
+            request_context.model_id = running_chain().serving_id
+            request_context.model_settings = running_chain().settings
+        return request_context
+
+    async def on_model_request_error(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
+    ) -> ModelResponse:
+        """See AbstractCapability. Raises ModelFailed, or the error where no other model can mend it."""
+        if workflow.in_workflow() and isinstance(error, FailureError) and running_chain().hand_over(error):
+            raise RetryModelRequest
+        raise error

@@ -1,0 +1,68 @@
+"""A span for each turn of a model, written by the agent that asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from opentelemetry.trace import Span, SpanKind
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities.abstract import WrapModelRequestHandler
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
+from pydantic_ai.models import ModelRequestContext
+from temporalio import workflow
+
+from llm_do_temporal.telemetry.contents import (
+    answer_attributes,
+    as_text,
+    input_messages,
+    model_attributes,
+    new_messages,
+    output_message,
+    request_messages,
+)
+from llm_do_temporal.telemetry.spans import shows_content, span, tell, will_tell
+from llm_do_temporal.workflows.invocation.model_fallback import running_chain
+
+
+class TurnSpans(AbstractCapability[Any]):
+    """The span of each turn, with the waiting for limits before it, and the other models that were asked."""
+
+    async def wrap_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
+    ) -> ModelResponse:
+        """See AbstractCapability."""
+        if not workflow.in_workflow():
+            return await handler(request_context)
+        shown = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": workflow.info().workflow_id}
+        with span("chat", shown, kind=SpanKind.CLIENT) as one:
+            try:
+                response = await handler(request_context)
+            except (Exception, asyncio.CancelledError):
+                _tell_model(one)
+                raise
+            _tell_model(one)
+            if will_tell(one):
+                _tell_turn(one, request_context, response)
+        return response
+
+
+def _tell_model(one: Span) -> None:
+    """Say which model was asked in the end: who begins a turn does not know yet."""
+    model = model_attributes(running_chain().full_name)
+    one.update_name(f"chat {model['gen_ai.request.model']}")
+    tell(one, model)
+
+
+def _tell_turn(one: Span, asked: ModelRequestContext, response: ModelResponse) -> None:
+    answer = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+    settings = asked.model_settings or {}
+    asking = {f"gen_ai.request.{name}": settings.get(name) for name in ("temperature", "max_tokens")}
+    told = {**asking, **answer_attributes(answer)}
+    if shows_content():
+        carried = ModelMessagesTypeAdapter.dump_python(asked.messages, mode="json")
+        new = new_messages(request_messages({"messages": carried, "model_settings": settings}))
+        told["gen_ai.input.messages"] = as_text(input_messages(new, binary=False))
+        told["gen_ai.output.messages"] = as_text([output_message(answer, binary=False)])
+    tell(one, told)

@@ -1,0 +1,379 @@
+"""`LlmDoWorker`: one invocation of one worker, the agent loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import TypeAdapter
+    from pydantic_ai import RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+    from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool
+    from pydantic_ai.toolsets import FunctionToolset
+    from pydantic_core import SchemaValidator, core_schema
+
+    from llm_do_temporal.errors import LlmDoError
+    from llm_do_temporal.messages.approvals import (
+        DeliverDecisionInput,
+        DeliverVotesInput,
+        RequestApprovalInput,
+        Verdict,
+        WithdrawApprovalsInput,
+    )
+    from llm_do_temporal.messages.base import (
+        DELIVER_DECISION_SIGNAL,
+        DELIVER_VOTES_SIGNAL,
+        REQUEST_APPROVAL_SIGNAL,
+        WORKER_WORKFLOW,
+    )
+    from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput, KeptConversation
+    from llm_do_temporal.messages.limits import GRANT_SPENDING_SIGNAL
+    from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
+    from llm_do_temporal.messages.usage import Usage
+    from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
+    from llm_do_temporal.policy.approvals import Terms
+    from llm_do_temporal.policy.budget.ledger import Action
+    from llm_do_temporal.policy.identity import IDENTITY_VERSION
+    from llm_do_temporal.telemetry.spans import outside_workflow_span
+    from llm_do_temporal.workflows.invocation.agent import AGENT, TOOL_RETRIES
+    from llm_do_temporal.workflows.invocation.approvals import asked_for, in_time
+    from llm_do_temporal.workflows.invocation.budget import Purse
+    from llm_do_temporal.workflows.invocation.budget_guard import GoOn, Guard, within
+    from llm_do_temporal.workflows.invocation.capabilities import HIDDEN
+    from llm_do_temporal.workflows.invocation.conversation import Conversation, check_size, earlier_messages
+    from llm_do_temporal.workflows.invocation.first_message import first_message
+    from llm_do_temporal.workflows.invocation.model_fallback import ModelChain
+    from llm_do_temporal.workflows.invocation.output import checked_output
+    from llm_do_temporal.workflows.runtime.activities import run_effect, send_signal, withdraw
+    from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, as_failure, explain_agent
+    from llm_do_temporal.workflows.runtime.inbound import read_signal
+    from llm_do_temporal.workflows.runtime.metrics import is_generated
+    from llm_do_temporal.workflows.runtime.spans import approval_span, invocation_span, tell_result, tell_verdict
+    from llm_do_temporal.workflows.tools.delegation import Delegator, delegation_tools
+    from llm_do_temporal.workflows.tools.external import OUTPUT_TOOL, check_tool_names, external_tools, list_external
+    from llm_do_temporal.workflows.tools.filesystem import file_tools, unusable
+    from llm_do_temporal.workflows.tools.gate import Gate, GatedTool, Question, for_model
+    from llm_do_temporal.workflows.tools.python import Functions, python_tools
+    from llm_do_temporal.workflows.tools.shell import shell_tools
+    from llm_do_temporal.workflows.tools.tool_context import Office
+    from llm_do_temporal.workflows.tools.worker_calls import Errands
+
+_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+"""Arguments are an object, whatever is in it: the rest is the gate's business, with messages of its own."""
+
+
+_RUN_USAGE = TypeAdapter(RunUsage)
+
+
+@workflow.defn(name=WORKER_WORKFLOW, failure_exception_types=[LlmDoError])
+class LlmDoWorker:
+    """Runs the agent; its tools run here, in workflow code, behind the gate."""
+
+    __pydantic_ai_agents__ = (AGENT,)
+
+    @workflow.init
+    def __init__(self, invocation: InvokeWorkerInput) -> None:
+        self._invocation = invocation
+        self._answers: dict[str, Verdict] = {}
+        self._waiting: list[str] = []
+        self._abandoned: list[str] = []
+        before = invocation.continued or ContinuedInvocation(base=(), usage={})
+        self.models = ModelChain(invocation)
+        self.queues = invocation.settings.queues
+        self.purse = Purse(invocation, before.spending)
+        self._guard = Guard(invocation, self.purse, self)
+        self._gate = Gate(invocation.settings, self, self.purse.begin_call)
+        self._office = Office(self._gate, self)
+        self._asked = before.asked
+        self._spent = _RUN_USAGE.validate_python(before.usage)
+        self._tool_calls = before.tool_calls
+        self._cut_off = False
+        """Whether the newest answer stopped because it was too long."""
+        self._below = before.below
+        self._delegator = Delegator(
+            invocation,
+            {made.name: made for made in before.created},
+            Counter(before.delegations),
+            self.purse.begin_invocation,
+        )
+        self._errands = Errands(invocation, self._office, self._delegator, Counter(before.occurrences))
+        self._functions = Functions(invocation, self._office, self._errands)
+        self._external = before.external
+        tokens = invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
+        self.conversation = Conversation(before.base, tokens)
+
+    @workflow.run
+    async def run(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        """The worker's output and what it and its children spent."""
+        with invocation_span(invocation) as span:
+            result = await self._run(invocation)
+            tell_result(span, result.output, result.usage)
+        return result
+
+    async def _run(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        # Nothing may be awaited in a `finally` here: see LlmDoRun.
+        try:
+            result = await self._run_within_limits(invocation)
+            await self.purse.close()
+        except asyncio.CancelledError:
+            await self._leave()
+            raise
+        except LlmDoError as error:
+            await self._leave()
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            raise as_failure(error, self._usage()) from error
+        return result
+
+    async def _run_within_limits(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        if not self._guard.is_needed:
+            return await self._run_agent(invocation)
+        result = await within(self._run_agent(invocation), self._guard)
+        # The question at a limit needs no answer once the work is done.
+        await self._withdraw(self._waiting)
+        return result
+
+    async def _leave(self) -> None:
+        await self._withdraw(self._waiting)
+        await self.purse.close()
+
+    async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        worker = invocation.worker
+        schema = worker.output_schema
+        toolset = await self._toolset()
+        try:
+            continued = self.conversation.base
+            result = await AGENT.run(
+                None if continued else first_message(invocation),
+                message_history=[earlier_messages()] if continued else None,
+                model=self.models.serving_id,
+                model_settings=self.models.settings,
+                instructions=worker.instructions,
+                toolsets=[toolset] if toolset.tools else None,
+                output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
+                usage=self._spent,
+                usage_limits=UsageLimits(request_limit=None),
+                run_id=workflow.info().run_id,
+            )
+        except AGENT_ERRORS as error:
+            raise explain_agent(error, cut_off=self._cut_off) from error
+        return InvocationResult(output=result.output, usage=self._usage())
+
+    def model_queue(self) -> str | None:
+        """The task queue for the model that is asked. See AsksModels."""
+        return self.models.queue
+
+    def name_model(self, summary: str) -> str:
+        """The summary without the address by which an activity finds the model. See AsksModels."""
+        return summary.replace(self.models.serving_id, self.models.shown)
+
+    def count_tool_calls(self, response: ModelResponse) -> None:
+        """Add the tool calls of an answer; giving the structured output is none."""
+        self._gate.begin_answer()
+        self._cut_off = response.finish_reason == "length"
+        self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
+
+    def _usage(self) -> Usage:
+        """What this invocation and those below it have spent so far."""
+        spent = self._spent
+        return Usage(
+            requests=spent.requests,
+            tool_calls=self._tool_calls,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+            estimated=spent.unmeasured_requests,
+            cost_usd=self.purse.state.tree_cost,
+            unpriced=self.purse.state.tree_unpriced,
+        )
+
+    async def check_output(self, output: Any) -> Any:
+        """See ChecksOutput."""
+        return await checked_output(self._invocation, output)
+
+    def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
+        """The server-side tool of this kind, where the worker has it."""
+        chosen = next((tool for tool in self._invocation.worker.server_side_tools if tool.tool_type == kind), None)
+        return None if chosen is None else NATIVE_TOOL_TYPES[kind](**chosen.options)
+
+    async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
+        """Continue this workflow as new, with all that was said in the blob store. Called between two turns."""
+        number, base = self.conversation.number, self.conversation.base
+        if not number or self._waiting:
+            return
+        unsent = self.conversation.unsent(list(messages))
+        check_size(unsent)
+        said = ModelMessagesTypeAdapter.dump_python(unsent, mode="json")
+        request = KeepConversationInput(number=number, base=base, messages=said)
+        kept = await run_effect("keep_conversation", request, KeptConversation, summary="keep the conversation")
+        continued = ContinuedInvocation(
+            base=kept.base,
+            usage=_RUN_USAGE.dump_python(usage, mode="json"),
+            tool_calls=self._tool_calls,
+            below=self._below,
+            asked=self._asked,
+            created=tuple(self._delegator.created.values()),
+            delegations=self._delegator.calls,
+            occurrences=self._errands.occurrences,
+            spending=self.purse.state,
+            external=self._external,
+        )
+        with outside_workflow_span():
+            workflow.continue_as_new(self._invocation.model_copy(update={"continued": continued}))
+
+    async def _toolset(self) -> FunctionToolset[object]:
+        invocation = self._invocation
+        offered = FunctionToolset[object](id="worker")
+        office = self._office
+
+        def offer(tool: GatedTool) -> None:
+            # Also while the agent runs: the model sees the tool from its next turn on.
+            if tool.name not in office.tools:
+                office.tools[tool.name] = tool
+                offered.add_tool(self._offered(tool))
+
+        tools: list[GatedTool] = file_tools(invocation.tree) if invocation.worker.filesystem else []
+        tools += shell_tools(invocation, self)
+        tools += delegation_tools(self._delegator, offer)
+        tools += python_tools(self._functions)
+        if self._external is None:
+            self._external = await list_external(self._errands)
+        tools += external_tools(self._errands, self._external)
+        check_tool_names(tools)
+        for tool in tools:
+            offer(tool)
+        return offered
+
+    def _offered(self, tool: GatedTool) -> Tool[object]:
+        async def call(context: RunContext[object], /, **args: Any) -> Any:
+            outcome = await self._gate.call(tool, args, context.tool_call_id)
+            spent = outcome.usage
+            self.purse.add_below(spent)
+            self._below = self._below.plus(spent)
+            self._tool_calls += spent.tool_calls
+            context.usage.incr(
+                RunUsage(
+                    requests=spent.requests,
+                    input_tokens=spent.input_tokens,
+                    output_tokens=spent.output_tokens,
+                    unmeasured_requests=spent.estimated,
+                )
+            )
+            if outcome.failure is not None:
+                raise ToolFailed(for_model(outcome.failure))
+            return outcome.value
+
+        offered: Tool[object] = Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
+        offered.function_schema.validator = _OBJECT
+        offered.metadata = {"temporal": False, HIDDEN: unusable(tool.name, self._invocation.tree)}
+        offered.max_retries = TOOL_RETRIES
+        return offered
+
+    @workflow.update(name=CALL_FOR_TOOL_UPDATE, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
+    async def call_for_tool(self, asked: CallForToolInput) -> CalledForTool:
+        """Call a worker for a tool that runs in an activity."""
+        return await self._errands.answer(asked)
+
+    @call_for_tool.validator
+    def _check_call_for_tool(self, asked: CallForToolInput) -> None:
+        self._errands.check(asked)
+
+    # --- approvals ---
+
+    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms) -> Verdict:
+        """Put a question to the desk and park until it is answered, however long that takes. See AsksDesk."""
+        return await self._ask(tool, question, diff=diff, reason=reason, terms=terms)
+
+    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str, terms: Terms) -> Verdict:
+        """Put the question at a reached limit to the desk, and park like any other call."""
+        return await self._ask(tool, question, reason=reason, account=account, terms=terms)
+
+    async def _ask(
+        self,
+        tool: GatedTool | GoOn,
+        question: Question,
+        *,
+        reason: str,
+        terms: Terms,
+        diff: str | None = None,
+        account: str | None = None,
+    ) -> Verdict:
+        invocation = self._invocation
+        self._asked += 1
+        key = str(self._asked)
+        request = RequestApprovalInput(
+            invocation=workflow.info().workflow_id,
+            key=key,
+            worker=invocation.worker.name,
+            path=invocation.path,
+            tool=tool.name,
+            args=question.args,
+            args_schema=tool.schema if question.changeable else None,
+            tree=invocation.tree,
+            capabilities=question.uses,
+            summary=question.summary,
+            diff=diff,
+            attachments=question.attachments,
+            files=question.files,
+            circumstances=question.circumstances,
+            identity_version=IDENTITY_VERSION,
+            reason=reason,
+            account=account,
+            model=self.models.shown,
+            generated=is_generated(invocation.worker),
+            **asked_for(terms),
+        )
+        self._waiting.append(key)
+        workflow.set_current_details(f"Waiting for approval: {question.summary}")
+        with approval_span(request) as span:
+            try:
+                await send_signal(invocation.run, REQUEST_APPROVAL_SIGNAL, request)
+                await workflow.wait_condition(lambda: key in self._answers)
+            except asyncio.CancelledError:
+                self._abandoned.append(key)
+                raise
+            self._waiting.remove(key)
+            workflow.set_current_details("")
+            tell_verdict(span, self._answers[key])
+            return in_time(self._answers.pop(key), request)
+
+    def report(self, tool: GatedTool, error: Exception) -> None:
+        """Log that a tool broke in a way that nobody thought of."""
+        workflow.logger.error("tool %s broke", tool.name, exc_info=error)
+
+    @workflow.signal(name=DELIVER_DECISION_SIGNAL)
+    def deliver_decision(self, *payloads: Any) -> None:
+        """Take the desk's answer; one that nobody waits for is dropped."""
+        delivery = read_signal(DeliverDecisionInput, payloads)
+        if delivery is not None and delivery.key in self._waiting:
+            self._answers[delivery.key] = delivery.verdict
+
+    @workflow.signal(name=DELIVER_VOTES_SIGNAL)
+    def deliver_votes(self, *payloads: Any) -> None:
+        """Take note that somebody has agreed, where several must."""
+        agreed = read_signal(DeliverVotesInput, payloads)
+        if agreed is not None and agreed.key in self._waiting:
+            workflow.set_current_details(f"Waiting for approval; agreed so far: {len(agreed.votes)}")
+
+    @workflow.signal(name=GRANT_SPENDING_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
+    async def grant_spending(self, *payloads: Any) -> None:
+        """What the desk says about limits."""
+        action = read_signal(Action, payloads)
+        if action is not None:
+            await self._guard.obey(action)
+
+    async def withdraw_abandoned(self) -> None:
+        """Take back the questions of calls that were cancelled while the invocation goes on."""
+        abandoned, self._abandoned = self._abandoned, []
+        await self._withdraw(abandoned)
+
+    async def _withdraw(self, keys: list[str]) -> None:
+        """Tell the desk that questions left open by a failure or a cancellation need no answer any more."""
+        if keys:
+            withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(keys))
+            self._waiting = [key for key in self._waiting if key not in withdrawn.keys]
+            await withdraw(self._invocation.run, withdrawn)

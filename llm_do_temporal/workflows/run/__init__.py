@@ -1,0 +1,1 @@
+"""One run: the desk, its book of limits, its notifications and batches."""

@@ -1,0 +1,175 @@
+"""A batch: one invocation for each item, so many at a time. One that fails stops no other.
+
+Owns which item is next, what became of each, and what the run as a whole may spend. Used by `LlmDoRun`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from temporalio import workflow
+from temporalio.exceptions import ChildWorkflowError, FailureError, TerminatedError
+
+from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.messages.batches import ITEM_ERROR_CHARS, Batch, BatchItem, ItemResult, item_path
+from llm_do_temporal.messages.limits import Spending
+from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
+from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.policy.budget.ledger import Action, Report
+from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.files.attachments import check_attachments
+from llm_do_temporal.workflows.invocation.budget import Purse
+from llm_do_temporal.workflows.invocation.budget_guard import Guard, within
+from llm_do_temporal.workflows.runtime.children import is_cut_off, lost, questions_of, run_child, workflow_id_of
+from llm_do_temporal.workflows.runtime.failures import explain, spent_before
+from llm_do_temporal.workflows.tools.delegate import build_input, with_built_input
+
+MAX_EVENTS = 20_000
+"""While people are asked, a batch goes on in the same history up to here: Temporal ends it at 51,200 events."""
+
+
+class BatchDesk(Protocol):
+    """The desk of a run with a batch."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether anybody waits for a person."""
+        ...
+
+    def report_spending(self, *payloads: Any) -> None:
+        """Take a report of spending."""
+        ...
+
+    def withdraw_approvals(self, *payloads: Any) -> None:
+        """Take questions back."""
+        ...
+
+
+class BatchWork:
+    """Works off the items of one run's batch."""
+
+    def __init__(self, start: StartRunInput, batch: Batch, entry: InvokeWorkerInput, desk: BatchDesk) -> None:
+        before = batch.continued
+        self._start = start
+        self._batch = batch
+        self._entry = entry
+        self._desk = desk
+        self.done: dict[int, ItemResult] = dict(before.done) if before else {}
+        self.usage = before.usage if before else Usage()
+        self.started_at = before.started_at if before else workflow.info().start_time
+        """When the time of the run's limits began."""
+        self._left = [number for number in range(1, len(batch.items) + 1) if number not in self.done]
+        self._counts_first = before is None
+        """Whether the next item is the invocation that every run's limit has counted already."""
+        own = entry.model_copy(update={"worker": entry.worker.model_copy(update={"limits": Limits()})})
+        self.purse = Purse(own, before.spending if before else Spending(), self._tell)
+        # A question of the run's own would stand in no history where it is looked for. The run stops at its limits,
+        # and a run for the items that are left may be given others.
+        self._guard = Guard(own, self.purse, None)
+
+    @property
+    def results(self) -> tuple[ItemResult, ...]:
+        """What became of the items, in their order."""
+        return tuple(result for _, result in sorted(self.done.items()))
+
+    async def run(self) -> bool:
+        """Whether all items are done; if not, nothing is under way and the workflow is to be continued as new.
+
+        Raises BudgetExceeded where the run's limits stop it.
+        """
+        work = self._run_items()
+        return await (within(work, self._guard) if self._guard.is_needed else work)
+
+    async def take(self, action: Action) -> None:
+        """What the desk says about limits."""
+        await self._guard.obey(action)
+
+    async def _tell(self, report: Report) -> None:
+        self._desk.report_spending(report.model_dump(mode="json"))
+
+    async def _run_items(self) -> bool:
+        running: list[asyncio.Task[None]] = []
+        try:
+            while self._left or running:
+                while self._may_begin(len(running)):
+                    await self._begin()
+                    running.append(asyncio.create_task(self._run_item(self._left.pop(0))))
+                if not running:
+                    return False
+                await workflow.wait_condition(_news(running, self._may_begin))
+                for task in [task for task in running if task.done()]:
+                    running.remove(task)
+                    task.result()
+        except asyncio.CancelledError:
+            for task in running:
+                task.cancel()
+            if running:
+                await workflow.wait(running)
+            raise
+        return True
+
+    def _may_begin(self, running: int) -> bool:
+        return bool(self._left) and running < self._batch.concurrency and not self._is_full()
+
+    def _is_full(self) -> bool:
+        """Whether the items under way are to be finished, to continue as new; nobody's answer is waited for."""
+        info = workflow.info()
+        if not info.is_continue_as_new_suggested():
+            return False
+        return not self._desk.is_asking or info.get_current_history_length() > MAX_EVENTS
+
+    async def _begin(self) -> None:
+        """Return when the limits allow one more invocation."""
+        if self._counts_first:
+            self._counts_first = False
+            return
+        await self.purse.begin_invocation()
+
+    async def _run_item(self, number: int) -> None:
+        item = self._batch.items[number - 1]
+        try:
+            result = await self._run_child(await self._invocation(number, item))
+        except LlmDoError as error:
+            self.usage = self.usage.plus(spent_before(error))
+            message = str(error)[:ITEM_ERROR_CHARS]
+            self.done[number] = ItemResult(name=item.name, status="failed", code=error.code, message=message)
+        else:
+            self.usage = self.usage.plus(result.usage)
+            self.done[number] = ItemResult(name=item.name, status="completed")
+
+    async def _invocation(self, number: int, item: BatchItem) -> InvokeWorkerInput:
+        start, worker = self._start, self._entry.worker
+        given = start.input if item.input is None else item.input
+        invocation = self._entry.model_copy(
+            update={
+                "path": item_path(number),
+                "prompt": "\n\n".join(text for text in (start.prompt, item.prompt) if text.strip()),
+                "input": given,
+                "attachments": (*start.attachments, *item.attachments),
+                "started_at": workflow.now() if self._entry.limited else None,
+            }
+        )
+        check_attachments(worker.attachment_policy, invocation.attachments, whose=f"worker '{worker.name}'")
+        if worker.input_ref is None:
+            return invocation
+        try:
+            built = await build_input(worker, worker.input_ref, {} if given is None else given)
+        except FailureError as failure:
+            raise explain(failure) from failure
+        return await with_built_input(invocation, built)
+
+    async def _run_child(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        try:
+            return await run_child(invocation)
+        except ChildWorkflowError as error:
+            if is_cut_off(error):
+                self._desk.withdraw_approvals(questions_of(workflow_id_of(invocation)).model_dump(mode="json"))
+            if invocation.limited and isinstance(error.cause, TerminatedError):
+                await self._tell(lost(invocation))
+            raise explain(error) from error
+
+
+def _news(running: list[asyncio.Task[None]], may_begin: Callable[[int], bool]) -> Callable[[], bool]:
+    return lambda: any(task.done() for task in running) or may_begin(len(running))

@@ -1,0 +1,59 @@
+"""What waits for people, as it is shown outside a run: in its memo, and in the Temporal UI."""
+
+from __future__ import annotations
+
+from temporalio import workflow
+
+from llm_do_temporal.messages.approvals import Approval, PendingApprovalMemo
+from llm_do_temporal.messages.base import DECIDE_SIGNAL
+
+SHOWN_IN_MEMO = 20
+"""Pending approvals listed in the memo; the search attribute counts all of them."""
+
+
+def pending_memo(waiting: tuple[Approval, ...]) -> list[PendingApprovalMemo]:
+    """The entries of the memo, as many as there is room for."""
+    return [_memo(one) for one in waiting[:SHOWN_IN_MEMO]]
+
+
+def _memo(approval: Approval) -> PendingApprovalMemo:
+    request = approval.request
+    return PendingApprovalMemo(
+        id=approval.id,
+        invocation=request.invocation,
+        key=request.key,
+        worker=request.worker,
+        path=request.path,
+        tool=request.tool,
+        summary=request.summary[:200],
+        asked_at=approval.asked_at,
+        deadline=request.deadline,
+        votes=len(approval.votes),
+        quorum=request.quorum,
+        approvers=request.approvers,
+        reminded_at=approval.reminded_at,
+        generated=request.generated,
+        model=request.model,
+        digest=request.digest,
+    )
+
+
+def pending_details(waiting: tuple[Approval, ...]) -> str:
+    """Markdown for the Temporal UI: what is pending and the command that answers it."""
+    if not waiting:
+        return ""
+    run, first = workflow.info().workflow_id, waiting[0]
+    by = ',"by":"YOUR NAME"' if first.request.names_people else ""
+    lines = ["**Waiting for approval**", ""]
+    lines += [f"- `{one.id}` {one.request.path}: {_plain(one.request.summary)}" for one in waiting[:SHOWN_IN_MEMO]]
+    lines += [
+        "",
+        f"`temporal workflow signal -w {run} --name {DECIDE_SIGNAL} "
+        f'--input \'{{"id":"{first.id}","decision":"approve"{by}}}\'`',
+    ]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Model output inside Markdown, as plain text."""
+    return "".join(f"\\{char}" if char in "`*_[]<>#|\\" else char for char in text)

@@ -1,0 +1,1 @@
+"""Temporal's side of workflow code: activities, children, signals, failures, spans."""

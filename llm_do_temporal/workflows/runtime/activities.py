@@ -1,0 +1,179 @@
+"""Awaiting effects from workflow code: the one way to run an activity, start a child or signal another workflow.
+
+Tool bodies run under anyio cancel scopes, which may cancel an await again and again. Temporal takes one
+cancellation: without the shield below a cancelled tool can wedge its workflow for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import anyio
+from pydantic import BaseModel
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
+
+from llm_do_temporal.encryption.codec import could_not_read, lacks_key
+from llm_do_temporal.errors import BlobsUnreachable
+from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
+from llm_do_temporal.messages.base import FILES_ELSEWHERE, WITHDRAW_APPROVALS_SIGNAL
+from llm_do_temporal.messages.sizes import TOO_LARGE
+from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_queue
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=5)
+"""How long a killed worker service goes unnoticed; activities beat every second."""
+EFFECT_TIMEOUT = timedelta(minutes=5)
+"""Longest single attempt of a file effect or a load; a slow network disk stays well below it."""
+QUICK = timedelta(seconds=2)
+"""How long an effect may keep its workflow's task waiting."""
+_KEY_WAIT = timedelta(seconds=2)
+_LONGEST_KEY_WAIT = timedelta(minutes=10)
+"""Each try is a few events: a week without the key must not fill a history."""
+_QUICK_EFFECTS = "quick-effects"
+"""Runs that started before there were any replay without them."""
+_IDEMPOTENT = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    maximum_interval=timedelta(seconds=30),
+    maximum_attempts=10,
+    non_retryable_error_types=[TOO_LARGE],
+)
+
+
+async def await_op(handle: asyncio.Task[T]) -> T:
+    """Await an activity or child handle so that it is cancelled exactly once, and finished before this returns."""
+    try:
+        return await asyncio.shield(handle)
+    except asyncio.CancelledError:
+        if not handle.done():
+            handle.cancel()
+            with anyio.CancelScope(shield=True):
+                await workflow.wait([handle])
+        raise
+
+
+async def run_quick(
+    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
+) -> M:
+    """Run an activity that only reads, or is idempotent and mostly quick, and return its result.
+
+    It is tried at once, within the workflow's task, which saves most of the time and the events of an activity. What
+    takes longer than a moment there, or fails in a way that may pass, becomes an activity like any other. So does what
+    belongs to another task queue, or turns out to.
+    """
+    if queue_of(activity) is not None or not workflow.patched(_QUICK_EFFECTS):
+        return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
+    handle = workflow.start_local_activity(
+        activity,
+        argument,
+        result_type=result,
+        start_to_close_timeout=QUICK,
+        retry_policy=RetryPolicy(maximum_attempts=1),
+        summary=summary[:200],
+    )
+    try:
+        return await await_op(handle)
+    except (ActivityError, ApplicationError) as error:
+        if _is_elsewhere(error):
+            use_files_queue()
+        elif not _may_pass(error):
+            raise
+    return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
+
+
+def _may_pass(error: ActivityError | ApplicationError) -> bool:
+    """Whether another attempt may do; the SDK raises what such an activity raised as it is, and wraps the rest."""
+    cause = error.cause if isinstance(error, ActivityError) else error
+    if isinstance(cause, ApplicationError):
+        return not cause.non_retryable
+    return isinstance(cause, TemporalTimeoutError)
+
+
+async def run_effect(
+    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
+) -> M:
+    """Run an idempotent activity by name and return its result; `timeout` is for one attempt."""
+    return await until_begun(
+        lambda: workflow.start_activity(
+            activity,
+            argument,
+            result_type=result,
+            start_to_close_timeout=timeout,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=_IDEMPOTENT,
+            summary=summary[:200],
+        ),
+        or_passes=lambda error: lacks_key(error) or lacks_blobs(error),
+    )
+
+
+async def until_begun(
+    start: Callable[[], workflow.ActivityHandle[T]], or_passes: Callable[[ActivityError], bool] = lambda _: False
+) -> T:
+    """Run an activity, and again for as long as worker services lack an encryption key, the blob store or the files.
+
+    They could not read what they were to do, or had nothing to do it with, so it has not begun. Where an activity may
+    run twice, `or_passes` says what else is worth waiting for.
+    """
+    wait = _KEY_WAIT
+    while True:
+        try:
+            return await await_op(start())
+        except ActivityError as error:
+            if _is_elsewhere(error):
+                use_files_queue()
+                continue
+            if not (could_not_read(error) or could_not_fetch(error) or or_passes(error)):
+                raise
+            missing = "an encryption key" if lacks_key(error) else "the blob store"
+        await workflow.sleep(wait, summary=f"wait for {missing}")
+        wait = min(wait * 2, _LONGEST_KEY_WAIT)
+
+
+def _is_elsewhere(error: ActivityError | ApplicationError) -> bool:
+    """Whether an activity failed because the files of the workshop are at another task queue."""
+    cause = error.cause if isinstance(error, ActivityError) else error
+    return isinstance(cause, ApplicationError) and cause.type == FILES_ELSEWHERE
+
+
+def lacks_blobs(error: ActivityError) -> bool:
+    """Whether an activity failed because the blob store did not answer, before its effect or after it."""
+    return _is_unreachable(error.cause) or could_not_fetch(error)
+
+
+def could_not_fetch(error: ActivityError) -> bool:
+    """Whether an activity failed before it began, because the blob store did not give what it was to do.
+
+    The SDK wraps what happens then; what an activity itself raises, perhaps after its effect, has a type.
+    """
+    cause = error.cause
+    return isinstance(cause, ApplicationError) and not cause.type and _is_unreachable(cause.cause)
+
+
+def _is_unreachable(cause: BaseException | None) -> bool:
+    return isinstance(cause, ApplicationError) and cause.type == BlobsUnreachable.__name__
+
+
+async def send_signal(workflow_id: str, signal: str, argument: BaseModel) -> None:
+    """Signal another workflow and wait until the server has taken it."""
+    handle: workflow.ExternalWorkflowHandle[Any] = workflow.get_external_workflow_handle(workflow_id)
+    await await_op(asyncio.create_task(_as_coroutine(handle.signal(signal, argument))))
+
+
+async def withdraw(run: str, withdrawal: WithdrawApprovalsInput) -> None:
+    """Take questions back from the run's desk; of a run that has ended, nobody is left to tell."""
+    try:
+        await send_signal(run, WITHDRAW_APPROVALS_SIGNAL, withdrawal)
+    except FailureError:
+        return
+
+
+async def _as_coroutine(operation: Awaitable[T]) -> T:
+    return await operation

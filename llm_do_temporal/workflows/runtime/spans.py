@@ -1,0 +1,107 @@
+"""The spans of a run: of itself, its invocations, their turns, tool calls and approvals.
+
+Owns their names and what they tell, by the GenAI conventions of OpenTelemetry where there are any. What was said is
+told only where that is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from opentelemetry.trace import Span
+from temporalio import workflow
+
+from llm_do_temporal.messages.approvals import RequestApprovalInput, Verdict
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.policy.models.ids import full_name, models_of
+from llm_do_temporal.telemetry.contents import (
+    as_text,
+    model_attributes,
+    scrubbed,
+)
+from llm_do_temporal.telemetry.spans import fail, shows_content, span, will_tell
+
+_NAME_CHARS = 100
+
+
+@contextmanager
+def run_span(payload: Any) -> Generator[Span]:
+    """The span of the whole run. What it was started with may be anything: nobody has looked at it yet."""
+    given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+    worker = str(given.get("worker") or "")[:_NAME_CHARS]
+    shown = {"llm_do.run": workflow.info().workflow_id, "llm_do.worker": worker}
+    shown |= said("llm_do.prompt", given.get("prompt"))
+    with span(f"run {worker}", shown, workflow_wide=True) as one:
+        yield one
+
+
+@contextmanager
+def invocation_span(invocation: InvokeWorkerInput) -> Generator[Span]:
+    """The span of one invocation."""
+    worker = invocation.worker
+    shown = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": worker.name,
+        "gen_ai.conversation.id": workflow.info().workflow_id,
+        "llm_do.run": invocation.run,
+        "llm_do.path": invocation.path,
+        "llm_do.depth": invocation.depth,
+        "llm_do.worker.sha256": worker.sha256,
+        **model_attributes(full_name(invocation.settings.models.aliases, models_of(invocation.model)[0])),
+        **said("gen_ai.system_instructions", worker.instructions),
+        **said("llm_do.prompt", invocation.prompt),
+    }
+    with span(f"invoke_agent {worker.name}", shown, workflow_wide=True) as one:
+        yield one
+
+
+def tell_result(one: Span, output: Any, usage: Usage) -> None:
+    """Say what came of a run or an invocation: what it spent with all below it and, where wanted, its output."""
+    if will_tell(one):
+        spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        one.set_attributes({f"gen_ai.usage.{name}": count for name, count in spent.items()})
+        one.set_attributes(said("llm_do.output", output))
+
+
+@contextmanager
+def tool_span(tool: str, args: dict[str, Any], call_id: str | None) -> Generator[Span]:
+    """The span of one tool call, from the model's wish to the result, waiting for people included."""
+    shown = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": None if call_id is None else call_id[:_NAME_CHARS],
+        **said("gen_ai.tool.call.arguments", args),
+    }
+    with span(f"execute_tool {tool}", shown) as one:
+        yield one
+
+
+def tell_outcome(one: Span, value: Any, failure: Exception | None) -> None:
+    """Say what came of a tool call: where wanted, its result."""
+    if failure is not None:
+        fail(one, failure)
+    elif will_tell(one):
+        one.set_attributes(said("gen_ai.tool.call.result", value))
+
+
+@contextmanager
+def approval_span(request: RequestApprovalInput) -> Generator[Span]:
+    """The span of a question, from being asked to being answered."""
+    with span("approval", {"llm_do.tool": request.tool, **said("llm_do.summary", request.summary)}) as one:
+        yield one
+
+
+def tell_verdict(one: Span, verdict: Verdict) -> None:
+    """Say how a question was decided; by whom, and with what words, only where content is wanted."""
+    if will_tell(one):
+        one.set_attributes({"llm_do.approval.decision": verdict.decision.value, "llm_do.approval.door": verdict.door})
+        one.set_attributes(said("llm_do.approval.by", verdict.by) | said("llm_do.approval.note", verdict.note))
+
+
+def said(name: str, value: Any) -> dict[str, Any]:
+    """An attribute that holds content: nothing, unless content is wanted and there is any."""
+    return {name: as_text(scrubbed(value, binary=False))} if value and shows_content() else {}

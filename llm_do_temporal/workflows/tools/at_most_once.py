@@ -1,0 +1,141 @@
+"""Effects that must not happen twice: one attempt, and where nobody knows whether it happened, a person decides.
+
+For every tool whose effect is not idempotent: shell commands, Python tools, calls of MCP servers. A tool's
+`Prepared.effect` awaits
+
+    await run_once(
+        "run_command", request, ShellResult, summary="shell git push", timeout=timedelta(seconds=90),
+        ask=ask_again(desk, settings, tool, question, what="git push"),
+    )
+
+in the place of `run_effect`. The activity is attempted once, with heartbeats, which the worker service sends for it.
+An error that the activity itself raises is a known outcome and leaves as it is. When the worker service is lost
+instead, the effect may have happened, wholly, in part or not at all: the person is shown the call again and
+answers, by the means of every other approval, approve (run it again), reject (go on without; the model is told
+that the outcome is unknown) or cancels the run. In the modes in which nobody is asked nothing is run again.
+A remembered approval of the call itself is no answer to this question, which has a capability of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from pydantic import BaseModel
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
+from temporalio.workflow import ActivityCancellationType
+
+from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.messages.approvals import DecisionKind, Verdict
+from llm_do_temporal.messages.base import TIME_IS_UP
+from llm_do_temporal.messages.definitions import RunSettings
+from llm_do_temporal.policy.approvals import REPEAT, Mode, asking, terms_of
+from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT, could_not_fetch, lacks_blobs, until_begun
+from llm_do_temporal.workflows.tools.gate import AsksDesk, GatedTool, Question
+
+M = TypeVar("M", bound=BaseModel)
+Ask = Callable[[str], Awaitable[Verdict | None]]
+"""Asks a person whether an effect that may have happened, because of this, is to be run again.
+
+None: nobody can be asked.
+"""
+
+_REASON = "{why} while this ran, so it may have happened: approve to run it again, reject to go on"
+_SHUT_DOWN = "WorkerShutdown"
+LONGEST_WAIT = timedelta(days=365)
+"""Longest attempt of a tool that may wait for a person; how long the tool itself may take, its service looks after."""
+
+
+async def run_once(
+    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta, ask: Ask
+) -> M:
+    """Run an activity by name, at most once for each time that somebody has agreed to it, and return its result.
+
+    `timeout` is for one attempt, from its start. Raises EffectFailed when the outcome stays unknown, and
+    Temporal's failure when the activity itself failed. A cancellation waits until the activity has stopped.
+    """
+
+    def start() -> workflow.ActivityHandle[M]:
+        return workflow.start_activity(
+            activity,
+            argument,
+            result_type=result,
+            start_to_close_timeout=timeout,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=summary[:200],
+        )
+
+    while True:
+        try:
+            return await until_begun(start)
+        except ActivityError as error:
+            if not is_unknown(error):
+                raise
+            why = why_unknown(error)
+        answer = await ask(why)
+        if answer is None or answer.decision is DecisionKind.REJECT:
+            raise EffectFailed(_unknown(summary, why, answer))
+
+
+def ask_again(desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: Question, *, what: str) -> Ask:
+    """The question for `run_once`, about a call of `tool` that was judged by `question`.
+
+    `what` says in a few words what may have happened; it is text of a model's and shown as such. Whoever had to be
+    asked about the call has to be asked about this.
+    """
+    uses = tuple(use.model_copy(update={"name": REPEAT, "asks": None}) for use in question.uses)
+    again = replace(question, uses=uses, summary=f"may have happened: {what}", changeable=False)
+
+    terms = terms_of(settings.rules, [*asking(settings.rules, question.uses), REPEAT])
+
+    async def ask(why: str) -> Verdict | None:
+        if settings.mode is not Mode.INTERACTIVE or not terms.can_be_met:
+            return None
+        return await desk.ask(tool, again, diff=None, reason=_REASON.format(why=why), terms=terms)
+
+    return ask
+
+
+def is_unknown(error: ActivityError) -> bool:
+    """Whether nobody can tell if the effect of a failed activity happened.
+
+    Its worker service was lost, or could not keep, or find, what was too large for the history.
+    """
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type != _SHUT_DOWN:
+        return cause.type == TIME_IS_UP or (lacks_blobs(error) and not could_not_fetch(error))
+    return is_lost(error)
+
+
+def is_lost(error: ActivityError) -> bool:
+    """Whether an activity failed because its worker service was lost, or told to stop."""
+    cause = error.cause
+    return isinstance(cause, TemporalTimeoutError) or (isinstance(cause, ApplicationError) and cause.type == _SHUT_DOWN)
+
+
+def why_unknown(error: ActivityError) -> str:
+    """What became of an activity of which `is_unknown` is true, as the begin of a sentence."""
+    cause = error.cause
+    if lacks_blobs(error):
+        return "the blob store could not be used"
+    if isinstance(cause, ApplicationError) and cause.type == TIME_IS_UP:
+        return "the time was up"
+    if isinstance(cause, TemporalTimeoutError) and cause.type is TimeoutType.START_TO_CLOSE:
+        return "the time was up"
+    return "the worker service was lost"
+
+
+def _unknown(summary: str, why: str, answer: Verdict | None) -> str:
+    text = f"the outcome of '{summary}' is unknown: {why} while it ran. It was not run again"
+    if answer is None:
+        return f"{text}, because nobody can be asked in this mode. Find out what happened before you go on."
+    note = f": {answer.note}" if answer.note else ""
+    decided = answer.note if answer.door == "timer" else f"{answer.by or 'a person'} decided so{note}"
+    return f"{text} ({decided}). Find out what happened before you go on."

@@ -1,0 +1,122 @@
+"""Files on their way to a worker: found in the giver's tree, snapshotted, judged by every policy that holds.
+
+Used by delegations and, for files that an entry worker's input names, by the run. Asks nobody; it says what
+a person may have to be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from llm_do_temporal.errors import SandboxRefusal
+from llm_do_temporal.messages.definitions import PinnedWorker
+from llm_do_temporal.messages.effects import AttachedFile, SnapshotInput, SnapshotResult
+from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.files.attachments import (
+    Attachment,
+    AttachmentPaths,
+    AttachmentPolicy,
+    check_attachment_names,
+    check_attachments,
+    meant_path,
+)
+from llm_do_temporal.policy.files.sandbox import Tree, check_readable, check_size, locate, normalise
+from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.workflows.runtime.activities import run_effect
+from llm_do_temporal.workflows.tools.gate import Question
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A policy that files must meet, and how messages call it."""
+
+    policy: AttachmentPolicy
+    whose: str
+
+
+def limit_of(worker: PinnedWorker) -> Limit:
+    """The worker's own policy."""
+    return Limit(worker.attachment_policy, f"worker '{worker.name}'")
+
+
+@dataclass(frozen=True)
+class Giver:
+    """Whose files are handed over."""
+
+    tree: Tree
+    paths: AttachmentPaths
+    """How this giver's model may spell paths."""
+
+
+async def hand_over(giver: Giver, given: Sequence[str], limits: Sequence[Limit]) -> tuple[Attachment, ...]:
+    """The files as they are now, one for each entry, in the blob store. Raises LlmDoError where a limit refuses."""
+    files = _files(giver, given)
+    if not files:
+        return ()
+    paths = [file.path for file in files]
+    for limit in limits:
+        check_attachment_names(limit.policy, paths, whose=limit.whose)
+    for file in files:
+        if file.mount is not None:
+            check_readable(locate(giver.tree, file.path))
+    most = min(limit.policy.max_total_bytes for limit in limits)
+    request = SnapshotInput(files=files, max_total_bytes=most, tree=giver.tree)
+    found = await run_effect("snapshot_attachments", request, SnapshotResult, summary=f"snapshot {', '.join(paths)}")
+    attachments = found.attachments
+    for attachment in attachments:
+        check_size(locate(giver.tree, attachment.path), attachment.bytes)
+    for limit in limits:
+        check_attachments(limit.policy, attachments, whose=limit.whose)
+    return attachments
+
+
+def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[Attachment]) -> list[Question]:
+    """What a person may have to be asked before the files go to the worker."""
+    questions: list[Question] = []
+    for attachment in attachments:
+        payload = {"path": attachment.path, "bytes": attachment.bytes, "target_worker": worker.name}
+        asks = locate(tree, attachment.path).mount.read_approval
+        use = CapabilityUse(name="sandbox.read", payload=payload, asks=asks)
+        summary = f"share {attachment.path} ({attachment.bytes} bytes) with {worker.name}"
+        questions.append(
+            Question(
+                (use,),
+                payload,
+                summary,
+                changeable=False,
+                attachments=(attachment,),
+                circumstances=definition_digest(worker),
+            )
+        )
+    return questions
+
+
+def definition_digest(worker: PinnedWorker, **more: Any) -> str:
+    """The digest of all that a worker is (its file, what that includes, what was filled in), and of what else makes a
+    call of it."""
+    rest = {name: one.model_dump(mode="json") if isinstance(one, BaseModel) else one for name, one in more.items()}
+    return digest_of([worker.model_dump(mode="json"), rest])
+
+
+def _files(giver: Giver, given: Sequence[str]) -> tuple[AttachedFile, ...]:
+    """Where each path leads, by its text."""
+    names = [mount.at.strip("/") for mount in giver.tree.mounts]
+    found: list[AttachedFile] = []
+    for spelled in given:
+        path = meant_path(giver.paths, spelled, names=names)
+        try:
+            place = locate(giver.tree, path)
+        except SandboxRefusal:
+            virtual = normalise(path)
+            if not path.startswith("/") or not giver.tree.mounts:
+                raise
+            # It may be how the host calls a file of the tree: only who knows the workshop's folder can tell.
+            file = AttachedFile(mount=None, relative=".", path=virtual)
+        else:
+            file = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
+        found.append(file)
+    return tuple(found)

@@ -1,0 +1,72 @@
+"""`worker_create`: a model makes a worker, once a person has seen all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llm_do_temporal.messages.definitions import DelegateTool
+from llm_do_temporal.messages.delegation import DraftWorkerInput, SavedWorker, SaveWorkerInput, WorkerDraft
+from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.delegation import check_name
+from llm_do_temporal.workflows.runtime.activities import run_effect
+from llm_do_temporal.workflows.tools.delegate import Delegator
+from llm_do_temporal.workflows.tools.gate import Outcome, Prepared, Question
+
+
+class WorkerCreate:
+    """`worker_create`."""
+
+    name = "worker_create"
+    description = (
+        "Create a new worker with instructions of its own, for a subtask that no worker you may call fits. "
+        "A person sees the whole definition first. It starts with no tools and no files of its own unless the "
+        "workshop says otherwise, and can be called at once."
+    )
+
+    def __init__(self, delegator: Delegator, made: Callable[[DelegateTool], None]) -> None:
+        """`made` is told of every worker once it is there."""
+        self._delegator = delegator
+        self._made = made
+        optional: dict[str, Any] = {"type": ["string", "null"], "minLength": 1}
+        self.schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                "name": {
+                    "type": "string",
+                    "description": "Lower-case letters, digits, '_' and '-', beginning with a letter.",
+                },
+                "instructions": {"type": "string", "minLength": 1, "description": "What the worker is told to do."},
+                "description": {"type": "string", "description": "One line: what the worker is for."},
+                "output_schema_ref": {
+                    **optional,
+                    "description": "The shape of its result: one that a worker of this workshop uses already.",
+                },
+                "model": {**optional, "description": "provider:name, or an alias of the workshop."},
+            },
+            "required": ["name", "instructions", "description"],
+            "additionalProperties": False,
+        }
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check what is asked for and draft the file; the effect writes exactly that."""
+        name: str = args["name"]
+        check_name(name)
+        request = DraftWorkerInput.model_validate(args)
+        draft = await run_effect("draft_worker", request, WorkerDraft, summary=f"draft worker {name}")
+        use = CapabilityUse(name="worker.create", payload={"definition": draft.text})
+
+        async def effect() -> Outcome:
+            saved = await run_effect(
+                "save_worker", SaveWorkerInput(name=name, text=draft.text), SavedWorker, summary=f"save worker {name}"
+            )
+            description = args["description"].strip()
+            tool = DelegateTool(name=name, description=description, takes_attachments=saved.takes_attachments)
+            self._delegator.created[name] = tool
+            self._made(tool)
+            return Outcome({"name": name, "file": saved.source})
+
+        async def preview() -> str:
+            return draft.text
+
+        return Prepared((Question((use,), args, f"create worker {name} ({draft.source})"),), effect, preview)

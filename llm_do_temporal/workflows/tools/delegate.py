@@ -1,0 +1,272 @@
+"""Calling a worker: the one way, behind every tool of the `delegation` toolset.
+
+The life of a call: allow-list, depth, load the callee (which pins it), its typed input, attachments against the
+tree and all policies, model, then the questions for a person, then the child workflow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from llm_do_temporal.errors import EffectFailed, LlmDoError, RunAborted
+from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, PinnedWorker
+from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
+from llm_do_temporal.messages.effects import LoadWorkerInput
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.delegation import check_allowed, check_depth
+from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
+from llm_do_temporal.policy.files.sandbox import Tree, narrow
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.models.resolution import resolve_model
+from llm_do_temporal.workflows.runtime.activities import run_quick
+from llm_do_temporal.workflows.runtime.children import run_invocation
+from llm_do_temporal.workflows.runtime.failures import explain, spent_before
+from llm_do_temporal.workflows.tools.attachments import (
+    Giver,
+    Limit,
+    definition_digest,
+    hand_over,
+    limit_of,
+    sharing_questions,
+)
+from llm_do_temporal.workflows.tools.gate import Outcome, Prepared, Question, Shown
+from llm_do_temporal.workflows.tools.limited_calls import limits_for
+
+_ASKS_BEFORE_PYTHON = "asks-before-python"
+_FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")
+"""What of a worker is known once its Python was run."""
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """One call of a worker that was loaded."""
+
+    worker: PinnedWorker
+    args: dict[str, Any]
+    """The tool's arguments: what a person may change."""
+    shown: dict[str, Any]
+    """What a person is shown of it, besides worker and attachments; `input` is one of the keys."""
+    prompt: str = ""
+    input: Any = None
+    paths: tuple[str, ...] = ()
+    """Files to hand over."""
+    limits: tuple[Limit, ...] = ()
+    """Policies for the files beyond those of caller and callee."""
+    questions: tuple[Question, ...] = ()
+    """To be asked before the call's own."""
+    files: tuple[SeenFile, ...] = ()
+    """Files that `more_prompt` reads, as they were found."""
+    more_prompt: Callable[[Shown | None], Awaitable[str]] | None = None
+    """Text that is added to the prompt, read once the call was allowed: where somebody was asked, as it was shown."""
+    shape: Callable[[Any], Any] | None = None
+    """Makes the tool's result from the worker's output."""
+    template: CalledTemplate | None = None
+    """Where the worker is a template, which one, and what was filled in."""
+
+
+@dataclass
+class Delegator:
+    """Carries out the delegations of one invocation."""
+
+    caller: InvokeWorkerInput
+    created: dict[str, DelegateTool] = field(default_factory=dict[str, DelegateTool])
+    """Workers that this invocation made."""
+    calls: Counter[str] = field(default_factory=Counter[str])
+    """How often each worker was called."""
+    begin: Callable[[], Awaitable[None]] | None = None
+    """Awaited before a callee starts: it returns when the limits allow one more invocation."""
+
+    async def prepare(self, callee: str, allow: Sequence[str], args: dict[str, Any], given: Any) -> Prepared:
+        """Check a call of `callee` with the tool's `args`, of which `given` is the input."""
+        check_allowed(callee, allow, caller=self.caller.worker.name)
+        self.check_depth(callee)
+        worker = await load_worker(callee, run_python=not asks_before_python())
+        prompt, values = (given, None) if isinstance(given, str) else ("", given)
+        call = Delegation(
+            worker, args, {"input": given}, prompt=prompt, input=values, paths=tuple(args.get("attachments") or ())
+        )
+        if not worker.unloaded or self._knows_fields(callee):
+            # The class ran when the caller was loaded, which has its fields: nothing new runs here.
+            call = await _with_typed_input(call)
+        if not worker.unloaded:
+            return await self.prepare_call(call)
+        typed = self._knows_fields(callee)
+
+        async def loaded() -> Delegation:
+            complete = replace(call, worker=completed(worker, await load_worker(callee, run_python=True)))
+            return complete if typed else await _with_typed_input(complete)
+
+        return await self.prepare_call(call, loaded)
+
+    def _knows_fields(self, callee: str) -> bool:
+        """Whether the caller has a tool with the callee's name and the fields of its typed input."""
+        toolset = self.caller.worker.delegation
+        return toolset is not None and any(
+            tool.name == callee and tool.input_schema is not None for tool in toolset.tools
+        )
+
+    def check_depth(self, callee: str) -> None:
+        """Raise DepthExceeded where a callee would run too deep."""
+        check_depth(self.caller.depth + 1, self.caller.settings.max_depth, worker=callee)
+
+    async def prepare_call(
+        self, call: Delegation, loaded: Callable[[], Awaitable[Delegation]] | None = None
+    ) -> Prepared:
+        """Check all that is left to check of a call whose callee is known.
+
+        `loaded` runs the callee's Python, and gives the call as it is then: awaited once this call was allowed.
+        """
+        caller, worker = self.caller, call.worker
+        tree = narrow(caller.tree, worker.sandbox, workshop_has_sandbox=caller.settings.workshop_has_sandbox)
+        model = resolve_model(
+            caller.settings.models,
+            worker=worker.name,
+            worker_model=worker.model,
+            caller_model=caller.model,
+            compatible=worker.compatible_models,
+        )
+        giver = Giver(caller.tree, caller.worker.attachment_paths)
+        limits = (limit_of(caller.worker), *call.limits, limit_of(worker))
+        attachments = await hand_over(giver, call.paths, limits)
+        circumstances = definition_digest(worker, tree=tree, prompt=call.prompt, input=call.input)
+        questions = self._questions(call, worker, attachments, circumstances)
+
+        async def carry_out(shown: Shown | None = None) -> Outcome:
+            return await self._run(call, tree, model, attachments, shown)
+
+        async def then() -> Prepared:
+            assert loaded is not None
+            complete = await loaded()
+            # What was shown stays as it was; files that only the callee's Python names come on top of it.
+            more = await hand_over(giver, complete.paths[len(call.paths) :], limits)
+            everything = (*attachments, *more)
+            for limit in limits if more else ():
+                check_attachments(limit.policy, everything, whose=limit.whose)
+
+            async def run(shown: Shown | None = None) -> Outcome:
+                return await self._run(complete, tree, model, everything, shown)
+
+            left = self._questions(complete, worker, everything, circumstances) if more else ()
+            return Prepared((*questions, *left), run, bound=run)
+
+        return Prepared(questions, carry_out, bound=carry_out, then=then if loaded is not None else None)
+
+    def _questions(
+        self, call: Delegation, pinned: PinnedWorker, attachments: tuple[Attachment, ...], circumstances: str
+    ) -> tuple[Question, ...]:
+        """What is asked about the call; `pinned` is the callee as it was judged, before its Python was looked at."""
+        sharing = sharing_questions(self.caller.tree, pinned, attachments)
+        return (*sharing, *call.questions, _call_question(call, attachments, circumstances))
+
+    async def _run(
+        self, call: Delegation, tree: Tree, model: str, attachments: tuple[Attachment, ...], shown: Shown | None
+    ) -> Outcome:
+        caller, worker = self.caller, call.worker
+        prompt = call.prompt + (await call.more_prompt(shown) if call.more_prompt else "")
+        if self.begin is not None:
+            await self.begin()
+        self.calls[worker.name] += 1
+        invocation = InvokeWorkerInput(
+            run=caller.run,
+            path=f"{caller.path}/{worker.name}-{self.calls[worker.name]}",
+            depth=caller.depth + 1,
+            worker=worker,
+            settings=caller.settings,
+            tree=tree,
+            model=model,
+            prompt=prompt,
+            input=call.input,
+            attachments=attachments,
+            template=call.template,
+            **limits_for(caller, worker),
+        )
+        try:
+            result = await run_invocation(invocation)
+        except RunAborted:
+            raise
+        except LlmDoError as error:
+            failure = EffectFailed(f"worker '{worker.name}' failed: {error}", next_step=error.next_step)
+            return Outcome(usage=spent_before(error), failure=failure)
+        return Outcome(call.shape(result.output) if call.shape else result.output, result.usage)
+
+
+def asks_before_python() -> bool:
+    """Whether a call is asked about before the Python that its callee names is run; older runs replay without."""
+    return workflow.patched(_ASKS_BEFORE_PYTHON)
+
+
+async def load_worker(name: str, *, run_python: bool) -> PinnedWorker:
+    """The worker as its file says now. Raises what the activity raises."""
+    request = LoadWorkerInput(name=name, run_python=run_python)
+    return await run_quick("load_worker", request, PinnedWorker, summary=f"load worker {name}")
+
+
+def completed(worker: PinnedWorker, loaded: PinnedWorker) -> PinnedWorker:
+    """The worker that a call was allowed for, with what its Python gave. Raises EffectFailed where it is another."""
+    if loaded.sha256 != worker.sha256 or loaded.source != worker.source:
+        raise EffectFailed(
+            f"worker '{worker.name}' was not called: '{worker.source}' has changed since the call was checked",
+            next_step="Call it again.",
+        )
+    given = {name: getattr(loaded, name) for name in _FROM_PYTHON}
+    return worker.model_copy(update={**given, "unloaded": False})
+
+
+async def _with_typed_input(call: Delegation) -> Delegation:
+    """The call with what the callee's class makes of the input, where it has one."""
+    reference = call.worker.input_ref
+    if reference is None:
+        return call
+    built = await build_input(call.worker, reference, call.shown["input"])
+    prompt, values = told(built)
+    return replace(call, prompt=prompt, input=values, paths=(*call.paths, *built.attachments))
+
+
+async def build_input(worker: PinnedWorker, reference: str, values: Any) -> BuiltInput:
+    """What the callee's class makes of the values. Raises LlmDoError where they do not fit it."""
+    name = worker.source if worker.source.startswith("pkg:") else worker.name
+    request = BuildInputInput(worker=name, reference=reference, values=values)
+    return await run_quick("build_input", request, BuiltInput, summary=f"input of {worker.name}")
+
+
+def told(built: BuiltInput) -> tuple[str, Any]:
+    """The prompt and the input of a worker with typed input: the one that its class made, or the fields."""
+    return ("", built.values) if built.prompt is None else (built.prompt, None)
+
+
+async def with_built_input(entry: InvokeWorkerInput, built: BuiltInput) -> InvokeWorkerInput:
+    """The entry worker's invocation with its typed input, files of its own tree attached. Raises LlmDoError."""
+    prompt, values = told(built)
+    giver = Giver(entry.tree, entry.worker.attachment_paths)
+    try:
+        attachments = await hand_over(giver, built.attachments, (limit_of(entry.worker),))
+    except FailureError as failure:
+        raise explain(failure) from failure
+    attachments = (*entry.attachments, *attachments)
+    check_attachments(entry.worker.attachment_policy, attachments, whose=limit_of(entry.worker).whose)
+    prompt = "\n\n".join(text for text in (entry.prompt, prompt) if text.strip())
+    return entry.model_copy(update={"prompt": prompt, "input": values, "attachments": attachments})
+
+
+def _call_question(call: Delegation, attachments: tuple[Attachment, ...], circumstances: str) -> Question:
+    worker, given = call.worker.name, call.shown["input"]
+    paths = [attachment.path for attachment in attachments]
+    payload = {"worker": worker, **call.shown, "attachments": paths}
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    summary = f"call {worker}" + (f" with {', '.join(paths)}" if paths else "") + f": {text[:120]}"
+    return Question(
+        (CapabilityUse(name="worker.call", payload=payload),),
+        call.args,
+        summary,
+        attachments=attachments,
+        files=call.files,
+        circumstances=circumstances,
+    )

@@ -1,0 +1,139 @@
+"""Tools of toolsets from elsewhere: Python packages and MCP servers.
+
+Their names, descriptions and schemas are listed by an activity once, when an invocation begins, and stay as they
+were for it. Every call passes the gate and is carried out once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+
+from llm_do_temporal.messages.external import (
+    CallExternalToolInput,
+    ExternalCapabilities,
+    ExternalResult,
+    ExternalTool,
+    ExternalToolListing,
+    ExternalToolset,
+    ListExternalToolsInput,
+)
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.policy.external import check_names, offered_name, policy_of, toolset_digest, uses_of_external
+from llm_do_temporal.policy.models.ids import models_of, serving_id
+from llm_do_temporal.workflows.runtime.activities import run_effect
+from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_again, run_once
+from llm_do_temporal.workflows.tools.gate import GatedTool, Outcome, Prepared, Question
+from llm_do_temporal.workflows.tools.worker_calls import Errands
+
+CALL_TIMEOUT = timedelta(minutes=10)
+"""Longest call of a tool from elsewhere; a search or a query takes seconds, a slow service some minutes.
+What it waits for workers that it calls is not counted."""
+_OWNERS = {"file_tools": "filesystem", "python_tools": "custom", "shell_tools": "shell"}
+"""The toolsets of tools that are ours, by the module that makes them."""
+OUTPUT_TOOL = "final_result"
+"""What the tool for structured output is called; no other tool may have the name."""
+
+
+async def list_external(errands: Errands) -> ExternalToolListing:
+    """What the worker's toolsets from elsewhere have; a toolset that cannot be used has no tools."""
+    invocation = errands.invocation
+    toolsets = invocation.worker.external
+    if not toolsets:
+        return ExternalToolListing()
+    return await run_effect(
+        "list_external_tools",
+        ListExternalToolsInput(toolsets=toolsets, model=_model(invocation), caller=errands.caller()),
+        ExternalToolListing,
+        summary=f"list tools of {', '.join(toolset.name for toolset in toolsets)}",
+    )
+
+
+def external_tools(errands: Errands, listing: ExternalToolListing) -> list[GatedTool]:
+    """The tools that were listed."""
+    invocation = errands.invocation
+    model = _model(invocation)
+    tools: list[GatedTool] = []
+    for toolset, found in zip(invocation.worker.external, listing.toolsets, strict=True):
+        for warning in found.warnings:
+            workflow.logger.warning("%s: %s", invocation.worker.name, warning)
+        for tool in found.tools:
+            name = offered_name(toolset.prefix, tool.name)
+            if name is not None:
+                tools.append(ExternalCall(errands, toolset, tool, name, found.judges_calls, model))
+    return tools
+
+
+def _model(invocation: InvokeWorkerInput) -> str:
+    """What a toolset is told of the model: the first, where there are several."""
+    return serving_id(invocation.settings.models.aliases, models_of(invocation.model)[0])
+
+
+def check_tool_names(tools: list[GatedTool]) -> None:
+    """Raise DefinitionError, with both toolsets in it, where two tools have one name."""
+    check_names([(OUTPUT_TOOL, "structured output"), *((tool.name, _owner(tool)) for tool in tools)])
+
+
+def _owner(tool: GatedTool) -> str:
+    if isinstance(tool, ExternalCall):
+        return tool.toolset.name
+    return _OWNERS.get(type(tool).__module__.rpartition(".")[2], "delegation")
+
+
+@dataclass
+class ExternalCall:
+    """One tool of a toolset from elsewhere."""
+
+    errands: Errands
+    toolset: ExternalToolset
+    tool: ExternalTool
+    name: str
+    judges_calls: bool
+    model: str
+
+    def __post_init__(self) -> None:
+        self.description = self.tool.description
+        self.schema: dict[str, Any] = self.tool.parameters
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Find out what the call uses; the effect makes it, once."""
+        policy = policy_of(self.toolset.policy, self.toolset.tools, self.tool.name, asks=self.tool.asks)
+        request = CallExternalToolInput(
+            toolset=self.toolset,
+            tool=self.tool.name,
+            args=args,
+            model=self.model,
+            caller=self.errands.caller(),
+            limit_seconds=CALL_TIMEOUT.total_seconds(),
+        )
+        said: tuple[str, ...] = ()
+        if self.judges_calls:
+            judged = await run_effect(
+                "external_capabilities", request, ExternalCapabilities, summary=f"judge {self.name}"
+            )
+            said = judged.capabilities
+        digest = toolset_digest(self.toolset.model_dump_json())
+        uses = uses_of_external(self.name, policy, said, toolset=self.toolset.name, sha256=digest)
+        question = Question(uses, args, f"{self.name} of {self.toolset.name}")
+
+        async def effect() -> Outcome:
+            key = self.errands.key_of(self.name, args)
+            called = request.model_copy(update={"caller": self.errands.caller(key)})
+            return await self.errands.carry_out(key, lambda: self._called(called, question))
+
+        return Prepared((question,), effect)
+
+    async def _called(self, request: CallExternalToolInput, question: Question) -> Any:
+        desk, settings = self.errands.office.desk, self.errands.invocation.settings
+        result = await run_once(
+            "call_external_tool",
+            request,
+            ExternalResult,
+            summary=f"call {self.name}",
+            timeout=LONGEST_WAIT,
+            ask=ask_again(desk, settings, self, question, what=f"a call of {self.name}"),
+        )
+        return result.value

@@ -1,0 +1,242 @@
+"""The `filesystem` toolset: judges virtual paths here, leaves the files to activities."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from temporalio import workflow
+
+from llm_do_temporal.messages.effects import (
+    AttachedFile,
+    EditFileInput,
+    FileChange,
+    FileListing,
+    FileText,
+    FindFilesInput,
+    FoundFiles,
+    ListFilesInput,
+    ReadFileInput,
+    WriteFileInput,
+)
+from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.files.protection import defines
+from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
+from llm_do_temporal.policy.files.tool_paths import WRITING_TOOLS, judge_path, utf8_bytes
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.workflows.runtime.activities import run_effect, run_quick
+from llm_do_temporal.workflows.tools.gate import GatedTool, Outcome, Prepared, Question, Shown
+
+DEFAULT_MAX_CHARS = 20_000
+LARGEST_MAX_CHARS = 1_000_000
+"""More than most models can be told at all."""
+_SEES_READ_FILES = "files-to-read-are-seen"
+"""Runs that started before they were replay without it."""
+
+_PATH = {"type": "string", "minLength": 1, "description": "Path in your file tree, like /notes/todo.md."}
+
+
+def file_tools(tree: Tree) -> list[GatedTool]:
+    """The file tools of an invocation with this tree."""
+    roots = describe_roots(tree) or "none"
+    return [ReadFile(tree), WriteFile(tree), EditFile(tree), ListFiles(tree, roots)]
+
+
+def unusable(tool: str, tree: Tree) -> bool:
+    """Whether every call of this tool would be refused, because nothing in the tree can be written.
+
+    Such a tool is not shown to a model; one that calls it all the same is told why it cannot.
+    """
+    return tool in WRITING_TOOLS and all(mount.readonly for mount in tree.mounts)
+
+
+def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _write_question(place: Place, args: dict[str, Any], tool: str, size: int) -> Question:
+    name = "sandbox.write.definitions" if defines(place) else "sandbox.write"
+    use = CapabilityUse(name=name, payload={"path": place.path, "bytes": size}, asks=place.mount.write_approval)
+    return Question(uses=(use,), args=args, summary=f"{tool} {place.path} ({size} bytes)")
+
+
+@dataclass
+class ReadFile:
+    """`read_file`."""
+
+    tree: Tree
+    name: str = "read_file"
+    description: str = (
+        "Read a UTF-8 text file. Long files come in parts: when `truncated` is true, go on with `offset`. "
+        "For PDFs, images and other binary files use attachments instead."
+    )
+
+    def __post_init__(self) -> None:
+        self.schema = _schema(
+            {
+                "path": _PATH,
+                "max_chars": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": LARGEST_MAX_CHARS,
+                    "default": DEFAULT_MAX_CHARS,
+                },
+                "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "In characters."},
+            },
+            "path",
+        )
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the path; the effect reads."""
+        place = judge_path(self.name, self.tree, args)
+        request = ReadFileInput(
+            mount=place.mount,
+            relative=place.relative,
+            path=place.path,
+            max_chars=args.get("max_chars", DEFAULT_MAX_CHARS),
+            offset=args.get("offset", 0),
+        )
+        use = CapabilityUse(name="sandbox.read", payload={"path": place.path}, asks=place.mount.read_approval)
+
+        async def read(asked: ReadFileInput) -> Outcome:
+            text = await run_quick("read_file", asked, FileText, summary=f"read {place.path}")
+            return Outcome(text.model_dump())
+
+        async def bound(shown: Shown) -> Outcome:
+            return await read(request.model_copy(update={"expected": shown.file(place.path)}))
+
+        question = Question((use,), args, f"read_file {place.path}")
+        return Prepared((question,), lambda: read(request), lambda: _seen_to_read(place), bound)
+
+
+@dataclass
+class WriteFile:
+    """`write_file`."""
+
+    tree: Tree
+    name: str = "write_file"
+    description: str = "Write a text file, replacing it if it exists. Folders are made as needed."
+
+    def __post_init__(self) -> None:
+        self.schema = _schema({"path": _PATH, "content": {"type": "string"}}, "path", "content")
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check path and size; the effect writes atomically."""
+        place = judge_path(self.name, self.tree, args)
+        content: str = args["content"]
+        size = utf8_bytes(content)
+        request = WriteFileInput(
+            mount=place.mount,
+            relative=place.relative,
+            path=place.path,
+            content=content,
+            definitions=defines(place),
+        )
+        return _change("write", request, _write_question(place, args, self.name, size))
+
+
+@dataclass
+class EditFile:
+    """`edit_file`."""
+
+    tree: Tree
+    name: str = "edit_file"
+    description: str = "Replace one piece of a text file. `old_text` must occur exactly once."
+
+    def __post_init__(self) -> None:
+        self.schema = _schema(
+            {"path": _PATH, "old_text": {"type": "string", "minLength": 1}, "new_text": {"type": "string"}},
+            "path",
+            "old_text",
+            "new_text",
+        )
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the path; preview and effect find the text."""
+        place = judge_path(self.name, self.tree, args)
+        request = EditFileInput(
+            mount=place.mount,
+            relative=place.relative,
+            path=place.path,
+            old_text=args["old_text"],
+            new_text=args["new_text"],
+            definitions=defines(place),
+        )
+        question = _write_question(place, args, self.name, utf8_bytes(args["new_text"]))
+        return _change("edit", request, question)
+
+
+@dataclass
+class ListFiles:
+    """`list_files`."""
+
+    tree: Tree
+    roots: str
+    name: str = "list_files"
+
+    def __post_init__(self) -> None:
+        self.description = f"List the files below a folder. You can reach: {self.roots}."
+        self.schema = _schema(
+            {
+                "path": {"type": "string", "default": ".", "description": "Folder to list."},
+                "pattern": {"type": "string", "default": "**/*", "description": "Glob; the default is all files."},
+            }
+        )
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the folder; the effect lists."""
+        path = normalise(args.get("path", "."), names=frozenset(m.at.strip("/") for m in self.tree.mounts))
+        request = ListFilesInput(tree=self.tree, path=path, pattern=args.get("pattern", "**/*"))
+        use = CapabilityUse(name="sandbox.list", payload={"path": path})
+
+        async def effect() -> Outcome:
+            listing = await run_quick("list_files", request, FileListing, summary=f"list {path}")
+            return Outcome(listing.model_dump())
+
+        return Prepared((Question((use,), args, f"list_files {path}"),), effect)
+
+
+async def _seen_to_read(place: Place) -> Shown:
+    if not workflow.patched(_SEES_READ_FILES):
+        return Shown(files=None)
+    file = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
+    request = FindFilesInput(files=(file,), digests=True)
+    found = await run_quick("find_files", request, FoundFiles, summary=f"find {place.path}")
+    return Shown(files=found.seen or None)
+
+
+def _change(verb: Literal["write", "edit"], request: WriteFileInput | EditFileInput, question: Question) -> Prepared:
+    """A call that changes a file: previewed and carried out by the two activities of its verb."""
+    previewed = False
+
+    async def change(asked: WriteFileInput | EditFileInput) -> Outcome:
+        change = await run_effect(f"{verb}_file", asked, FileChange, summary=f"{verb} {request.path}")
+        return Outcome(_written(change))
+
+    async def preview() -> Shown:
+        nonlocal previewed
+        change = await run_quick(f"preview_{verb}", request, FileChange, summary=f"preview {request.path}")
+        previewed = True
+        return Shown(change.diff, None if change.seen is None else (change.seen,))
+
+    async def bound(shown: Shown) -> Outcome:
+        expected = None if shown.files is None else _expected(shown, request, previewed=previewed)
+        return await change(request.model_copy(update={"expected": expected}))
+
+    return Prepared((question,), lambda: change(request), preview, bound)
+
+
+def _expected(shown: Shown, request: WriteFileInput | EditFileInput, *, previewed: bool) -> SeenFile:
+    """The file that a call may change. One that nobody was shown, because the call was changed, must be a new one."""
+    seen = shown.file(request.path) or SeenFile(path=request.path)
+    if isinstance(request, WriteFileInput):
+        after = hashlib.sha256(request.content.encode(errors="replace")).hexdigest()
+        return seen.model_copy(update={"after": after})
+    # What comes of the edit is known where exactly this edit was shown.
+    return seen if previewed else seen.model_copy(update={"after": None})
+
+
+def _written(change: FileChange) -> str:
+    # A write that is repeated after a crash finds the file there already: what is told must not depend on that.
+    return f"Wrote {change.path} ({change.bytes} bytes)."

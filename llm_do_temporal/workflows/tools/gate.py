@@ -1,0 +1,401 @@
+"""The gate that every tool call passes: check, judge, perhaps ask a person, then carry out.
+
+A tool says what a call is about to do (`prepare`) and how to do it (`Prepared.effect`). The gate alone
+decides whether it happens. Nothing asks a person before everything a machine can refuse has been
+checked, and changed arguments are prepared and judged again from the start.
+
+What was shown is what is decided. What a preview saw is part of the question (`Shown`), and the effect of a call that
+somebody was asked about is bound to it (`Prepared.bound`). Where the effect finds something else it raises
+ShownDiffers and does nothing: the call is then prepared, shown and asked about again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from pydantic_ai.exceptions import ModelRetry, ToolFailed
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+from temporalio.workflow import NondeterminismError, ReadOnlyContextError
+
+from llm_do_temporal.errors import (
+    ApprovalRefusal,
+    ApprovalTimedOut,
+    EffectFailed,
+    LlmDoError,
+    Refusal,
+    RunAborted,
+    ShownDiffers,
+)
+from llm_do_temporal.json_schema import Steps, schema_problems
+from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.messages.approvals import Verdict as DecisionTaken
+from llm_do_temporal.messages.definitions import RunSettings
+from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
+from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.policy.approvals import CapabilityUse, Terms, Verdict, canonical, decide
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.workflows.runtime.failures import explain
+from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
+
+T = TypeVar("T")
+ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
+"""What a call raises that no model and no function is told of."""
+_SHOWS_CHANGES = "changed-calls-are-shown"
+MOST_ATTEMPTS = 5
+"""How often a call is asked about again because what was shown has changed: somebody changes it all the time."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing a person may have to be asked about a call."""
+
+    uses: tuple[CapabilityUse, ...]
+    args: dict[str, Any]
+    """What is shown, and what a grant remembers."""
+    summary: str
+    changeable: bool = True
+    """Whether `args` are the call's own arguments, which the person may change."""
+    attachments: tuple[Attachment, ...] = ()
+    """Files that the call hands over, for the person to look at."""
+    files: tuple[SeenFile, ...] = ()
+    """Files that the call names, as they were found."""
+    circumstances: str = ""
+    """Digest of what else the effect depends on."""
+
+    @property
+    def identity(self) -> str:
+        """Names the question among those of one call; other files make it another question."""
+        handed = [[one.path, one.sha256] for one in self.attachments]
+        found = [one.model_dump(mode="json") for one in self.files]
+        return canonical([[use.name for use in self.uses], self.args, handed, found, self.circumstances])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call gave, and what it spent below itself (delegations)."""
+
+    value: Any = None
+    usage: Usage = field(default_factory=Usage)
+    failure: LlmDoError | None = None
+    """For a call that failed after it had spent something: what the model is told instead of the value."""
+    note: str = ""
+    """What people changed in the call, or in those it made: the model is told beside the result."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a preview saw and a person is shown."""
+
+    diff: str | None = None
+    files: tuple[SeenFile, ...] | None = ()
+    """Files as they were seen; None where nobody can tell."""
+    note: str = ""
+    """How else the call would be carried out than usual: part of the question, and of what is remembered."""
+
+    def put_to(self, question: Question) -> Question:
+        """The question with what was seen."""
+        files = (*question.files, *(self.files or ()))
+        return replace(question, files=files, circumstances=f"{question.circumstances} {self.note}".strip())
+
+    def file(self, path: str) -> SeenFile | None:
+        """The file with this virtual path, as it was shown."""
+        return next((one for one in self.files or () if one.path == path), None)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call that passed every check a machine can make."""
+
+    questions: tuple[Question, ...]
+    effect: Callable[[], Awaitable[Outcome]]
+    preview: Callable[[], Awaitable[str | Shown]] | None = None
+    """Makes what is shown with the question; fails where the effect would."""
+    bound: Callable[[Shown], Awaitable[Outcome]] | None = None
+    """The effect, for a call that somebody was asked about: it raises ShownDiffers, having done nothing, where
+    something is not as it was shown. None: nothing that was shown can change."""
+    then: Callable[[], Awaitable[Prepared]] | None = None
+    """Does what may only be done once the questions are answered, and says what is left to ask and to do."""
+
+
+class GatedTool(Protocol):
+    """A tool as the gate sees it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Check the call and say what it would do. Raises LlmDoError."""
+        ...
+
+
+class AsksDesk(Protocol):
+    """Whoever can put a question to the desk and wait for the answer."""
+
+    async def ask(
+        self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms
+    ) -> DecisionTaken:
+        """The decision, however long it takes within these terms. Raises ApprovalTimedOut."""
+        ...
+
+    def report(self, tool: GatedTool, error: Exception) -> None:
+        """Tell whoever runs the service that a tool broke."""
+        ...
+
+
+@dataclass
+class _Call:
+    """One call on its way through the gate."""
+
+    args: dict[str, Any]
+    """As people have changed them."""
+    change: DecisionTaken | None = None
+    """The decision that put other arguments in the place of the model's."""
+    answered: set[str] = field(default_factory=set[str])
+    """Identities of questions."""
+    previewed: set[str] = field(default_factory=set[str])
+    """Those of them that were answered by the sight of a preview."""
+    shown: Shown | None = None
+    """What people were shown last; None: nobody was asked."""
+
+    def note(self, question: Question, shown: Shown, prepared: Prepared) -> None:
+        """A question was answered by somebody who was shown this."""
+        self.add({question.identity}, prepared)
+        before = Shown() if self.shown is None else self.shown
+        known = None
+        if before.files is not None and shown.files is not None:
+            known = tuple({one.path: one for one in (*before.files, *shown.files)}.values())
+        self.shown = replace(shown, files=known)
+
+    def add(self, answered: set[str], prepared: Prepared) -> None:
+        """These questions need no answer any more."""
+        self.answered |= answered
+        if prepared.preview is not None:
+            self.previewed |= answered
+
+    def forget(self) -> None:
+        """What was shown is not what is there: nobody has answered for what is."""
+        self.answered -= self.previewed
+        self.previewed = set()
+
+
+class Gate:
+    """Carries one invocation's tool calls from judgement to effect."""
+
+    def __init__(
+        self, settings: RunSettings, desk: AsksDesk, begin: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """`begin` is awaited before each effect: it returns when the limits allow one more call."""
+        self._begin = begin
+        self._settings = settings
+        self._desk = desk
+        self._steps = Steps()
+
+    def begin_answer(self) -> None:
+        """Let the calls of one more answer be checked: together they may take what one validation may.
+
+        They are begun in one task of the workflow, and each by itself could take all the time that a task has.
+        """
+        self._steps = Steps()
+
+    async def call(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> Outcome:
+        """The tool's result as the model is told it. Raises what `carry_out` raises."""
+        return _with_note(await self.carry_out(tool, args, call_id, self._steps))
+
+    async def carry_out(
+        self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None, steps: Steps | None = None
+    ) -> Outcome:
+        """The tool's result, for whoever called it. `steps` may be spent on checking it; None: as on one call.
+
+        Raises ToolFailed with a text for the model, ModelRetry, or one of ENDS_INVOCATION.
+
+        Nothing else leaves but cancellation and what Temporal has to see: any other exception would fail the
+        workflow's task, which is then tried for ever.
+        """
+        with tool_span(tool.name, args, call_id) as span:
+            outcome = await self._carry_out(tool, args, steps)
+            tell_outcome(span, outcome.value, outcome.failure)
+        return outcome
+
+    async def _carry_out(self, tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> Outcome:
+        try:
+            _check_arguments(tool, args, steps)
+            outcome, change = await self._as_shown(tool, _Call(args))
+            return outcome if change is None else replace(outcome, note=_told_of(outcome, change))
+        except (*ENDS_INVOCATION, ModelRetry):
+            raise
+        except Refusal as refusal:
+            if self._settings.on_refusal == "abort":
+                raise RunAborted(str(refusal)) from refusal
+            raise ToolFailed(for_model(refusal)) from refusal
+        except LlmDoError as error:
+            raise ToolFailed(for_model(error)) from error
+        except Exception as error:
+            self._desk.report(tool, error)
+            raise ToolFailed(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:500]) from error
+
+    async def _as_shown(self, tool: GatedTool, call: _Call) -> tuple[Outcome, DecisionTaken | None]:
+        """Carry the call out as it was shown, asking again where it is not; and what changed its arguments, if
+        anything did."""
+        for attempt in range(MOST_ATTEMPTS):
+            prepared = await self._cleared(tool, call)
+            if self._begin is not None and attempt == 0:
+                await self._begin()
+            if call.shown is None or prepared.bound is None:
+                return await _explained(prepared.effect()), call.change
+            try:
+                return await _explained(prepared.bound(call.shown)), call.change
+            except ShownDiffers:
+                call.forget()
+        raise EffectFailed(
+            f"'{tool.name}' was not carried out: each of the {MOST_ATTEMPTS} times that it was agreed to, something "
+            "was no longer as it had been shown",
+            next_step="Find out what keeps changing it before you try again.",
+        )
+
+    async def _cleared(self, tool: GatedTool, call: _Call) -> Prepared:
+        """The call, prepared and allowed; `call` notes what was shown and answered on the way."""
+        prepared = await self._prepare(tool, call.args)
+        while True:
+            question = self._open_question(tool, prepared, call.answered)
+            if question is None and prepared.then is not None:
+                prepared = await _explained(prepared.then())
+                continue
+            if question is None:
+                return prepared
+            shown = await _previewed(prepared)
+            judged = self._judge(tool, question)
+            asked = shown.put_to(question)
+            reason = f"{judged.reason}; {shown.note}" if shown.note else judged.reason
+            asking = self._desk.ask(tool, asked, diff=shown.diff, reason=reason, terms=judged.terms)
+            decision = await _explained(asking)
+            call.note(question, replace(shown, files=None if shown.files is None else asked.files), prepared)
+            if decision.decision is DecisionKind.REJECT:
+                raise ApprovalRefusal(_rejection(decision))
+            if decision.decision is DecisionKind.MODIFY:
+                problems = schema_problems(tool.schema, decision.args)
+                if problems:
+                    raise ApprovalRefusal(f"the changed arguments are not valid: {'; '.join(problems[:5])}")
+                call.change, call.args = decision, decision.args
+                prepared = await self._prepare(tool, decision.args)
+                # Whoever changed the call has answered what it asks where all that it names is as shown, or new.
+                own = await _as_seen(prepared, asked, call) if _shows_changes() else _as_handed(prepared, question)
+                mine = {one.identity for one in own if _may_answer(judged.terms, self._judge(tool, one).terms)}
+                call.add(mine, prepared)
+
+    async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> Prepared:
+        return await _explained(tool.prepare(args))
+
+    def _open_question(self, tool: GatedTool, prepared: Prepared, answered: set[str]) -> Question | None:
+        """The first question still to be asked. Raises ApprovalRefusal when any part of the call is blocked."""
+        asking: list[Question] = []
+        for question in prepared.questions:
+            verdict = self._judge(tool, question)
+            if verdict.kind == "block":
+                raise ApprovalRefusal(verdict.reason)
+            if verdict.kind == "ask" and question.identity not in answered:
+                asking.append(question)
+        return asking[0] if asking else None
+
+    def _judge(self, tool: GatedTool, question: Question) -> Verdict:
+        return decide(self._settings.rules, self._settings.mode, tool.name, question.uses)
+
+
+def _may_answer(asked: Terms, needed: Terms) -> bool:
+    """Whether a decision under the terms of one question is one on those of another."""
+    if needed.approvers is not None and (asked.approvers is None or not set(asked.approvers) <= set(needed.approvers)):
+        return False
+    return asked.quorum >= needed.quorum and asked.forbid_own >= needed.forbid_own
+
+
+def _shows_changes() -> bool:
+    """Whether a changed call is looked at before it counts as seen; older runs replay without."""
+    return not workflow.in_workflow() or workflow.patched(_SHOWS_CHANGES)
+
+
+async def _as_seen(prepared: Prepared, asked: Question, call: _Call) -> list[Question]:
+    """The questions of a changed call that name nothing but what was shown with `asked`, or is not there yet."""
+    own = [one for one in prepared.questions if one.changeable]
+    if own and prepared.preview is not None:
+        shown = await _previewed(prepared)
+        if shown.files is None or not asked.circumstances.endswith(shown.note):
+            return []
+        call.shown = replace(shown, files=tuple(file for one in own for file in one.files) + shown.files)
+        return [one for one in own if _was_seen(asked, shown.put_to(one))]
+    return [one for one in own if _was_seen(asked, one)]
+
+
+def _was_seen(shown: Question, now: Question) -> bool:
+    files = {one.path: one for one in shown.files}
+    handed = {one.path: one.sha256 for one in shown.attachments}
+    same = all(one.sha256 is None or (one.path in files and files[one.path].is_like(one)) for one in now.files)
+    return same and all(handed.get(one.path) == one.sha256 for one in now.attachments)
+
+
+def _as_handed(prepared: Prepared, shown: Question) -> list[Question]:
+    """The questions of a changed call, but those with a file that was shown and has other bytes now."""
+    before = {one.path: one.sha256 for one in (*shown.attachments, *shown.files)}
+    return [
+        one
+        for one in prepared.questions
+        if one.changeable and all(before.get(f.path, f.sha256) == f.sha256 for f in (*one.attachments, *one.files))
+    ]
+
+
+async def _previewed(prepared: Prepared) -> Shown:
+    if prepared.preview is None:
+        return Shown()
+    preview = await _explained(prepared.preview())
+    return preview if isinstance(preview, Shown) else Shown(preview)
+
+
+def _check_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> None:
+    if OVERSIZED in args:
+        raise ModelRetry(
+            f"The arguments of {tool.name} have {args[OVERSIZED]} bytes; at most {MAX_CALL_BYTES} are accepted "
+            "in one answer. Do it in several smaller steps, or with less text."
+        )
+    problems = schema_problems(tool.schema, args, steps)
+    if problems:
+        raise ModelRetry(f"The arguments of {tool.name} are not valid: {'; '.join(problems[:5])}")
+
+
+async def _explained(work: Awaitable[T]) -> T:
+    """Await a step of a call, with Temporal's failures turned into ours."""
+    try:
+        return await work
+    except FailureError as failure:
+        raise explain(failure) from failure
+
+
+def _told_of(outcome: Outcome, change: DecisionTaken) -> str:
+    """What a person changed: a model that is not told goes on from what it wanted."""
+    note = f"{change.by or 'A person'} changed this call before it ran. It ran with: {canonical(change.args)}"
+    if change.note:
+        note += f" ({change.note})"
+    return f"{outcome.note}\n{note}" if outcome.note else note
+
+
+def _with_note(outcome: Outcome) -> Outcome:
+    if not outcome.note:
+        return outcome
+    if isinstance(outcome.value, str):
+        return replace(outcome, value=f"{outcome.value}\n{outcome.note}")
+    return replace(outcome, value={"result": outcome.value, "note": outcome.note})
+
+
+def _rejection(decision: DecisionTaken) -> str:
+    by = decision.by or "a person"
+    return f"Rejected by {by}: {decision.note}" if decision.note else f"Rejected by {by}"
+
+
+def for_model(error: LlmDoError) -> str:
+    """What a model is told of an error."""
+    text = str(error)
+    if error.next_step is None:
+        return text
+    return f"{text}{' ' if text.endswith('.') else '. '}{error.next_step}"

@@ -1,0 +1,151 @@
+"""The `shell` toolset: judges the text of a command here, leaves running it to an activity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+
+from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.policy.shell import MAX_COMMAND_CHARS, JudgedCommand, ShellPolicy, describe_policy, judge_command
+from llm_do_temporal.workflows.runtime.activities import run_effect
+from llm_do_temporal.workflows.tools.at_most_once import ask_again, run_once
+from llm_do_temporal.workflows.tools.gate import AsksDesk, GatedTool, Outcome, Prepared, Question, Shown
+
+DEFAULT_TIMEOUT_SECONDS = 30
+LONGEST_TIMEOUT_SECONDS = 300
+_AROUND = timedelta(seconds=90)
+"""What an attempt may take beyond the command's own time: ending its processes, keeping its output."""
+_SHOWN_CHARS = 200
+_BARE = "it would run without isolation, which does not work on this machine"
+_STRICT_WILDCARDS = "wildcards-take-no-options"
+
+
+def shell_tools(invocation: InvokeWorkerInput, desk: AsksDesk) -> list[GatedTool]:
+    """The `shell` tool, where the invocation's worker has it."""
+    policy = invocation.worker.shell
+    return [] if policy is None else [Shell(invocation, policy, desk)]
+
+
+@dataclass
+class Shell:
+    """`shell`."""
+
+    invocation: InvokeWorkerInput
+    policy: ShellPolicy
+    desk: AsksDesk
+    name: str = "shell"
+
+    def __post_init__(self) -> None:
+        self.description = (
+            "Run one program and get its exit code and output. There is no shell: no pipes, redirections, variables, "
+            "globs or `;`, not even in quotes. Name files relative to the working directory, which is the top of "
+            f"your files. {describe_policy(self.policy, self.invocation.tree)}"
+        )
+        self.schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {
+                "command": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_COMMAND_CHARS,
+                    "description": "The program and its arguments, like: git log -n 3",
+                },
+                "timeout": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": LONGEST_TIMEOUT_SECONDS,
+                    "default": DEFAULT_TIMEOUT_SECONDS,
+                    "description": "Seconds after which it is stopped.",
+                },
+            },
+            "required": ["command"],
+            "additionalProperties": False,
+        }
+
+    async def prepare(self, args: dict[str, Any]) -> Prepared:
+        """Judge the command; the preview finds what only the machine knows, the effect runs it once."""
+        command = judge_command(
+            self.policy, self.invocation.tree, args["command"], strict=lambda: workflow.patched(_STRICT_WILDCARDS)
+        )
+        request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
+        summary = f"{self.name} {command.line}"
+        question = Question(
+            (command.use, *command.more), args, _shortened(summary, _SHOWN_CHARS), circumstances=_circumstances(request)
+        )
+
+        seen: CommandPreview | None = None
+
+        async def run(asked: ShellInput) -> Outcome:
+            result = await run_once(
+                "run_command",
+                asked,
+                ShellResult,
+                summary=summary,
+                timeout=timedelta(seconds=request.timeout_seconds) + _AROUND,
+                ask=ask_again(self.desk, self.invocation.settings, self, question, what=_shortened(summary, 150)),
+            )
+            return Outcome(_told(result))
+
+        async def preview() -> Shown:
+            nonlocal seen
+            seen = await run_effect("preview_command", request, CommandPreview, summary=f"preview {summary}")
+            return Shown("", seen.files, "" if seen.isolated else _BARE)
+
+        async def bound(shown: Shown) -> Outcome:
+            if seen is None:  # nobody had to be asked
+                return await run(request)
+            expected = {"expected": seen.files, "expected_isolated": seen.isolated}
+            return await run(request.model_copy(update=expected))
+
+        return Prepared((question,), lambda: run(request), preview, bound)
+
+    def _request(self, command: JudgedCommand, timeout_seconds: int) -> ShellInput:
+        return ShellInput(
+            argv=command.argv,
+            tree=self.invocation.tree,
+            cwd=command.cwd,
+            timeout_seconds=timeout_seconds,
+            sandbox_paths=command.sandbox_paths,
+            spelled=command.spelled,
+            network=self.policy.network,
+            settings=self.invocation.settings.shell,
+        )
+
+
+def _circumstances(request: ShellInput) -> str:
+    """Of a command: the folders that it sees, and how; how long it may take is among the arguments."""
+    return digest_of(request.model_dump(mode="json", exclude={"timeout_seconds", "expected", "expected_isolated"}))
+
+
+def _shortened(text: str, limit: int) -> str:
+    """A text of this length at most, which says how much of it is left out."""
+    if len(text) <= limit:
+        return text
+    kept = limit - len(f"… ({len(text)} more characters)")
+    return f"{text[:kept]}… ({len(text) - kept} more characters)"
+
+
+def _told(result: ShellResult) -> dict[str, Any]:
+    """The result as the model sees it."""
+    told: dict[str, Any] = {
+        "exit_code": result.exit_code,
+        "stdout": result.stdout.text,
+        "stderr": result.stderr.text,
+        "truncated": result.stdout.truncated or result.stderr.truncated,
+        "timed_out": result.timed_out,
+    }
+    for name, output in (("stdout", result.stdout), ("stderr", result.stderr)):
+        if output.truncated:
+            told[f"{name}_whole"] = _whole(output)
+    if result.note is not None:
+        told["note"] = result.note
+    return told
+
+
+def _whole(output: CommandOutput) -> dict[str, Any]:
+    return {"bytes": output.bytes, "sha256": output.sha256, "kept_bytes": output.kept_bytes}

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.cli.terminal.edit_arguments import changes, read_arguments
+
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "that is not JSON"),
+        ("[" * 100_000, "that is not JSON"),
+        ("[1]", "the arguments are an object"),
+        ("{}", "'path' is a required property"),
+        ('{"path": 3}', "path: 3 is not of type 'string'"),
+    ],
+)
+def test_what_does_not_fit_the_tool_is_said_before_anything_is_sent(text: str, said: str) -> None:
+    args, problem = read_arguments(text, SCHEMA)
+    assert args is None
+    assert said in problem
+
+
+def test_what_fits_is_taken() -> None:
+    assert read_arguments('{"path": "/a"}', SCHEMA) == ({"path": "/a"}, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": "x\ny"}, {"a": "x\nz"}, ["a:", "  @@ -1,2 +1,2 @@", "   x", "  -y", "  +z"]),
+        ({"a": 1}, {"a": True}, ["a:", "  @@ -1 +1 @@", "  -1", "  +true"]),
+        ({"a": [1]}, {"a": [True]}, ["a:", "  @@ -1,3 +1,3 @@", "   [", "  -  1", "  +  true", "   ]"]),
+        ({"a": 1}, {"a": "1"}, ["a:", "  -1", '  +"1"']),
+        ({}, {"b": "n"}, ["b:", "  @@ -0,0 +1 @@", "  +n"]),
+        ({"b": None}, {}, ["b:", "  @@ -1 +0,0 @@", "  -null"]),
+    ],
+)
+def test_the_difference_is_shown_line_by_line(before: dict[str, Any], after: dict[str, Any], shown: list[str]) -> None:
+    assert changes(before, after) == shown

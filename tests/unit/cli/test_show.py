@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from llm_do_temporal.cli.reports.show import record_json, render_record
+from llm_do_temporal.client.client import RunSummary
+from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from tests.support.moments import START, after
+
+SUMMARY = RunSummary("run-1", "boss", "waiting", 1, START.replace(tzinfo=UTC), None)
+DECIDED = ViewEvent(
+    "approval.decided",
+    after(9),
+    "main",
+    {"id": "a1", "summary": "write /b", "decision": "reject", "by": "ann", "note": "no \x1b[1m", "door": "update"},
+)
+PENDING = PendingApprovalMemo(
+    id="a2",
+    invocation="run-1/main",
+    key="k",
+    worker="boss",
+    path="main",
+    tool="write_file",
+    summary="write /c",
+    asked_at=datetime(2026, 1, 2, tzinfo=UTC),
+)
+
+
+def test_a_record_tells_who_decided_what_when_and_what_still_waits(view: RunView) -> None:
+    view.pending = [PENDING]
+    console = Console(width=150, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_record(SUMMARY, view, [DECIDED], after(75)))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    assert lines[0] == "run-1 · boss · waiting · started 2026-01-02 03:04:05 UTC"
+    assert lines[-3:] == [
+        "approvals",
+        "  a1  reject  ann, 2026-01-02 03:04:14 UTC, by update  main: write /b (no \\x1b[1m)",
+        "  a2  pending  main: write /c",
+    ]
+
+
+def test_a_question_that_several_must_decide_in_time_says_so(view: RunView) -> None:
+    until = datetime(2026, 1, 2, 4, tzinfo=UTC)
+    view.pending = [PENDING.model_copy(update={"votes": 1, "quorum": 2, "deadline": until})]
+    console = Console(width=150, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_record(SUMMARY, view, [], after(75)))
+    waiting = "  a2  pending, 1 of 2 have agreed, until 2026-01-02 04:00:00 UTC  main: write /c"
+    assert capture.get().splitlines()[-1].rstrip() == waiting
+    (shown,) = record_json(SUMMARY, view, [])["approvals"]
+    assert (shown["votes"], shown["quorum"], shown["deadline"]) == (1, 2, "2026-01-02T04:00:00Z")
+
+
+def test_the_record_as_json(view: RunView) -> None:
+    view.pending = [PENDING]
+    view.trouble = "nobody has asked for work"
+    shown = record_json(SUMMARY, view, [DECIDED])
+    assert shown["trouble"] == "nobody has asked for work"
+    assert shown["usage"]["requests"] == 3
+    assert [(one["path"], one["status"]) for one in shown["invocations"]] == [
+        ("main", "running"),
+        ("main/scout-1", "completed"),
+        ("main/scout-2", "waiting"),
+        ("main/scout-3", "running"),
+    ]
+    assert [(one["id"], one["decision"]) for one in shown["approvals"]] == [("a1", "reject"), ("a2", None)]
+    assert shown["approvals"][0]["at"] == "2026-01-02T03:04:14+00:00"

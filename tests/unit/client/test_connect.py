@@ -1,0 +1,82 @@
+"""The connection: what flags say comes first, each for itself; the rest is what variables and profiles say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import TLSConfig
+
+from llm_do_temporal.client.connection.connect import Connection, connect_config
+
+CONFIGURED = TLSConfig(server_root_ca_cert=b"ca", domain="temporal", client_cert=b"cert", client_private_key=b"key")
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.startswith("TEMPORAL_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(tmp_path / "temporal.toml"))
+    for name in ("ca", "cert", "key", "other"):
+        (tmp_path / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def of_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SERVER_CA_CERT_PATH": "ca", "CLIENT_CERT_PATH": "cert", "CLIENT_KEY_PATH": "key"}.items():
+        monkeypatch.setenv(f"TEMPORAL_TLS_{name}", value)
+    monkeypatch.setenv("TEMPORAL_TLS_SERVER_NAME", "temporal")
+
+
+def of_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("temporal.toml").write_text(
+        '[profile.default.tls]\nserver_ca_cert_path = "ca"\nclient_cert_path = "cert"\nclient_key_path = "key"\n'
+        'server_name = "temporal"\n'
+    )
+
+
+@pytest.mark.parametrize("configure", [of_variables, of_a_profile])
+@pytest.mark.parametrize(
+    ("flags", "changed"),
+    [
+        ({}, {}),
+        ({"tls": True}, {}),
+        ({"api_key": "k"}, {}),
+        ({"tls_server_name": "other"}, {"domain": "other"}),
+        ({"tls_ca_path": "other"}, {"server_root_ca_cert": b"other"}),
+        (
+            {"tls_cert_path": "other", "tls_key_path": "other"},
+            {"client_cert": b"other", "client_private_key": b"other"},
+        ),
+    ],
+    ids=str,
+)
+def test_a_flag_replaces_what_it_names_alone(
+    configure: Any, flags: dict[str, Any], changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch)
+    assert connect_config(Connection(**flags))["tls"] == TLSConfig(**{**vars(CONFIGURED), **changed})
+
+
+@pytest.mark.parametrize(
+    ("flags", "tls"),
+    [
+        ({}, None),
+        ({"tls": True}, True),
+        ({"tls": False}, False),
+        ({"api_key": "k"}, True),
+        ({"api_key": "k", "tls": False}, False),
+        ({"tls_server_name": "other"}, TLSConfig(domain="other")),
+    ],
+    ids=str,
+)
+def test_where_nothing_is_configured_flags_say_it_all(flags: dict[str, Any], tls: TLSConfig | bool | None) -> None:
+    assert connect_config(Connection(**flags)).get("tls") == tls
+
+
+def test_tls_that_is_configured_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_variables(monkeypatch)
+    assert connect_config(Connection(tls=False))["tls"] is False

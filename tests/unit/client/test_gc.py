@@ -1,0 +1,191 @@
+"""Which blobs are needed: whatever the references between them, nothing that a run leads to is ever removed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import threading
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.service import RPCError, RPCStatusCode
+
+from llm_do_temporal.client.maintenance.gc import collect, mentioned, needed
+from llm_do_temporal.errors import ConnectionFailed, EffectFailed
+from llm_do_temporal.storage.local import LocalBlobStore
+
+DIGEST = hashlib.sha256(b"one").hexdigest()
+OTHER = hashlib.sha256(b"other").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (DIGEST, {DIGEST}),
+        (f'{{"base": ["{DIGEST}", "{OTHER}"]}}', {DIGEST, OTHER}),
+        (f"llmdo-blob:sha256/{DIGEST}?as=text#deck.pdf", {DIGEST}),
+        (f"{DIGEST}{OTHER}", {DIGEST, OTHER}),
+        (f"abc{DIGEST}def", {DIGEST}),
+        (f"\0{DIGEST[:63]}\0{DIGEST[1:]}\0", set[str]()),
+        (DIGEST.upper(), set[str]()),
+        ("f" * 64, set[str]()),
+        ("", set[str]()),
+    ],
+)
+def test_a_digest_is_found_wherever_it_stands(data: str, found: set[str]) -> None:
+    assert mentioned(data.encode(), {DIGEST, OTHER}) == found
+
+
+def test_a_digest_is_found_between_bytes_of_any_kind() -> None:
+    assert mentioned(b"\xff\x00" + DIGEST.encode() + b"\xfe", {DIGEST}) == {DIGEST}
+
+
+class Graph:
+    """Blobs that mention each other in every way there is, and what refers to them from outside."""
+
+    def __init__(self, seed: int) -> None:
+        chance = random.Random(seed)
+        self.blobs: dict[str, bytes] = {}
+        self.mentions: dict[str, set[str]] = {}
+        for number in range(chance.randint(1, 30)):
+            earlier = sorted(self.mentions)
+            below = chance.sample(earlier, min(len(earlier), chance.choice([0, 0, 1, 2, 5])))
+            gap = chance.choice(["", ",", "\0", "f", " and "])
+            data = f"{number} of {seed}:{gap}{gap.join(below)}{gap}".encode() + chance.randbytes(chance.randint(0, 99))
+            digest = hashlib.sha256(data).hexdigest()
+            self.blobs[digest], self.mentions[digest] = data, set(below)
+        digests = sorted(self.mentions)
+        # What a history may mention, too: blobs that are gone, or that were never here.
+        self.roots = {*chance.sample(digests, chance.randint(0, min(4, len(digests)))), "0" * 64}
+
+    def reachable(self) -> set[str]:
+        """What the roots lead to, found one step at a time until nothing new is found."""
+        found = self.roots & set(self.mentions)
+        while more := {below for one in found for below in self.mentions[one]} - found:
+            found |= more
+        return found
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_what_a_root_leads_to_is_needed_and_nothing_else(seed: int) -> None:
+    graph = Graph(seed)
+    assert needed(graph.roots, graph.blobs.keys(), graph.blobs.__getitem__) == graph.reachable()
+
+
+def test_a_needed_blob_that_is_damaged_is_an_error(tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    digest = blobs.put_bytes(b"text")
+    (tmp_path / "sha256" / digest[:2] / digest).write_bytes(b"texT")
+    with pytest.raises(EffectFailed, match="is damaged"):
+        needed({digest}, {digest}, blobs.read)
+
+
+def test_a_blob_that_was_put_again_is_left(tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    digest = blobs.put_bytes(b"text")
+    path = tmp_path / "sha256" / digest[:2] / digest
+    os.utime(path, (1000, 1000))
+    assert [one.put_at for one in blobs.stored()] == [1000]
+    blobs.put_bytes(b"text")
+    assert not blobs.discard(digest, put_before=2000)
+    assert blobs.read(digest) == b"text"
+    os.utime(path, (1000, 1000))
+    assert blobs.discard(digest, put_before=2000)
+    assert not blobs.discard(digest, put_before=2000)
+    assert blobs.stored() == []
+
+
+def test_what_is_put_while_others_remove_is_there_afterwards(tmp_path: Path) -> None:
+    """A blob that is old is put again by one thread, while another one removes all that is old."""
+    blobs = LocalBlobStore(tmp_path)
+    digest = blobs.put_bytes(b"text")
+    path = tmp_path / "sha256" / digest[:2] / digest
+    done = threading.Event()
+
+    def remove() -> None:
+        while not done.is_set():
+            blobs.discard(digest, put_before=2000)
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    try:
+        for _ in range(300):
+            blobs.put_bytes(b"text")
+            assert blobs.read(digest) == b"text"
+            os.utime(path, (1000, 1000))
+    except FileNotFoundError:
+        pytest.fail("it was removed after it had been put")
+    finally:
+        done.set()
+        remover.join()
+
+
+def test_what_a_dead_process_was_writing_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    blobs.put_bytes(b"text")
+    for name, at in ((".incoming-dead", 1000), (".incoming-alive", 3000)):
+        (tmp_path / "sha256" / name).write_bytes(b"half")
+        os.utime(tmp_path / "sha256" / name, (at, at))
+    blobs.discard_unfinished(begun_before=2000)
+    assert [path.name for path in (tmp_path / "sha256").glob(".*")] == [".incoming-alive"]
+    assert len(blobs.stored()) == 1
+
+
+class Unreachable:
+    """A client of a server that breaks off: after the list of workflows, or while one history is read."""
+
+    data_converter = DataConverter.default
+
+    def __init__(self, *, listed: bool, status: RPCStatusCode = RPCStatusCode.UNAVAILABLE) -> None:
+        self._listed = listed
+        self._error = RPCError("gone", status, b"")
+
+    async def list_workflows(self, _query: str) -> AsyncIterator[Any]:
+        yield SimpleNamespace(id="run", run_id="1")
+        if not self._listed:
+            raise self._error
+
+    def get_workflow_handle(self, _workflow_id: str, *, run_id: str) -> Unreachable:
+        assert run_id == "1"
+        return self
+
+    async def fetch_history_events(self) -> AsyncIterator[HistoryEvent]:
+        yield HistoryEvent(event_id=1)
+        if self._listed:
+            raise self._error
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_nothing_is_removed_where_the_histories_cannot_be_read(listed: bool, tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    blobs.put_bytes(b"text")
+    with pytest.raises(ConnectionFailed, match="so nothing was removed"):
+        await collect(cast("Client", Unreachable(listed=listed)), blobs, older_than=timedelta(0))
+    assert len(blobs.stored()) == 1
+
+
+async def test_a_history_that_was_deleted_meanwhile_needs_nothing(tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    blobs.put_bytes(b"text")
+    client = cast("Client", Unreachable(listed=True, status=RPCStatusCode.NOT_FOUND))
+    collected = await collect(client, blobs, older_than=timedelta(0))
+    assert (len(collected.removed), collected.left, blobs.stored()) == (1, (), [])
+
+
+async def test_what_something_recent_mentions_is_left(tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    old, lost = blobs.put_bytes(b"old"), blobs.put_bytes(b"lost")
+    for digest in (old, lost):
+        os.utime(tmp_path / "sha256" / digest[:2] / digest, (1000, 1000))
+    blobs.put_bytes(f'{{"base": ["{old}"]}}'.encode())
+    client = cast("Client", Unreachable(listed=True, status=RPCStatusCode.NOT_FOUND))
+    collected = await collect(client, blobs)
+    assert [one.sha256 for one in collected.removed] == [lost]

@@ -1,0 +1,31 @@
+"""A workshop, opened both ways there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.sandbox.safe_open import OpenBelow, best_way_to_open, open_by_component
+from tests.support.file_tree import Files
+
+
+@pytest.fixture(params=list(dict.fromkeys([best_way_to_open(), open_by_component])))
+def open_below(request: pytest.FixtureRequest) -> OpenBelow:
+    return request.param
+
+
+@pytest.fixture
+def files(tmp_path: Path, open_below: OpenBelow) -> Files:
+    workshop = tmp_path / "workshop"
+    workshop.mkdir()
+    return Files(workshop, open_below=open_below)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A folder beside the workshop, with a secret in it."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret.txt").write_text("secret")
+    return folder

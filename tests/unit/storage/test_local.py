@@ -1,0 +1,200 @@
+"""The blob store: bytes by their digest, whole or not there, whoever writes at the same time."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import multiprocessing
+import threading
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.errors import BlobsUnreachable, EffectFailed
+from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
+from llm_do_temporal.storage.blobs import CHUNK_BYTES, BlobStore, BlobTooLarge
+from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
+
+DATA = b"text"
+DIGEST = hashlib.sha256(DATA).hexdigest()
+EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> BlobStore:
+    return LocalBlobStore(tmp_path / "blobs")
+
+
+def kept(tmp_path: Path) -> list[str]:
+    """Every file below the store's folder."""
+    return sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"\x00\xff" * 1000, b"y" * (CHUNK_BYTES * 2 + 1)])
+def test_what_is_put_is_read_back_by_its_digest(blobs: BlobStore, data: bytes) -> None:
+    sha256 = blobs.put_bytes(data)
+    assert sha256 == hashlib.sha256(data).hexdigest()
+    assert blobs.size(sha256) == len(blobs.read(sha256))
+    assert blobs.read(sha256) == data
+    assert blobs.put_stream(io.BytesIO(data), len(data)) == (sha256, len(data))
+
+
+def test_blobs_are_files_named_by_their_digest(tmp_path: Path) -> None:
+    sha256 = LocalBlobStore(tmp_path).put_bytes(b"text")
+    assert kept(tmp_path) == [f"sha256/{sha256[:2]}/{sha256}"]
+    assert (tmp_path / "sha256" / sha256[:2] / sha256).stat().st_mode & 0o077 == 0
+
+
+def test_a_workshops_blobs_lie_in_its_state_folder(tmp_path: Path) -> None:
+    assert blob_folder(tmp_path).is_relative_to(tmp_path / STATE_FOLDER)
+
+
+def test_putting_the_same_again_keeps_one_file(blobs: BlobStore, tmp_path: Path) -> None:
+    assert blobs.put_bytes(b"text") == blobs.put_bytes(b"text") == blobs.put_stream(io.BytesIO(b"text"), 9)[0]
+    assert len(kept(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "sha256",
+    ["", "0" * 63, "0" * 65, "A" * 64, "g" * 64, "../" * 21 + "x", "/etc/passwd", "0" * 63 + "\n", "0" * 64 + "\n"],
+)
+def test_what_is_no_digest_never_becomes_a_path(blobs: BlobStore, sha256: str) -> None:
+    for call in (blobs.read, blobs.size):
+        with pytest.raises(EffectFailed, match="is not a digest"):
+            call(sha256)
+
+
+def test_a_missing_blob_is_an_error_that_names_it(blobs: BlobStore) -> None:
+    with pytest.raises(EffectFailed, match="is not in the blob store"):
+        blobs.size(EMPTY)
+    with pytest.raises(EffectFailed, match=f"blob '{EMPTY}' is not in the blob store"):
+        blobs.read(EMPTY)
+
+
+@pytest.mark.parametrize("damage", [b"", b"tex", b"texT", b"text and more"])
+def test_a_damaged_blob_is_an_error(blobs: BlobStore, tmp_path: Path, damage: bytes) -> None:
+    sha256 = blobs.put_bytes(b"text")
+    (tmp_path / kept(tmp_path)[0]).write_bytes(damage)
+    with pytest.raises(EffectFailed, match=f"blob '{sha256}' is damaged"):
+        blobs.read(sha256)
+
+
+@pytest.mark.parametrize("damage", [b"", b"tex", b"text and more"])
+def test_a_blob_that_was_cut_short_is_healed_by_putting_it_again(
+    blobs: BlobStore, tmp_path: Path, damage: bytes
+) -> None:
+    sha256 = blobs.put_bytes(b"text")
+    (tmp_path / kept(tmp_path)[0]).write_bytes(damage)
+    blobs.put_bytes(b"text")
+    assert blobs.read(sha256) == b"text"
+
+
+@pytest.mark.parametrize(
+    ("size", "limit"), [(1, 0), (11, 10), (CHUNK_BYTES + 1, CHUNK_BYTES), (CHUNK_BYTES * 3, CHUNK_BYTES * 2)]
+)
+def test_a_stream_past_its_limit_leaves_nothing_behind(blobs: BlobStore, tmp_path: Path, size: int, limit: int) -> None:
+    with pytest.raises(BlobTooLarge, match=f"more than the {limit} bytes"):
+        blobs.put_stream(io.BytesIO(b"y" * size), limit)
+    assert kept(tmp_path) == []
+
+
+def test_a_stream_of_exactly_its_limit_is_kept(blobs: BlobStore) -> None:
+    assert blobs.put_stream(io.BytesIO(b"y" * 10), 10)[1] == 10
+    assert blobs.put_stream(io.BytesIO(b""), 0) == (EMPTY, 0)
+
+
+def test_an_endless_stream_is_not_read_to_its_end(blobs: BlobStore) -> None:
+    class Endless:
+        def __init__(self) -> None:
+            self.given = 0
+
+        def read(self, size: int, /) -> bytes:
+            self.given += size
+            return b"y" * size
+
+    endless = Endless()
+    with pytest.raises(BlobTooLarge):
+        blobs.put_stream(endless, 10)
+    assert endless.given == CHUNK_BYTES
+
+
+def test_a_reader_that_breaks_leaves_nothing_behind(blobs: BlobStore, tmp_path: Path) -> None:
+    class Breaking:
+        def __init__(self) -> None:
+            self.pieces = [b"some", b"more"]
+
+        def read(self, size: int, /) -> bytes:
+            if not self.pieces:
+                raise OSError("the disk is gone")
+            return self.pieces.pop()
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        blobs.put_stream(Breaking(), 100)
+    assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize("in_the_way", ["blobs", "blobs/sha256", f"blobs/sha256/{DIGEST[:2]}"])
+def test_a_folder_that_cannot_be_used_is_an_error_that_passes_and_does_not_name_it(
+    blobs: LocalBlobStore, tmp_path: Path, in_the_way: str
+) -> None:
+    """The text may go into a history; who runs the service is told the folder beside it."""
+    file = tmp_path / in_the_way
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("in the way")
+    for ask in (
+        lambda: blobs.put_bytes(DATA),
+        lambda: blobs.put_stream(io.BytesIO(DATA), 100),
+        lambda: blobs.read(DIGEST),
+    ):
+        with pytest.raises(
+            BlobsUnreachable, match=r"^the blob store cannot be used: (Not a directory|File exists)$"
+        ) as told:
+            ask()
+        assert str(tmp_path) in str(told.value.next_step)
+    file.unlink()
+    assert blobs.read(blobs.put_bytes(DATA)) == DATA
+    assert kept(tmp_path) == [f"blobs/sha256/{DIGEST[:2]}/{DIGEST}"]
+
+
+def test_a_blob_is_not_there_before_it_is_whole(blobs: BlobStore) -> None:
+    data = b"first" + b"second"
+    sha256 = hashlib.sha256(data).hexdigest()
+
+    class Watching:
+        def __init__(self) -> None:
+            self.pieces = [b"second", b"first"]
+
+        def read(self, size: int, /) -> bytes:
+            with pytest.raises(EffectFailed, match="is not in the blob store"):
+                blobs.size(sha256)
+            return self.pieces.pop() if self.pieces else b""
+
+    assert blobs.put_stream(Watching(), 100) == (sha256, len(data))
+    assert blobs.size(sha256) == len(blobs.read(sha256))
+
+
+def test_writers_of_the_same_content_do_not_disturb_each_other(blobs: BlobStore, tmp_path: Path) -> None:
+    data = b"z" * (CHUNK_BYTES + 1)
+    start, found = threading.Barrier(8), set[str]()
+
+    def put() -> None:
+        start.wait()
+        for _ in range(5):
+            found.add(blobs.put_stream(io.BytesIO(data), len(data))[0])
+            found.add(blobs.put_bytes(data))
+            assert blobs.read(next(iter(found))) == data
+
+    threads = [threading.Thread(target=put) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(kept(tmp_path)) == 1
+
+
+def test_several_processes_share_a_store(tmp_path: Path) -> None:
+    spawning = multiprocessing.get_context("spawn")
+    with spawning.Pool(3) as pool:
+        digests = pool.map(LocalBlobStore(tmp_path).put_bytes, [b"a", b"b", b"a", b"b", b"a", b"b"])
+    assert {LocalBlobStore(tmp_path).read(sha256) for sha256 in digests} == {b"a", b"b"}
+    assert len(kept(tmp_path)) == 2

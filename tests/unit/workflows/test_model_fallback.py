@@ -1,0 +1,99 @@
+"""Which model is asked when one fails."""
+
+from __future__ import annotations
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.messages.conversation import OTHER_MODEL
+from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.policy.approvals import ApprovalRules, Mode
+from llm_do_temporal.policy.files.sandbox import Tree
+from llm_do_temporal.policy.models.ids import ModelAlias
+from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.workflows.invocation.model_fallback import MOST_HANDOVERS, MOST_TRIES, ModelChain
+
+ALIASES = {"cool": ModelAlias(model="p:b", settings={"temperature": 0})}
+
+
+def chain(model: str) -> ModelChain:
+    settings = RunSettings(
+        mode=Mode.STRICT, rules=ApprovalRules(), models=ModelSources(aliases=ALIASES), model_settings={"seed": 1}
+    )
+    worker = PinnedWorker(name="w", source="w", sha256="", description="", instructions="")
+    return ModelChain(
+        InvokeWorkerInput(run="r", path="main", depth=0, worker=worker, settings=settings, tree=Tree(), model=model)
+    )
+
+
+def failure(other: str | None, message: str = "no") -> ApplicationError:
+    details = {"code": "ModelFailed", "next_step": "Wait.", **({} if other is None else {OTHER_MODEL: other})}
+    return ApplicationError(message, details, type="ModelFailed", non_retryable=True)
+
+
+def test_one_model_is_asked_until_it_answers() -> None:
+    alone = chain("p:a")
+    assert alone.tries is None
+    for other in ("meanwhile", "instead", None, "unheard of"):
+        assert not alone.hand_over(failure(other))
+    assert alone.serving_id == "p:a"
+
+
+@pytest.mark.parametrize(
+    ("failures", "asked"),
+    [
+        (["meanwhile"], "p:b"),
+        (["meanwhile", "meanwhile"], "p:c"),
+        # after the last comes the first
+        (["meanwhile"] * 3, "p:a"),
+        # but none that would fail again
+        (["instead", "meanwhile", "meanwhile"], "p:b"),
+        (["meanwhile", "instead", "meanwhile"], "p:a"),
+        (["meanwhile", "meanwhile", "instead"], "p:a"),
+    ],
+)
+def test_the_next_takes_over(failures: list[str], asked: str) -> None:
+    models = chain("p:a,p:b,p:c")
+    assert all(models.hand_over(failure(other)) for other in failures)
+    assert models.current == asked
+    models.begin_turn()
+    assert (models.current, models.handovers) == ("p:a", 0)
+
+
+def test_what_no_model_can_mend_stays_as_it_is() -> None:
+    models = chain("p:a,p:b")
+    assert not models.hand_over(failure(None))
+    assert models.current == "p:a"
+
+
+def test_the_last_one_left_is_asked_without_end_and_its_end_is_everybodys() -> None:
+    models = chain("p:a,p:b")
+    assert models.hand_over(failure("instead", "a has no key"))
+    assert models.tries is None
+    with pytest.raises(ModelFailed, match="no model is left: a has no key; b has no quota") as failed:
+        models.hand_over(failure("instead", "b has no quota"))
+    assert failed.value.next_step == "Wait."
+
+
+def test_each_round_is_more_patient_than_the_one_before() -> None:
+    models = chain("p:a,p:b")
+    tries: list[int] = []
+    while models.tries is not None:
+        tries.append(models.tries)
+        assert models.hand_over(failure("meanwhile"))
+    assert tries[:8] == [2, 2, 4, 4, 8, 8, 16, 16]
+    assert max(tries) == MOST_TRIES
+    assert len(tries) == MOST_HANDOVERS
+
+
+def test_each_model_has_its_own_name_and_settings() -> None:
+    models = chain("p:a,cool")
+    assert (models.serving_id, models.shown, models.settings) == ("p:a", "p:a", {"seed": 1})
+    models.hand_over(failure("meanwhile"))
+    assert (models.serving_id, models.shown, models.settings) == (
+        "p:b",
+        "cool (p:b)",
+        {"temperature": 0, "seed": 1},
+    )
