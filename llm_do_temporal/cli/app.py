@@ -6,27 +6,23 @@ Owns the list of commands. Each is a function of the module named for what it do
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import Literal
 
 from cyclopts import App, Parameter
 
-from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, watch_approvals
+from llm_do_temporal.cli.commands.approvals import approvals, approve, grants, modify, reject, revoke, watch_approvals
 from llm_do_temporal.cli.commands.certify import certify
-from llm_do_temporal.cli.commands.check import check
 from llm_do_temporal.cli.commands.codec_server import codec_server
-from llm_do_temporal.cli.commands.completion import completion
-from llm_do_temporal.cli.commands.delete import delete
 from llm_do_temporal.cli.commands.doctor import doctor
 from llm_do_temporal.cli.commands.export import export, logs
 from llm_do_temporal.cli.commands.gc import gc
-from llm_do_temporal.cli.commands.grants import grants, revoke
-from llm_do_temporal.cli.commands.import_workers import import_command
-from llm_do_temporal.cli.commands.init import init
 from llm_do_temporal.cli.commands.models import models
-from llm_do_temporal.cli.commands.runs import cancel, list_runs, show
+from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
 from llm_do_temporal.cli.commands.ui import ui
 from llm_do_temporal.cli.commands.watch import result, watch
+from llm_do_temporal.cli.commands.workshop import check, import_command, init
 from llm_do_temporal.cli.text import PROGRAM
 
 app = App(
@@ -36,6 +32,22 @@ app = App(
     default_parameter=Parameter(negative=(), show_default=False),
     help_format="plaintext",
 )
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print the script with which a shell completes commands and flags.
+
+    Parameters
+    ----------
+    shell
+        Which shell is to run it, from its start file.
+    """
+    print(app.generate_completion(shell=shell))
+    if shell == "zsh":
+        # The script only defines what completes us, for a file of zsh's own folders.
+        print(f"compdef _cyclopts_{PROGRAM} {PROGRAM}")
+
+
 _COMMANDS = {
     "start": start,
     "watch": watch,

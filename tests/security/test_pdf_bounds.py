@@ -22,7 +22,7 @@ from llm_do_temporal.pdf import reader as pdf_reading
 from llm_do_temporal.pdf.reader import Order, PdfFailure, in_thread, pdf_text
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
-from llm_do_temporal.ui.content.pdfs import pages_alone
+from llm_do_temporal.ui.content.attachments import pages_alone
 from tests.integration.conftest import Place
 from tests.support.answers import MAX_WAIT_SECONDS, Text
 from tests.support.forged_pdfs import LARGE, SLOW, TANGLED, page, stream, text

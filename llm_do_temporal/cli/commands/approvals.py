@@ -1,4 +1,4 @@
-"""`approvals`, `approvals watch`, `approve`, `reject` and `modify`: answering runs from anywhere."""
+"""Answering runs from anywhere: `approvals`, `approvals watch`, `approve`, `reject`, `modify`, `grants`, `revoke`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from llm_do_temporal.login import login_name
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.client.history.questions import Question
-    from llm_do_temporal.messages.approvals import DecisionKind
+    from llm_do_temporal.messages.approvals import DecisionKind, Grant
+
 
 _FEWEST_DIGITS = 12
 """Of a digest that is not given whole."""
@@ -75,10 +76,10 @@ async def watch_approvals(
     run
         Only of this run.
     """
-    from llm_do_temporal.cli.terminal.watch_inbox import check_terminal, mind
+    from llm_do_temporal.cli.terminal.inbox import check_terminal, watch_inbox
 
     check_terminal(run)
-    return await mind(location, run)
+    return await watch_inbox(location, run)
 
 
 async def approve(
@@ -269,3 +270,77 @@ async def _meant(
 
 def _begins(digest: str, given: str) -> bool:
     return len(given) >= _FEWEST_DIGITS and digest.startswith(given)
+
+
+async def grants(
+    run: str,
+    /,
+    *,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """List the remembered decisions of a run that are in force.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    as_json
+        Print a JSON list.
+    """
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.tables import ago, print_table
+
+    async with opened(location) as session:
+        found = await session.client.grants(run)
+    if as_json:
+        print_json([_grant_json(grant) for grant in found], pretty=True)
+    elif found:
+        rows = [
+            (grant.approval, grant.tool, grant.verdict.decision, grant.verdict.by or "somebody", when, grant.summary)
+            for grant, when in ((grant, ago(grant.verdict.at)) for grant in found)
+        ]
+        print_table(("ID", "TOOL", "DECISION", "BY", "WHEN", "SUMMARY"), rows)
+        say(f"\ntake one back with: {location.command(f'revoke {run} {found[0].approval}')}")
+    else:
+        say(f"nothing is remembered for run {run}")
+    return 0
+
+
+async def revoke(
+    run: str,
+    grant: Annotated[str, Parameter(name="ID")],
+    /,
+    *,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Take back a remembered decision: identical calls are asked about again.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    grant
+        Id of the approval that it came from, like a3; `grants` lists them.
+    """
+    from llm_do_temporal.cli.session import opened
+
+    async with opened(location) as session:
+        await session.client.revoke(run, grant, login_name())
+    say(f"revoked: the decision of {grant} is no longer remembered for run {run}")
+    return 0
+
+
+def _grant_json(grant: Grant) -> dict[str, Any]:
+    verdict = grant.verdict
+    return {
+        "id": grant.approval,
+        "tool": grant.tool,
+        "summary": grant.summary,
+        "decision": verdict.decision,
+        "args": verdict.args,
+        "by": verdict.by,
+        "note": verdict.note,
+        "at": verdict.at.isoformat(),
+    }

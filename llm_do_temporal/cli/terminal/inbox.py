@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -11,21 +14,27 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import ago, locked_line
 from llm_do_temporal.cli.terminal.ask import Asker, Leaving
+from llm_do_temporal.cli.terminal.attend import ConnectionLost, while_served
 from llm_do_temporal.cli.terminal.keys import Keys
 from llm_do_temporal.cli.terminal.lines import Interrupt
-from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.cli.text import PROGRAM, say, visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.inbox import InboxEntry, LockedRun
-from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, UsageError
 
 REFRESH_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
 _DRAW_SECONDS = 0.25
 _FRAME_LINES = 4
 """Lines around the list: its head, the keys, an empty one, and the cursor's own."""
 _MOST_LOCKED = 5
+_SIGNALLED = 128
+"""Added to the number of the signal, as shells do."""
 _KEYS = "j/k or arrows: move   Enter or a number: open   q: leave"
 
 
@@ -186,3 +195,53 @@ def _cells(number: int, entry: InboxEntry, now: datetime) -> tuple[Text, ...]:
 def _left(deadline: datetime, now: datetime) -> str:
     """How much time is left, roughly."""
     return "now" if deadline <= now else f"in {ago(now, deadline).removesuffix(' ago')}"
+
+
+def check_terminal(run: str | None) -> None:
+    """Raise UsageError where nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
+        words = " ".join(["approvals", *([] if run is None else [run]), "--json"])
+        raise UsageError("approvals watch needs a terminal", next_step=f"`{PROGRAM} {words}` lists what waits.")
+
+
+async def watch_inbox(location: Location, run: str | None) -> int:
+    """Show the inbox until the person leaves; returns the exit code."""
+    interrupt = Interrupt()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt.raise_it, number)
+    showing = asyncio.create_task(_stay(location, run, interrupt))
+    leaving = asyncio.create_task(interrupt.happened.wait())
+    try:
+        await asyncio.wait({showing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if showing.done():
+            showing.result()
+            return 0
+        return 0 if interrupt.number is signal.SIGINT else _SIGNALLED + interrupt.number
+    finally:
+        for task in (showing, leaving):
+            task.cancel()
+        await asyncio.gather(showing, leaving, return_exceptions=True)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def _stay(location: Location, run: str | None, interrupt: Interrupt) -> None:
+    """Show the inbox, connecting again whenever the connection is lost; the first one must succeed."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    connected = False
+    while True:
+        try:
+            async with opened(location) as session:
+                if run is not None and not connected:
+                    await session.client.status(run)
+                if connected:
+                    say("connected again")
+                connected = True
+                await while_served(session, Inbox(session.client, run, console, interrupt).show())
+                return
+        except (ConnectionLost, ConnectionFailed) as lost:
+            if not connected:
+                raise
+            say(f"the connection was lost ({visible_line(str(lost), 200)}), connecting again …")
+        await asyncio.sleep(_RETRY_SECONDS)

@@ -1,7 +1,9 @@
 """Files that a call hands over: which can be looked at on a page, and how they are sent.
 
 A file is what somebody else wrote. It is sent so that nothing in it runs, and that nothing of it is taken for a page
-of ours: an opaque origin, no scripts, no other type than the one it was judged by.
+of ours: an opaque origin, no scripts, no other type than the one it was judged by. A browser's PDF viewer runs the
+scripts of a file (dialogs, forms that are sent), whatever the headers and the frame say; a PDF is therefore written
+anew from its pages, and the file itself can be downloaded.
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ from typing import Literal
 from urllib.parse import quote
 
 from llm_do_temporal.client import Question
+from llm_do_temporal.pdf.reader import PdfFailure, pdf_pages
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.ui.content.urls import attachment_address
 
 MAX_TEXT_BYTES = 200_000
 """Longer texts are downloaded."""
+MAX_SHOWN_BYTES, MAX_SHOWN_PAGES = 32 << 20, 1_000
+"""Larger or longer PDFs are downloaded."""
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Not SVG, which is a document that can hold scripts."""
 _PDF = "application/pdf"
@@ -69,6 +74,19 @@ def headers_of(attachment: Attachment, *, download: bool) -> dict[str, str]:
 def is_pdf(attachment: Attachment) -> bool:
     """Whether its pages are shown, and not its bytes."""
     return _how(attachment) == "pdf"
+
+
+def pages_alone(data: bytes) -> bytes | None:
+    """A PDF of the same pages without scripts, links and form fields; None where it cannot be made.
+
+    It blocks for as long as another process may take to read it.
+    """
+    if len(data) > MAX_SHOWN_BYTES:
+        return None
+    try:
+        return pdf_pages(data, MAX_SHOWN_PAGES)
+    except PdfFailure:
+        return None
 
 
 def _how(attachment: Attachment) -> Literal["pdf", "image", "text", "download"]:

@@ -16,8 +16,7 @@ from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.pdf.reader import in_thread
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.places import workshop_blobs
-from llm_do_temporal.ui.content.attachments import NO_PDF, headers_of, is_pdf
-from llm_do_temporal.ui.content.pdfs import pages_alone
+from llm_do_temporal.ui.content.attachments import NO_PDF, headers_of, is_pdf, pages_alone
 from llm_do_temporal.ui.content.questions import question_of
 
 T = TypeVar("T")

@@ -1,17 +1,69 @@
-"""`check`: everything that is wrong with a workshop's files, at once. Needs no server."""
+"""`init`, `import` and `check`: a new workshop, a workshop made of other programs' workers, and all mistakes in one.
+
+None of them needs a server.
+"""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.cli.text import PROGRAM, say, visible_line
 from llm_do_temporal.errors import DefinitionError, UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.definitions.yaml.problems import Problem
+
+
+def init(directory: Path = Path(), /) -> None:
+    """Make a workshop that runs at once, with no key and no server. Nothing is overwritten.
+
+    Parameters
+    ----------
+    directory
+        The workshop's folder; it is made where it is missing. The current one by default.
+    """
+    from llm_do_temporal.definitions.starter import WORKER, make_workshop
+
+    for name in make_workshop(directory):
+        print(visible_line(str(directory / name)))
+    where = "" if directory == Path() else f" --workshop {shlex.quote(str(directory))}"
+    say("\nNow try:")
+    say(f"  {PROGRAM} start {WORKER} 'My name is Ada.'{where}")
+    say(f"  {PROGRAM} doctor{where}")
+
+
+def import_command(path: Path, /, *, into: Annotated[Path | None, Parameter(name="--into")] = None) -> int:
+    """Make a workshop from workers of llm-do, from .agent files or from Claude Code agents.
+
+    Parameters
+    ----------
+    path
+        The folder, or one file, to import. Nothing in it is changed or run.
+    into
+        The new workshop's folder, which must be new or empty; default: the name of PATH with '-workshop'.
+    """
+    from llm_do_temporal.definitions.conversion import import_workers
+
+    if not path.exists():
+        raise UsageError(f"there is no file or folder '{path}'", next_step="Name what to import.")
+    target = into or Path(f"{path.resolve().stem}-workshop")
+    report = import_workers(path, target)
+    for note in report.notes:
+        say(visible_line(str(note)))
+    if not report.workers:
+        say(f"{PROGRAM}: nothing in '{path}' could be imported")
+        return DefinitionError.exit_code
+    for name, file in report.workers.items():
+        print(visible_line(f"{name}  {file}"))
+    count = len(report.workers)
+    say(f"{count} {'worker' if count == 1 else 'workers'} imported into '{target}'; see `{PROGRAM} check {target}`")
+    return 0
 
 
 def check(
