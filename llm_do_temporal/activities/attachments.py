@@ -18,6 +18,7 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, SandboxRefusal
+from llm_do_temporal.messages.activities import FIND_FILES, SNAPSHOT_ATTACHMENTS
 from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, FoundFiles, SnapshotInput, SnapshotResult
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import (
@@ -46,7 +47,7 @@ class AttachmentActivities:
         self._folder = WorkshopFolder(workshop)
         self._blobs = blobs
 
-    @activity.defn(name="snapshot_attachments")
+    @activity.defn(name=SNAPSHOT_ATTACHMENTS.name)
     def snapshot_attachments(self, asked: SnapshotInput) -> SnapshotResult:
         """Copy the files into the blob store and return what they are, in the order asked.
 
@@ -65,7 +66,7 @@ class AttachmentActivities:
                 readers.append((file, reader))
             return SnapshotResult(attachments=self._copy(readers, asked.max_total_bytes))
 
-    @activity.defn(name="find_files")
+    @activity.defn(name=FIND_FILES.name)
     def find_files(self, asked: FindFilesInput) -> FoundFiles:
         """How many bytes each of the files has; None for one that is not there, or cannot be read."""
         sizes = tuple(self._size(file) for file in asked.files)

@@ -14,6 +14,7 @@ from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import load_started
 from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop, notify_settings, run_settings
 from llm_do_temporal.errors import AttachmentRefusal, EffectFailed, UsageError
+from llm_do_temporal.messages.activities import LOAD_RUN, LOAD_WORKER
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput, LoadWorkerInput
@@ -56,7 +57,7 @@ class DefinitionActivities:
         self._search_attributes = search_attributes
         self._queues = queues
 
-    @activity.defn(name="load_run")
+    @activity.defn(name=LOAD_RUN.name)
     def load_run(self, request: LoadRunInput) -> LoadedRun:
         """The entry worker and all that a run takes from its workshop."""
         start = request.start
@@ -89,7 +90,7 @@ class DefinitionActivities:
         if size != attachment.bytes:
             raise AttachmentRefusal(f"'{attachment.path}' is said to have {attachment.bytes} bytes, but has {size}")
 
-    @activity.defn(name="load_worker")
+    @activity.defn(name=LOAD_WORKER.name)
     def load_worker(self, request: LoadWorkerInput) -> PinnedWorker:
         """The worker of this name, resolved and rendered."""
         with user_errors():

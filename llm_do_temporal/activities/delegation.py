@@ -24,6 +24,7 @@ from llm_do_temporal.definitions.registry.templates import load_template, templa
 from llm_do_temporal.definitions.workers.worker_file import parse_worker
 from llm_do_temporal.definitions.workshop.workshop import load_workshop, model_aliases
 from llm_do_temporal.errors import DelegationRefusal
+from llm_do_temporal.messages.activities import BUILD_INPUT, CHECK_OUTPUT, DRAFT_WORKER, LOAD_TEMPLATE, SAVE_WORKER
 from llm_do_temporal.messages.delegation import (
     BuildInputInput,
     BuiltInput,
@@ -49,7 +50,7 @@ class DelegationActivities:
         self._workshop = workshop
         self._folder = WorkshopFolder(workshop)
 
-    @activity.defn(name="draft_worker")
+    @activity.defn(name=DRAFT_WORKER.name)
     def draft_worker(self, asked: DraftWorkerInput) -> WorkerDraft:
         """The file of a worker that a model wants; nothing is written.
 
@@ -65,7 +66,7 @@ class DelegationActivities:
                     check_provider(full_name(aliases, model))
             return draft
 
-    @activity.defn(name="save_worker")
+    @activity.defn(name=SAVE_WORKER.name)
     def save_worker(self, asked: SaveWorkerInput) -> SavedWorker:
         """Write the file, whole or not at all. The same text again changes nothing.
 
@@ -92,7 +93,7 @@ class DelegationActivities:
             takes = parsed.definition.attachment_policy.max_attachments > 0
             return SavedWorker(source=where, takes_attachments=takes)
 
-    @activity.defn(name="load_template")
+    @activity.defn(name=LOAD_TEMPLATE.name)
     def load_template(self, asked: LoadTemplateInput) -> LoadedTemplate:
         """The template as a worker, with the parameters and the input filled in."""
         with user_errors():
@@ -101,14 +102,14 @@ class DelegationActivities:
             params, run_python = asked.params, asked.run_python
             return load_template(registry, workshop.root, asked.template, params, asked.input, run_python=run_python)
 
-    @activity.defn(name="build_input")
+    @activity.defn(name=BUILD_INPUT.name)
     def build_input(self, asked: BuildInputInput) -> BuiltInput:
         """What a worker with `schema_in_ref` is told, from the fields it is given."""
         with user_errors():
             place = Registry(load_workshop(self._workshop)).place_of(asked.worker)
             return build_input(asked.reference, asked.values, place)
 
-    @activity.defn(name="check_output")
+    @activity.defn(name=CHECK_OUTPUT.name)
     def check_output(self, asked: CheckOutputInput) -> CheckedOutput:
         """What the class of a worker's result says of it, validators included."""
         with user_errors():

@@ -33,6 +33,7 @@ from llm_do_temporal.callers import CallerContext, working_for
 from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError
 from llm_do_temporal.json_schema import check_schema
+from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
     ExternalCapabilities,
@@ -70,14 +71,14 @@ class ExternalActivities:
         self._workshop = workshop
         self._client = client
 
-    @activity.defn(name="list_external_tools")
+    @activity.defn(name=LIST_EXTERNAL_TOOLS.name)
     async def list_external_tools(self, asked: ListExternalToolsInput) -> ExternalToolListing:
         """The tools of each toolset. One that cannot be used has none and a warning; it does not fail the others."""
         with working_for(asked.caller, self._client) as caller:
             found = await asyncio.gather(*(self._listed(toolset, asked.model, caller) for toolset in asked.toolsets))
         return ExternalToolListing(toolsets=tuple(found))
 
-    @activity.defn(name="external_capabilities")
+    @activity.defn(name=EXTERNAL_CAPABILITIES.name)
     async def external_capabilities(self, asked: CallExternalToolInput) -> ExternalCapabilities:
         """What the toolset itself says a call would use. Fails with EffectFailed where it cannot say."""
         with user_errors(), working_for(asked.caller, self._client) as caller:
@@ -85,7 +86,7 @@ class ExternalActivities:
                 said = await _saying(cast("Any", toolset).get_capabilities, asked, context)
                 return ExternalCapabilities(capabilities=said)
 
-    @activity.defn(name="call_external_tool")
+    @activity.defn(name=CALL_EXTERNAL_TOOL.name)
     async def call_external_tool(self, asked: CallExternalToolInput) -> ExternalResult:
         """Make a call. Fails with EffectFailed and a text for the model."""
         with user_errors(), working_for(asked.caller, self._client) as caller:

@@ -17,6 +17,14 @@ from temporalio import activity
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
+from llm_do_temporal.messages.activities import (
+    EDIT_FILE,
+    LIST_FILES,
+    PREVIEW_EDIT,
+    PREVIEW_WRITE,
+    READ_FILE,
+    WRITE_FILE,
+)
 from llm_do_temporal.messages.effects import (
     EditFileInput,
     FileChange,
@@ -49,7 +57,7 @@ class FileActivities:
         self._workshop = workshop
         self._folder = WorkshopFolder(workshop, open_below)
 
-    @activity.defn(name="read_file")
+    @activity.defn(name=READ_FILE.name)
     def read_file(self, asked: ReadFileInput) -> FileText:
         """The file's text from character `offset` on, at most `max_chars` (and 1,000,000) of it."""
         with user_errors():
@@ -63,7 +71,7 @@ class FileActivities:
             end = asked.offset + min(asked.max_chars, MAX_RETURNED_CHARS)
             return FileText(content=text[asked.offset : end], truncated=end < len(text), total_chars=len(text))
 
-    @activity.defn(name="write_file")
+    @activity.defn(name=WRITE_FILE.name)
     def write_file(self, asked: WriteFileInput) -> FileChange:
         """Put `content` into the file, whole or not at all; missing folders are made, permissions are kept.
 
@@ -72,13 +80,13 @@ class FileActivities:
         with user_errors():
             return self._change(asked, _whole(asked), apply=True)
 
-    @activity.defn(name="preview_write")
+    @activity.defn(name=PREVIEW_WRITE.name)
     def preview_write(self, asked: WriteFileInput) -> FileChange:
         """What `write_file` would do, or the error it would give. Changes nothing."""
         with user_errors():
             return self._change(asked, _whole(asked), apply=False)
 
-    @activity.defn(name="edit_file")
+    @activity.defn(name=EDIT_FILE.name)
     def edit_file(self, asked: EditFileInput) -> FileChange:
         """Put `new_text` in the place of `old_text`, which must occur exactly once.
 
@@ -90,13 +98,13 @@ class FileActivities:
             retried = activity.info().attempt > 1
             return self._change(asked, _edited(asked, retried=retried), apply=True)
 
-    @activity.defn(name="preview_edit")
+    @activity.defn(name=PREVIEW_EDIT.name)
     def preview_edit(self, asked: EditFileInput) -> FileChange:
         """What `edit_file` would do, or the error it would give. Changes nothing."""
         with user_errors():
             return self._change(asked, _edited(asked, retried=False), apply=False)
 
-    @activity.defn(name="list_files")
+    @activity.defn(name=LIST_FILES.name)
     def list_files(self, asked: ListFilesInput) -> FileListing:
         """The files below the folder `path` whose path below it matches `pattern`, sorted, at most 2,000."""
         with user_errors():

@@ -23,7 +23,8 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from llm_do_temporal.activities.slack import slack_message
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages.notifications import NOTIFY_ACTIVITY, Notification, NotifyInput
+from llm_do_temporal.messages.activities import NOTIFY
+from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyTarget, check_target
 from llm_do_temporal.redaction.configured_keys import know_variable
 from llm_do_temporal.redaction.inert_text import inert_value
@@ -43,7 +44,7 @@ _PASSING = frozenset({408, 425, 429})
 Answer = tuple[int, Mapping[str, str]]
 
 
-@activity.defn(name=NOTIFY_ACTIVITY)
+@activity.defn(name=NOTIFY.name)
 def notify(asked: NotifyInput) -> None:
     """Tell it. What may pass by itself is a failure that is tried again: no connection, 5xx, 429, an unset variable."""
     target, told = asked.target, asked.notification

@@ -24,6 +24,7 @@ from llm_do_temporal.definitions.tools.python_modules import importable
 from llm_do_temporal.definitions.tools.python_sources import PythonFile
 from llm_do_temporal.definitions.tools.python_tools import load_function, read_source
 from llm_do_temporal.errors import DefinitionError, EffectFailed
+from llm_do_temporal.messages.activities import CALL_PYTHON_TOOL
 from llm_do_temporal.messages.effects import CallPythonToolInput, PythonToolResult
 from llm_do_temporal.sandbox.os_errors import is_passing
 
@@ -38,7 +39,7 @@ class PythonToolActivities:
         self._root = workshop.resolve()
         self._client = client
 
-    @activity.defn(name="call_python_tool")
+    @activity.defn(name=CALL_PYTHON_TOOL.name)
     def call_python_tool(self, asked: CallPythonToolInput) -> PythonToolResult:
         """What the function returns for these arguments, as JSON.
 

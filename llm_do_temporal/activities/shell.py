@@ -25,6 +25,7 @@ from llm_do_temporal.activities.command_files import NamedFiles, readings
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
+from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
 from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.policy.files.sandbox import Place, Tree, join, locate, locate_all
 from llm_do_temporal.policy.shell import Isolation, lies_in
@@ -65,13 +66,13 @@ class ShellActivities:
         self._isolation = isolation
         self._named = NamedFiles(self._workshop)
 
-    @activity.defn(name="preview_command")
+    @activity.defn(name=PREVIEW_COMMAND.name)
     def preview_command(self, asked: ShellInput) -> CommandPreview:
         """Everything `run_command` checks, without running it. Fails like it."""
         with user_errors(), self._ground(asked, self._bwrap()) as ground:
             return CommandPreview(isolated=ground.bwrap is not None, files=self._named.found(asked))
 
-    @activity.defn(name="run_command")
+    @activity.defn(name=RUN_COMMAND.name)
     async def run_command(self, asked: ShellInput) -> ShellResult:
         """Run the command until it ends, its time is over or it is cancelled; nothing of it is left afterwards.
 

@@ -9,8 +9,6 @@ from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.base import Message
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 
-NOTIFY_ACTIVITY = "notify"
-
 
 class Notification(Message):
     """One thing that happened, as it is told. What does not belong to its event is None."""

@@ -39,12 +39,13 @@ from llm_do_temporal.activities.models.turns import install_blobs
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.python_tools import PythonToolActivities
 from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
-from llm_do_temporal.activities.runtime.moved_files import elsewhere
+from llm_do_temporal.activities.runtime.moved_files import stand_in
 from llm_do_temporal.activities.runtime.spans import SpanInterceptor
 from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.definitions.workshop.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
+from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, TASK_QUEUE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, Queues, Role, polled_queues
 from llm_do_temporal.policy.shell import Isolation
@@ -200,7 +201,7 @@ def build_worker(
 def _by_role(
     conversations: ConversationActivities, files: list[Callable[..., Any]], *, has_files: bool
 ) -> dict[Role, list[Callable[..., Any]]]:
-    absent = [] if has_files else [elsewhere(one) for one in files]
+    absent = [] if has_files else [stand_in(activity) for activity in FILE_ACTIVITIES]
     return {"workflows": [conversations.keep_conversation, notify, *absent], "models": [], "files": files}
 
 

@@ -13,6 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.shell import ShellActivities
+from llm_do_temporal.messages.activities import PREVIEW_COMMAND, ActivityRef
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode
@@ -38,19 +39,19 @@ class Commands:
         self.workshop = workshop
         blobs = workshop_blobs(workshop)
 
-        async def carried_out(activity: str, argument: ShellInput, result: type[Any], **more: Any) -> Any:
+        async def carried_out(activity: ActivityRef[ShellInput, Any], request: ShellInput, **more: Any) -> Any:
             shell = (
                 ShellActivities(workshop, blobs, bwrap=lambda: None) if self.bare else ShellActivities(workshop, blobs)
             )
             try:
-                if activity == "preview_command":
-                    return ActivityEnvironment().run(shell.preview_command, argument)
-                self.ran.append(argument)
-                return await ActivityEnvironment().run(shell.run_command, argument)
+                if activity is PREVIEW_COMMAND:
+                    return ActivityEnvironment().run(shell.preview_command, request)
+                self.ran.append(request)
+                return await ActivityEnvironment().run(shell.run_command, request)
             except ApplicationError as error:
                 facts: Any = {"scheduled_event_id": 1, "started_event_id": 2, "identity": "", "activity_id": "1"}
                 failed = ActivityError(
-                    "failed", **facts, activity_type=activity, retry_state=RetryState.MAXIMUM_ATTEMPTS_REACHED
+                    "failed", **facts, activity_type=activity.name, retry_state=RetryState.MAXIMUM_ATTEMPTS_REACHED
                 )
                 raise failed from error
 
@@ -59,8 +60,8 @@ class Commands:
             use = CapabilityUse(name="proc.exec", payload={"argv": list(argv), "cwd": "/"})
             return JudgedCommand(argv=argv, use=use, cwd="/")
 
-        monkeypatch.setattr(shell_tools, "run_effect", carried_out)
-        monkeypatch.setattr(shell_tools, "run_once", carried_out)
+        monkeypatch.setattr(shell_tools, "run_activity", carried_out)
+        monkeypatch.setattr(shell_tools, "run_at_most_once", carried_out)
         monkeypatch.setattr(shell_tools, "judge_command", judged)
 
     async def call(self, person: Person, command: str) -> str:

@@ -13,6 +13,7 @@ from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
 from llm_do_temporal.activities.files import FileActivities
+from llm_do_temporal.messages.activities import ActivityRef
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Terms
@@ -85,12 +86,12 @@ def gated_files(workshop: Path, monkeypatch: pytest.MonkeyPatch, **mount: Any) -
     files = FileActivities(workshop)
     attachments = AttachmentActivities(workshop, workshop_blobs(workshop))
 
-    async def carried_out(activity: str, argument: Any, result: type[Any], **more: Any) -> Any:
-        owner: Any = files if hasattr(files, activity) else attachments
-        return ActivityEnvironment().run(getattr(owner, activity), argument)
+    async def carried_out(activity: ActivityRef[Any, Any], request: Any, **more: Any) -> Any:
+        owner: Any = files if hasattr(files, activity.name) else attachments
+        return ActivityEnvironment().run(getattr(owner, activity.name), request)
 
     module = "llm_do_temporal.workflows.tools.filesystem"
-    monkeypatch.setattr(f"{module}.run_quick", carried_out)
-    monkeypatch.setattr(f"{module}.run_effect", carried_out)
+    monkeypatch.setattr(f"{module}.run_local_first", carried_out)
+    monkeypatch.setattr(f"{module}.run_activity", carried_out)
     monkeypatch.setattr(f"{module}.workflow.patched", bool)
     return GatedFiles(workshop, Tree(mounts=(Mount.model_validate({"at": "/", "root": ".", **mount}),)))

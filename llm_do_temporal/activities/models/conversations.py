@@ -29,6 +29,7 @@ from temporalio.api.common.v1 import Payload
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
+from llm_do_temporal.messages.activities import KEEP_CONVERSATION
 from llm_do_temporal.messages.base import MODEL_ACTIVITY
 from llm_do_temporal.messages.conversation import (
     ANSWER_MARK,
@@ -270,7 +271,7 @@ class ConversationActivities:
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
 
-    @activity.defn(name="keep_conversation")
+    @activity.defn(name=KEEP_CONVERSATION.name)
     async def keep_conversation(self, wanted: KeepConversationInput) -> KeptConversation:
         """See Conversations.keep."""
         return await self._conversations.keep(wanted)

@@ -8,18 +8,19 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from llm_do_temporal.messages.activities import ActivityRef
 from llm_do_temporal.messages.base import FILES_ELSEWHERE
 
 
-def elsewhere(one: Callable[..., Any]) -> Callable[..., Any]:
-    """An activity with the name of this one, which must be that of its function; it fails with FILES_ELSEWHERE.
+def stand_in(missing: ActivityRef[Any, Any]) -> Callable[..., Any]:
+    """Return an activity with the name of the missing one, which fails with FILES_ELSEWHERE.
 
     Workflows then go to the queue of the files. Without it one that began where the files were could not even be
     replayed: the SDK does not let a local activity begin that it does not know.
     """
 
-    @activity.defn(name=one.__name__)
-    async def fail(_asked: Any) -> None:
+    @activity.defn(name=missing.name)
+    async def fail(_request: Any) -> None:
         raise ApplicationError(
             "the files of the workshop are elsewhere",
             type=FILES_ELSEWHERE,

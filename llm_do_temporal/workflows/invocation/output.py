@@ -9,9 +9,10 @@ from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.json_schema import UnusableSchema, find_problems
+from llm_do_temporal.messages.activities import CHECK_OUTPUT
 from llm_do_temporal.messages.delegation import CheckedOutput, CheckOutputInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.workflows.runtime.activities import run_quick
+from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.failures import explain
 
 _MOST_TOLD = 8
@@ -56,6 +57,6 @@ async def _by_class(invocation: InvokeWorkerInput, reference: str, output: Any) 
         value=output,
     )
     try:
-        return await run_quick("check_output", request, CheckedOutput, summary=f"check the result of {worker.name}")
+        return await run_local_first(CHECK_OUTPUT, request, summary=f"check the result of {worker.name}")
     except FailureError as failure:
         raise explain(failure) from failure

@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic_core import SchemaValidator, core_schema
 
     from llm_do_temporal.errors import LlmDoError
+    from llm_do_temporal.messages.activities import KEEP_CONVERSATION
     from llm_do_temporal.messages.approvals import (
         DeliverDecisionInput,
         DeliverVotesInput,
@@ -31,7 +32,7 @@ with workflow.unsafe.imports_passed_through():
         REQUEST_APPROVAL_SIGNAL,
         WORKER_WORKFLOW,
     )
-    from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput, KeptConversation
+    from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
     from llm_do_temporal.messages.limits import GRANT_SPENDING_SIGNAL
     from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
     from llm_do_temporal.messages.usage import Usage
@@ -49,7 +50,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.invocation.first_message import first_message
     from llm_do_temporal.workflows.invocation.model_fallback import ModelChain
     from llm_do_temporal.workflows.invocation.output import checked_output
-    from llm_do_temporal.workflows.runtime.activities import run_effect, send_signal, withdraw
+    from llm_do_temporal.workflows.runtime.activities import run_activity, send_signal, withdraw
     from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.runtime.inbound import read_signal
     from llm_do_temporal.workflows.runtime.metrics import is_generated
@@ -209,7 +210,7 @@ class LlmDoWorker:
         check_size(unsent)
         said = ModelMessagesTypeAdapter.dump_python(unsent, mode="json")
         request = KeepConversationInput(number=number, base=base, messages=said)
-        kept = await run_effect("keep_conversation", request, KeptConversation, summary="keep the conversation")
+        kept = await run_activity(KEEP_CONVERSATION, request, summary="keep the conversation")
         continued = ContinuedInvocation(
             base=kept.base,
             usage=_RUN_USAGE.dump_python(usage, mode="json"),

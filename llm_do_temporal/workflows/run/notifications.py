@@ -15,8 +15,9 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.messages.activities import NOTIFY
 from llm_do_temporal.messages.approvals import Approval, DeskState
-from llm_do_temporal.messages.notifications import NOTIFY_ACTIVITY, Notification, NotifyInput
+from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifySettings, NotifyTarget, link_to
 from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
@@ -176,7 +177,7 @@ class _Line:
             told = told.model_copy(update={"content": None})
         try:
             await workflow.execute_activity(
-                NOTIFY_ACTIVITY,
+                NOTIFY.name,
                 NotifyInput(target=self._target, notification=told),
                 schedule_to_close_timeout=within,
                 start_to_close_timeout=min(_ATTEMPT, within),

@@ -14,6 +14,7 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.desk import state as desk
     from llm_do_temporal.errors import LlmDoError, UsageError
+    from llm_do_temporal.messages.activities import LOAD_RUN
     from llm_do_temporal.messages.approvals import (
         Approval,
         Decision,
@@ -55,7 +56,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.run.budget import Treasury
     from llm_do_temporal.workflows.run.notifications import Notifier
     from llm_do_temporal.workflows.run.visibility import pending_details, pending_memo
-    from llm_do_temporal.workflows.runtime.activities import run_quick, send_signal
+    from llm_do_temporal.workflows.runtime.activities import run_local_first, send_signal
     from llm_do_temporal.workflows.runtime.children import run_invocation
     from llm_do_temporal.workflows.runtime.failures import as_failure, explain
     from llm_do_temporal.workflows.runtime.inbound import malformed, read_one, read_signal, read_start
@@ -188,9 +189,7 @@ class LlmDoRun:
 
     async def _load_anew(self, start: StartRunInput) -> LoadedRun:
         try:
-            return await run_quick(
-                "load_run", LoadRunInput(start=start), LoadedRun, summary=f"load worker {start.worker}"
-            )
+            return await run_local_first(LOAD_RUN, LoadRunInput(start=start), summary=f"load worker {start.worker}")
         except FailureError as error:
             raise explain(error) from error
 

@@ -20,13 +20,13 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from llm_do_temporal.encryption.codec import could_not_read, lacks_key
 from llm_do_temporal.errors import BlobsUnreachable
+from llm_do_temporal.messages.activities import ActivityRef, Request, Result
 from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
 from llm_do_temporal.messages.base import FILES_ELSEWHERE, WITHDRAW_APPROVALS_SIGNAL
 from llm_do_temporal.messages.sizes import TOO_LARGE
 from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_queue
 
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=5)
 """How long a killed worker service goes unnoticed; activities beat every second."""
@@ -47,7 +47,7 @@ _IDEMPOTENT = RetryPolicy(
 )
 
 
-async def await_op(handle: asyncio.Task[T]) -> T:
+async def await_shielded(handle: asyncio.Task[T]) -> T:
     """Await an activity or child handle so that it is cancelled exactly once, and finished before this returns."""
     try:
         return await asyncio.shield(handle)
@@ -59,33 +59,33 @@ async def await_op(handle: asyncio.Task[T]) -> T:
         raise
 
 
-async def run_quick(
-    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
-) -> M:
+async def run_local_first(
+    activity: ActivityRef[Request, Result], request: Request, *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
+) -> Result:
     """Run an activity that only reads, or is idempotent and mostly quick, and return its result.
 
     It is tried at once, within the workflow's task, which saves most of the time and the events of an activity. What
     takes longer than a moment there, or fails in a way that may pass, becomes an activity like any other. So does what
     belongs to another task queue, or turns out to.
     """
-    if queue_of(activity) is not None or not workflow.patched(_QUICK_EFFECTS):
-        return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
+    if queue_of(activity.name) is not None or not workflow.patched(_QUICK_EFFECTS):
+        return await run_activity(activity, request, summary=summary, timeout=timeout)
     handle = workflow.start_local_activity(
-        activity,
-        argument,
-        result_type=result,
+        activity.name,
+        request,
+        result_type=activity.result,
         start_to_close_timeout=QUICK,
         retry_policy=RetryPolicy(maximum_attempts=1),
         summary=summary[:200],
     )
     try:
-        return await await_op(handle)
+        return await await_shielded(handle)
     except (ActivityError, ApplicationError) as error:
         if _is_elsewhere(error):
             use_files_queue()
         elif not _may_pass(error):
             raise
-    return await run_effect(activity, argument, result, summary=summary, timeout=timeout)
+    return await run_activity(activity, request, summary=summary, timeout=timeout)
 
 
 def _may_pass(error: ActivityError | ApplicationError) -> bool:
@@ -96,15 +96,15 @@ def _may_pass(error: ActivityError | ApplicationError) -> bool:
     return isinstance(cause, TemporalTimeoutError)
 
 
-async def run_effect(
-    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
-) -> M:
-    """Run an idempotent activity by name and return its result; `timeout` is for one attempt."""
-    return await until_begun(
+async def run_activity(
+    activity: ActivityRef[Request, Result], request: Request, *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
+) -> Result:
+    """Run an idempotent activity and return its result; `timeout` is for one attempt."""
+    return await run_until_started(
         lambda: workflow.start_activity(
-            activity,
-            argument,
-            result_type=result,
+            activity.name,
+            request,
+            result_type=activity.result,
             start_to_close_timeout=timeout,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_IDEMPOTENT,
@@ -114,7 +114,7 @@ async def run_effect(
     )
 
 
-async def until_begun(
+async def run_until_started(
     start: Callable[[], workflow.ActivityHandle[T]], or_passes: Callable[[ActivityError], bool] = lambda _: False
 ) -> T:
     """Run an activity, and again for as long as worker services lack an encryption key, the blob store or the files.
@@ -125,7 +125,7 @@ async def until_begun(
     wait = _KEY_WAIT
     while True:
         try:
-            return await await_op(start())
+            return await await_shielded(start())
         except ActivityError as error:
             if _is_elsewhere(error):
                 use_files_queue()
@@ -164,7 +164,7 @@ def _is_unreachable(cause: BaseException | None) -> bool:
 async def send_signal(workflow_id: str, signal: str, argument: BaseModel) -> None:
     """Signal another workflow and wait until the server has taken it."""
     handle: workflow.ExternalWorkflowHandle[Any] = workflow.get_external_workflow_handle(workflow_id)
-    await await_op(asyncio.create_task(_as_coroutine(handle.signal(signal, argument))))
+    await await_shielded(asyncio.create_task(_as_coroutine(handle.signal(signal, argument))))
 
 
 async def withdraw(run: str, withdrawal: WithdrawApprovalsInput) -> None:

@@ -21,7 +21,7 @@ from llm_do_temporal.messages.runs import InvocationMemo, InvocationResult, Invo
 from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
 from llm_do_temporal.policy.budget.ledger import Report
 from llm_do_temporal.policy.queues import fairness_key
-from llm_do_temporal.workflows.runtime.activities import await_op, send_signal, withdraw
+from llm_do_temporal.workflows.runtime.activities import await_shielded, send_signal, withdraw
 from llm_do_temporal.workflows.runtime.failures import explain
 
 _SUMMARY_CHARS = 200
@@ -65,7 +65,7 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
         static_summary=f"{invocation.path}: {_first_line(invocation)}"[:_SUMMARY_CHARS],
         priority=_turn_of(invocation.run),
     )
-    return await await_op(await await_op(asyncio.create_task(starting)))
+    return await await_shielded(await await_shielded(asyncio.create_task(starting)))
 
 
 def _named(template: CalledTemplate | None) -> CalledTemplate | None:

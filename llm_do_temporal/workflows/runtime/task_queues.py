@@ -18,13 +18,13 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
+from llm_do_temporal.messages.activities import KEEP_CONVERSATION, NOTIFY
 from llm_do_temporal.messages.base import AGENT_NAME
-from llm_do_temporal.messages.notifications import NOTIFY_ACTIVITY
 from llm_do_temporal.policy.queues import Queues, files_queue
 
 _OF_MODELS = f"agent__{AGENT_NAME}__"
-_ANYWHERE = frozenset({"keep_conversation", NOTIFY_ACTIVITY})
-"""Needs no file of the workshop."""
+_ANYWHERE = frozenset({KEEP_CONVERSATION.name, NOTIFY.name})
+"""Activities that need no file of the workshop."""
 
 
 class HasQueues(Protocol):

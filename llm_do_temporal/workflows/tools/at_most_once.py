@@ -3,12 +3,12 @@
 For every tool whose effect is not idempotent: shell commands, Python tools, calls of MCP servers. A tool's
 `Prepared.effect` awaits
 
-    await run_once(
-        "run_command", request, ShellResult, summary="shell git push", timeout=timedelta(seconds=90),
-        ask=ask_again(desk, settings, tool, question, what="git push"),
+    await run_at_most_once(
+        RUN_COMMAND, request, summary="shell git push", timeout=timedelta(seconds=90),
+        ask=ask_whether_to_repeat(desk, settings, tool, question, what="git push"),
     )
 
-in the place of `run_effect`. The activity is attempted once, with heartbeats, which the worker service sends for it.
+in the place of `run_activity`. The activity is attempted once, with heartbeats, which the worker service sends for it.
 An error that the activity itself raises is a known outcome and leaves as it is. When the worker service is lost
 instead, the effect may have happened, wholly, in part or not at all: the person is shown the call again and
 answers, by the means of every other approval, approve (run it again), reject (go on without; the model is told
@@ -21,9 +21,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeVar
 
-from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
@@ -31,14 +29,19 @@ from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
 from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.messages.activities import ActivityRef, Request, Result
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.base import TIME_IS_UP
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.policy.approvals import REPEAT, Mode, asking, terms_of
-from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT, could_not_fetch, lacks_blobs, until_begun
+from llm_do_temporal.workflows.runtime.activities import (
+    HEARTBEAT_TIMEOUT,
+    could_not_fetch,
+    lacks_blobs,
+    run_until_started,
+)
 from llm_do_temporal.workflows.tools.gate import AsksDesk, GatedTool, Question
 
-M = TypeVar("M", bound=BaseModel)
 Ask = Callable[[str], Awaitable[Verdict | None]]
 """Asks a person whether an effect that may have happened, because of this, is to be run again.
 
@@ -51,20 +54,20 @@ LONGEST_WAIT = timedelta(days=365)
 """Longest attempt of a tool that may wait for a person; how long the tool itself may take, its service looks after."""
 
 
-async def run_once(
-    activity: str, argument: BaseModel, result: type[M], *, summary: str, timeout: timedelta, ask: Ask
-) -> M:
-    """Run an activity by name, at most once for each time that somebody has agreed to it, and return its result.
+async def run_at_most_once(
+    activity: ActivityRef[Request, Result], request: Request, *, summary: str, timeout: timedelta, ask: Ask
+) -> Result:
+    """Run an activity, at most once for each time that somebody has agreed to it, and return its result.
 
     `timeout` is for one attempt, from its start. Raises EffectFailed when the outcome stays unknown, and
     Temporal's failure when the activity itself failed. A cancellation waits until the activity has stopped.
     """
 
-    def start() -> workflow.ActivityHandle[M]:
+    def start() -> workflow.ActivityHandle[Result]:
         return workflow.start_activity(
-            activity,
-            argument,
-            result_type=result,
+            activity.name,
+            request,
+            result_type=activity.result,
             start_to_close_timeout=timeout,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=RetryPolicy(maximum_attempts=1),
@@ -74,7 +77,7 @@ async def run_once(
 
     while True:
         try:
-            return await until_begun(start)
+            return await run_until_started(start)
         except ActivityError as error:
             if not is_unknown(error):
                 raise
@@ -84,8 +87,10 @@ async def run_once(
             raise EffectFailed(_unknown(summary, why, answer))
 
 
-def ask_again(desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: Question, *, what: str) -> Ask:
-    """The question for `run_once`, about a call of `tool` that was judged by `question`.
+def ask_whether_to_repeat(
+    desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: Question, *, what: str
+) -> Ask:
+    """The question for `run_at_most_once`, about a call of `tool` that was judged by `question`.
 
     `what` says in a few words what may have happened; it is text of a model's and shown as such. Whoever had to be
     asked about the call has to be asked about this.

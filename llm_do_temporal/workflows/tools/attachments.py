@@ -13,8 +13,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from llm_do_temporal.errors import SandboxRefusal
+from llm_do_temporal.messages.activities import SNAPSHOT_ATTACHMENTS
 from llm_do_temporal.messages.definitions import PinnedWorker
-from llm_do_temporal.messages.effects import AttachedFile, SnapshotInput, SnapshotResult
+from llm_do_temporal.messages.effects import AttachedFile, SnapshotInput
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.attachments import (
     Attachment,
@@ -26,7 +27,7 @@ from llm_do_temporal.policy.files.attachments import (
 )
 from llm_do_temporal.policy.files.sandbox import Tree, check_readable, check_size, locate, normalise
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.workflows.runtime.activities import run_effect
+from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.gate import Question
 
 
@@ -65,7 +66,7 @@ async def hand_over(giver: Giver, given: Sequence[str], limits: Sequence[Limit])
             check_readable(locate(giver.tree, file.path))
     most = min(limit.policy.max_total_bytes for limit in limits)
     request = SnapshotInput(files=files, max_total_bytes=most, tree=giver.tree)
-    found = await run_effect("snapshot_attachments", request, SnapshotResult, summary=f"snapshot {', '.join(paths)}")
+    found = await run_activity(SNAPSHOT_ATTACHMENTS, request, summary=f"snapshot {', '.join(paths)}")
     attachments = found.attachments
     for attachment in attachments:
         check_size(locate(giver.tree, attachment.path), attachment.bytes)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from llm_do_temporal.messages.activities import DRAFT_WORKER, SAVE_WORKER
 from llm_do_temporal.messages.definitions import DelegateTool
-from llm_do_temporal.messages.delegation import DraftWorkerInput, SavedWorker, SaveWorkerInput, WorkerDraft
+from llm_do_temporal.messages.delegation import DraftWorkerInput, SaveWorkerInput
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.delegation import check_name
-from llm_do_temporal.workflows.runtime.activities import run_effect
+from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.delegate import Delegator
 from llm_do_temporal.workflows.tools.gate import Outcome, Prepared, Question
 
@@ -53,12 +54,12 @@ class WorkerCreate:
         name: str = args["name"]
         check_name(name)
         request = DraftWorkerInput.model_validate(args)
-        draft = await run_effect("draft_worker", request, WorkerDraft, summary=f"draft worker {name}")
+        draft = await run_activity(DRAFT_WORKER, request, summary=f"draft worker {name}")
         use = CapabilityUse(name="worker.create", payload={"definition": draft.text})
 
         async def effect() -> Outcome:
-            saved = await run_effect(
-                "save_worker", SaveWorkerInput(name=name, text=draft.text), SavedWorker, summary=f"save worker {name}"
+            saved = await run_activity(
+                SAVE_WORKER, SaveWorkerInput(name=name, text=draft.text), summary=f"save worker {name}"
             )
             description = args["description"].strip()
             tool = DelegateTool(name=name, description=description, takes_attachments=saved.takes_attachments)

@@ -16,6 +16,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import EffectFailed, LlmDoError, RunAborted
+from llm_do_temporal.messages.activities import BUILD_INPUT, LOAD_WORKER
 from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, PinnedWorker
 from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
 from llm_do_temporal.messages.effects import LoadWorkerInput
@@ -26,7 +27,7 @@ from llm_do_temporal.policy.files.attachments import Attachment, check_attachmen
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.models.resolution import resolve_model
-from llm_do_temporal.workflows.runtime.activities import run_quick
+from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.children import run_invocation
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
 from llm_do_temporal.workflows.tools.attachments import (
@@ -206,7 +207,7 @@ def asks_before_python() -> bool:
 async def load_worker(name: str, *, run_python: bool) -> PinnedWorker:
     """The worker as its file says now. Raises what the activity raises."""
     request = LoadWorkerInput(name=name, run_python=run_python)
-    return await run_quick("load_worker", request, PinnedWorker, summary=f"load worker {name}")
+    return await run_local_first(LOAD_WORKER, request, summary=f"load worker {name}")
 
 
 def completed(worker: PinnedWorker, loaded: PinnedWorker) -> PinnedWorker:
@@ -234,7 +235,7 @@ async def build_input(worker: PinnedWorker, reference: str, values: Any) -> Buil
     """What the callee's class makes of the values. Raises LlmDoError where they do not fit it."""
     name = worker.source if worker.source.startswith("pkg:") else worker.name
     request = BuildInputInput(worker=name, reference=reference, values=values)
-    return await run_quick("build_input", request, BuiltInput, summary=f"input of {worker.name}")
+    return await run_local_first(BUILD_INPUT, request, summary=f"input of {worker.name}")
 
 
 def told(built: BuiltInput) -> tuple[str, Any]:

@@ -12,10 +12,9 @@ from typing import Any
 
 from temporalio import workflow
 
+from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
-    ExternalCapabilities,
-    ExternalResult,
     ExternalTool,
     ExternalToolListing,
     ExternalToolset,
@@ -24,8 +23,8 @@ from llm_do_temporal.messages.external import (
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.external import check_names, offered_name, policy_of, toolset_digest, uses_of_external
 from llm_do_temporal.policy.models.ids import models_of, serving_id
-from llm_do_temporal.workflows.runtime.activities import run_effect
-from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_again, run_once
+from llm_do_temporal.workflows.runtime.activities import run_activity
+from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, run_at_most_once
 from llm_do_temporal.workflows.tools.gate import GatedTool, Outcome, Prepared, Question
 from llm_do_temporal.workflows.tools.worker_calls import Errands
 
@@ -44,10 +43,9 @@ async def list_external(errands: Errands) -> ExternalToolListing:
     toolsets = invocation.worker.external
     if not toolsets:
         return ExternalToolListing()
-    return await run_effect(
-        "list_external_tools",
+    return await run_activity(
+        LIST_EXTERNAL_TOOLS,
         ListExternalToolsInput(toolsets=toolsets, model=_model(invocation), caller=errands.caller()),
-        ExternalToolListing,
         summary=f"list tools of {', '.join(toolset.name for toolset in toolsets)}",
     )
 
@@ -111,9 +109,7 @@ class ExternalCall:
         )
         said: tuple[str, ...] = ()
         if self.judges_calls:
-            judged = await run_effect(
-                "external_capabilities", request, ExternalCapabilities, summary=f"judge {self.name}"
-            )
+            judged = await run_activity(EXTERNAL_CAPABILITIES, request, summary=f"judge {self.name}")
             said = judged.capabilities
         digest = toolset_digest(self.toolset.model_dump_json())
         uses = uses_of_external(self.name, policy, said, toolset=self.toolset.name, sha256=digest)
@@ -128,12 +124,11 @@ class ExternalCall:
 
     async def _called(self, request: CallExternalToolInput, question: Question) -> Any:
         desk, settings = self.errands.office.desk, self.errands.invocation.settings
-        result = await run_once(
-            "call_external_tool",
+        result = await run_at_most_once(
+            CALL_EXTERNAL_TOOL,
             request,
-            ExternalResult,
             summary=f"call {self.name}",
             timeout=LONGEST_WAIT,
-            ask=ask_again(desk, settings, self, question, what=f"a call of {self.name}"),
+            ask=ask_whether_to_repeat(desk, settings, self, question, what=f"a call of {self.name}"),
         )
         return result.value

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 from temporalio import workflow
 
+from llm_do_temporal.messages.activities import (
+    EDIT_FILE,
+    FIND_FILES,
+    LIST_FILES,
+    PREVIEW_EDIT,
+    PREVIEW_WRITE,
+    READ_FILE,
+    WRITE_FILE,
+    ActivityRef,
+)
 from llm_do_temporal.messages.effects import (
     AttachedFile,
     EditFileInput,
     FileChange,
-    FileListing,
-    FileText,
     FindFilesInput,
-    FoundFiles,
     ListFilesInput,
     ReadFileInput,
     WriteFileInput,
@@ -25,8 +32,10 @@ from llm_do_temporal.policy.files.protection import defines
 from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
 from llm_do_temporal.policy.files.tool_paths import WRITING_TOOLS, judge_path, utf8_bytes
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.workflows.runtime.activities import run_effect, run_quick
+from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.gate import GatedTool, Outcome, Prepared, Question, Shown
+
+Change = TypeVar("Change", WriteFileInput, EditFileInput)
 
 DEFAULT_MAX_CHARS = 20_000
 LARGEST_MAX_CHARS = 1_000_000
@@ -100,7 +109,7 @@ class ReadFile:
         use = CapabilityUse(name="sandbox.read", payload={"path": place.path}, asks=place.mount.read_approval)
 
         async def read(asked: ReadFileInput) -> Outcome:
-            text = await run_quick("read_file", asked, FileText, summary=f"read {place.path}")
+            text = await run_local_first(READ_FILE, asked, summary=f"read {place.path}")
             return Outcome(text.model_dump())
 
         async def bound(shown: Shown) -> Outcome:
@@ -133,7 +142,7 @@ class WriteFile:
             content=content,
             definitions=defines(place),
         )
-        return _change("write", request, _write_question(place, args, self.name, size))
+        return _change(WRITE_FILE, PREVIEW_WRITE, request, _write_question(place, args, self.name, size))
 
 
 @dataclass
@@ -164,7 +173,7 @@ class EditFile:
             definitions=defines(place),
         )
         question = _write_question(place, args, self.name, utf8_bytes(args["new_text"]))
-        return _change("edit", request, question)
+        return _change(EDIT_FILE, PREVIEW_EDIT, request, question)
 
 
 @dataclass
@@ -191,7 +200,7 @@ class ListFiles:
         use = CapabilityUse(name="sandbox.list", payload={"path": path})
 
         async def effect() -> Outcome:
-            listing = await run_quick("list_files", request, FileListing, summary=f"list {path}")
+            listing = await run_local_first(LIST_FILES, request, summary=f"list {path}")
             return Outcome(listing.model_dump())
 
         return Prepared((Question((use,), args, f"list_files {path}"),), effect)
@@ -202,21 +211,27 @@ async def _seen_to_read(place: Place) -> Shown:
         return Shown(files=None)
     file = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
     request = FindFilesInput(files=(file,), digests=True)
-    found = await run_quick("find_files", request, FoundFiles, summary=f"find {place.path}")
+    found = await run_local_first(FIND_FILES, request, summary=f"find {place.path}")
     return Shown(files=found.seen or None)
 
 
-def _change(verb: Literal["write", "edit"], request: WriteFileInput | EditFileInput, question: Question) -> Prepared:
-    """A call that changes a file: previewed and carried out by the two activities of its verb."""
+def _change(
+    activity: ActivityRef[Change, FileChange],
+    preview_activity: ActivityRef[Change, FileChange],
+    request: Change,
+    question: Question,
+) -> Prepared:
+    """Prepare a call that changes a file: one activity carries it out, the other one shows the difference before."""
     previewed = False
+    verb = activity.name.removesuffix("_file")
 
-    async def change(asked: WriteFileInput | EditFileInput) -> Outcome:
-        change = await run_effect(f"{verb}_file", asked, FileChange, summary=f"{verb} {request.path}")
+    async def change(asked: Change) -> Outcome:
+        change = await run_activity(activity, asked, summary=f"{verb} {request.path}")
         return Outcome(_written(change))
 
     async def preview() -> Shown:
         nonlocal previewed
-        change = await run_quick(f"preview_{verb}", request, FileChange, summary=f"preview {request.path}")
+        change = await run_local_first(preview_activity, request, summary=f"preview {request.path}")
         previewed = True
         return Shown(change.diff, None if change.seen is None else (change.seen,))
 

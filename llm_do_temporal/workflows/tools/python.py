@@ -22,13 +22,14 @@ from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, as_json, explain_exception, read_function
 from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.messages.activities import CALL_PYTHON_TOOL
 from llm_do_temporal.messages.definitions import PythonTool
-from llm_do_temporal.messages.effects import CallPythonToolInput, PythonToolResult
+from llm_do_temporal.messages.effects import CallPythonToolInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.policy.python_tools import uses_of_call
-from llm_do_temporal.workflows.runtime.activities import run_quick
-from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_again, is_lost, run_once
+from llm_do_temporal.workflows.runtime.activities import run_local_first
+from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, is_lost, run_at_most_once
 from llm_do_temporal.workflows.tools.gate import GatedTool, Outcome, Prepared, Question
 from llm_do_temporal.workflows.tools.tool_context import Calls, Office
 from llm_do_temporal.workflows.tools.worker_calls import Errands
@@ -102,8 +103,8 @@ class PlainFunction(_Function):
     async def _attempted(self, request: CallPythonToolInput, question: Question) -> Any:
         while True:
             try:
-                result = await run_quick(
-                    "call_python_tool", request, PythonToolResult, summary=question.summary, timeout=LONGEST_WAIT
+                result = await run_local_first(
+                    CALL_PYTHON_TOOL, request, summary=question.summary, timeout=LONGEST_WAIT
                 )
             except ActivityError as error:
                 # However often services are replaced while a person thinks: it is not given up for that.
@@ -114,13 +115,12 @@ class PlainFunction(_Function):
 
     async def _attempted_once(self, request: CallPythonToolInput, question: Question) -> Any:
         settings = self.functions.invocation.settings
-        result = await run_once(
-            "call_python_tool",
+        result = await run_at_most_once(
+            CALL_PYTHON_TOOL,
             request,
-            PythonToolResult,
             summary=question.summary,
             timeout=LONGEST_WAIT,
-            ask=ask_again(self.functions.office.desk, settings, self, question, what=question.summary),
+            ask=ask_whether_to_repeat(self.functions.office.desk, settings, self, question, what=question.summary),
         )
         return result.value
 

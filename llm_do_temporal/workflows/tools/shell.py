@@ -8,12 +8,13 @@ from typing import Any
 
 from temporalio import workflow
 
+from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
 from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.shell import MAX_COMMAND_CHARS, JudgedCommand, ShellPolicy, describe_policy, judge_command
-from llm_do_temporal.workflows.runtime.activities import run_effect
-from llm_do_temporal.workflows.tools.at_most_once import ask_again, run_once
+from llm_do_temporal.workflows.runtime.activities import run_activity
+from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, run_at_most_once
 from llm_do_temporal.workflows.tools.gate import AsksDesk, GatedTool, Outcome, Prepared, Question, Shown
 
 DEFAULT_TIMEOUT_SECONDS = 30
@@ -81,19 +82,20 @@ class Shell:
         seen: CommandPreview | None = None
 
         async def run(asked: ShellInput) -> Outcome:
-            result = await run_once(
-                "run_command",
+            result = await run_at_most_once(
+                RUN_COMMAND,
                 asked,
-                ShellResult,
                 summary=summary,
                 timeout=timedelta(seconds=request.timeout_seconds) + _AROUND,
-                ask=ask_again(self.desk, self.invocation.settings, self, question, what=_shortened(summary, 150)),
+                ask=ask_whether_to_repeat(
+                    self.desk, self.invocation.settings, self, question, what=_shortened(summary, 150)
+                ),
             )
             return Outcome(_told(result))
 
         async def preview() -> Shown:
             nonlocal seen
-            seen = await run_effect("preview_command", request, CommandPreview, summary=f"preview {summary}")
+            seen = await run_activity(PREVIEW_COMMAND, request, summary=f"preview {summary}")
             return Shown("", seen.files, "" if seen.isolated else _BARE)
 
         async def bound(shown: Shown) -> Outcome:

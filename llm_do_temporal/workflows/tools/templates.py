@@ -12,14 +12,15 @@ from temporalio import workflow
 
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed, SandboxRefusal
 from llm_do_temporal.json_schema import normalised
+from llm_do_temporal.messages.activities import FIND_FILES, LOAD_TEMPLATE, READ_FILE
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.delegation import LoadedTemplate, LoadTemplateInput
-from llm_do_temporal.messages.effects import AttachedFile, FileText, FindFilesInput, FoundFiles, ReadFileInput
+from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, ReadFileInput
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.sandbox import Place, Tree, check_readable, check_size, locate
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.templates import TemplateRules, choose_template
-from llm_do_temporal.workflows.runtime.activities import run_effect, run_quick
+from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.attachments import Limit, definition_digest
 from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, asks_before_python, completed
 from llm_do_temporal.workflows.tools.gate import Prepared, Question, Shown
@@ -141,7 +142,7 @@ class TemplateCall:
 
 
 async def _load(request: LoadTemplateInput) -> LoadedTemplate:
-    return await run_quick("load_template", request, LoadedTemplate, summary=f"load template {request.template}")
+    return await run_local_first(LOAD_TEMPLATE, request, summary=f"load template {request.template}")
 
 
 def _check_schema(worker: PinnedWorker, template: str) -> None:
@@ -178,7 +179,7 @@ async def _found(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
         return found
     files = tuple(AttachedFile(mount=place.mount, relative=place.relative, path=place.path) for place in places)
     request = FindFilesInput(files=files, digests=True, near=True)
-    facts = await run_effect("find_files", request, FoundFiles, summary=f"find {', '.join(p.path for p in places)}")
+    facts = await run_activity(FIND_FILES, request, summary=f"find {', '.join(p.path for p in places)}")
     sizes = dict(zip((place.path for place in places), facts.bytes, strict=True))
     seen = {one.path: one for one in facts.seen}
     settled: list[_Context] = []
@@ -262,7 +263,7 @@ async def _read(context: _Context, place: Place, most: int, shown: Shown | None)
         offset=0,
         expected=None if shown is None else context.seen,
     )
-    text = await run_quick("read_file", request, FileText, summary=f"read {place.path}")
+    text = await run_local_first(READ_FILE, request, summary=f"read {place.path}")
     if text.truncated or text.total_chars > most:
         raise EffectFailed(
             f"'{place.path}' has {text.total_chars} characters; the files of extra_context may have "

@@ -17,7 +17,7 @@ from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.python_tools import call_arguments
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed
-from llm_do_temporal.workflows.runtime.activities import await_op
+from llm_do_temporal.workflows.runtime.activities import await_shielded
 from llm_do_temporal.workflows.tools.gate import ENDS_INVOCATION, AsksDesk, Gate, GatedTool, Outcome, for_model
 
 
@@ -81,7 +81,7 @@ class Calls:
         self._check_open()
         task = asyncio.create_task(self._carry_out(tool, args), context=context)
         self._open.append(task)
-        return await await_op(task)
+        return await await_shielded(task)
 
     @property
     def is_waiting(self) -> bool:
