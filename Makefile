@@ -37,7 +37,7 @@ test: .venv/.ready  ## Run all tests, the quick ones first
 	$(call PYTEST,replay) tests/replay
 	$(call PYTEST,e2e) $(ASIDE) tests/e2e
 
-security: .venv/.ready  ## Attack what docs/security.md promises, and say how many hostile inputs were tried
+security: .venv/.ready  ## Attack what docs/concepts/security.md promises, and say how many hostile inputs were tried
 	$(call PYTEST,security) $(ASIDE) tests/security
 
 check: .venv/.ready  ## Check format, style, types, layers, budgets and documentation

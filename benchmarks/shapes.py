@@ -1,4 +1,4 @@
-"""What a run takes, by its shape: what docs/scaling.md says. Of ours alone, and no part of `make bench`."""
+"""What a run takes, by its shape: what docs/how-to/scale.md says. Of ours alone, and no part of `make bench`."""
 
 from __future__ import annotations
 

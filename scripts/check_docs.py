@@ -1,7 +1,8 @@
 """Holds the documentation to the project: links resolve, examples parse, commands exist, forbidden words are absent.
 
 Reads README.md, CHANGELOG.md, workers/README.md and everything in docs/. Run by `make check`, by CI and before each
-commit; prints one line a violation and exits 1 when there is any. docs/cli.md must be what the program would write now.
+commit; prints one line a violation and exits 1 when there is any. docs/reference/command-line.md must be what the
+program would write now.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import yaml
 
 PROGRAM = "llm-do-temporal"
 COMMANDS_MODULE = "llm_do_temporal.cli.app"
-COMMANDS_PAGE = Path("docs/cli.md")
+COMMANDS_PAGE = Path("docs/reference/command-line.md")
 PAGE_SCRIPT = "make_cli_docs"
 FORBIDDEN_WORDS: tuple[str, ...] = ()
 """Words that nothing of the project's text may contain, compared without regard to case."""

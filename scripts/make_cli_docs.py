@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the program itself, so that the page and `--help` cannot disagree.
+"""Writes docs/reference/command-line.md from the program itself, so that the page and `--help` cannot disagree.
 
 Commands, arguments and flags come from the command line's own definition; what they have in common, exit codes and
 output objects are fixed text here. Run it after a change of the command line; `check_docs` compares.
@@ -18,7 +18,7 @@ from cyclopts.argument import Argument
 from llm_do_temporal.cli.app import COMMANDS, app
 from llm_do_temporal.cli.options import Location
 
-PAGE = Path("docs/cli.md")
+PAGE = Path("docs/reference/command-line.md")
 _VALUES = {"Path": "PATH", "int": "N", "float": "SECONDS", "str": "TEXT", "Decimal": "USD"}
 _SHARED = frozenset(Location.__dataclass_fields__)
 
@@ -54,9 +54,9 @@ server, which is joined where it runs and started where it does not. `check`, `c
 | `LLM_DO_ENCRYPTION` | `required`: without a key it is an error, and not plain text |
 | `LLM_DO_BLOBS_URL` | where blobs are kept, like `s3://BUCKET/PREFIX`; comes before `blobs:` of `workshop.yaml` |
 | `LLM_DO_UI_URL` | in the worker service: where people reach the web page, where the workshop has no `ui_url` |
-| `LLM_DO_ISOLATION` | `required` in the worker service: no [command](workers.md#shell) runs without isolation |
+| `LLM_DO_ISOLATION` | `required` in the worker service: no [command](shell.md) runs without isolation |
 | `LLM_DO_NOTIFY` | `off` in the worker service: nobody is notified of what happens |
-| `OTEL_EXPORTER_OTLP_ENDPOINT` | the collector of OpenTelemetry [traces](observability.md#traces); none by default |
+| `OTEL_EXPORTER_OTLP_ENDPOINT` | collector of OpenTelemetry [traces](../how-to/observe.md#traces); none by default |
 | `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |
 | `XDG_CACHE_HOME` | where the servers of single worker files keep their state; `~/.cache` by default |
 | `LLM_DO_DEBUG` | `1` prints the traceback of an error |
@@ -172,8 +172,8 @@ and the exit code 1, though the run itself has completed. `-o text` prints a lin
 ```
 
 `list --json` is a list of `{"run", "worker", "status", "pending_approvals", "started_at", "ended_at", "missing_key"}`;
-the last is null, or the id of the [encryption key](encryption.md#a-key-that-is-missing-or-wrong) without which the rest
-cannot be read.
+the last is null, or the id of the [encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without
+which the rest cannot be read.
 
 `certify -o json` is one object: `events` (how many the recorded run has), `every`, `exact` (whether results and files
 were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after", "passed", "problems",

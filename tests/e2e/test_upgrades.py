@@ -50,7 +50,7 @@ def next_version(folder: Path, condition: str) -> dict[str, str]:
 
 
 async def begin_version(desk: Desk, client: Client, build: str, **variables: str) -> subprocess.Popen[str]:
-    """Start a service of this build, as docs/upgrading.md says, and make its version the current one."""
+    """Start a service of this build, as docs/how-to/upgrade.md says, and make its version the current one."""
     health = any_free_port()
     as_it_is = desk.environment
     own = {"TEMPORAL_DEPLOYMENT_NAME": DEPLOYMENT, "TEMPORAL_WORKER_BUILD_ID": build, "LLM_DO_HEALTH_PORT": str(health)}

@@ -1,4 +1,4 @@
-"""The guide of docs/migrating.md, followed: workers in the older form do the same before and after."""
+"""The guide of docs/how-to/migrate.md, followed: workers in the older form do the same before and after."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 
-GUIDE = (Path(__file__).parents[2] / "docs/migrating.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs/how-to/migrate.md").read_text(encoding="utf-8")
 READER: dict[str, Any] = {
     "sandbox": {
         "paths": {

@@ -22,7 +22,7 @@ from tests.integration.test_approvals import parked, writes
 from tests.support.receiver import Receiver, Told
 
 SECRET = "correct horse"
-PAGE = Path(__file__).parents[2] / "docs" / "notifications.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "notify.md"
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def events(receiver: Receiver) -> list[str]:
 
 
 def verify(told: Told) -> bool:
-    """What docs/notifications.md gives to whoever receives it, run as it stands there."""
+    """What docs/how-to/notify.md gives to whoever receives it, run as it stands there."""
     code = PAGE.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     names: dict[str, Any] = {}
     exec(code, names)

@@ -1,4 +1,4 @@
-"""What docs/migrating.md shows is what `check` says, and what it warns of happens."""
+"""What docs/how-to/migrate.md shows is what `check` says, and what it warns of happens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from llm_do_temporal.policy.files.sandbox import (
 )
 from tests.support.workshop_folder import WorkshopFolder
 
-GUIDE = (Path(__file__).parents[3] / "docs/migrating.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs/how-to/migrate.md").read_text(encoding="utf-8")
 RESTRICTED = WorkerSandbox(restrict="/pipeline", readonly=True)
 
 

@@ -243,7 +243,7 @@ def test_what_the_example_names_is_what_the_file_reads(compose: Compose) -> None
 
 
 def test_the_secrets_of_the_documentation_are_what_the_programs_read(tmp_path: Path) -> None:
-    page = (ROOT / "docs/deploying.md").read_text()
+    page = (ROOT / "docs/how-to/deploy.md").read_text()
     commands = re.search(r"<!-- secrets -->\n```bash\n(.*?)```", page, re.DOTALL)
     assert commands is not None
     subprocess.run(["bash", "-euc", commands[1]], cwd=tmp_path, check=True)

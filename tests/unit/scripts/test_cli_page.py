@@ -12,11 +12,12 @@ from scripts.check_docs import Fault
 
 
 def faults_of(root: Path, page: str) -> list[Fault]:
-    (root / "docs").mkdir(exist_ok=True)
+    for folder in ("how-to", "reference"):
+        (root / "docs" / folder).mkdir(parents=True, exist_ok=True)
     # The page links to these.
-    (root / "docs" / "observability.md").write_text("# Observability\n\n## Traces\n")
-    (root / "docs" / "encryption.md").write_text("# Encryption\n\n## A key that is missing or wrong\n")
-    (root / "docs" / "workers.md").write_text("# Workers\n\n## Shell\n")
+    (root / "docs/how-to/observe.md").write_text("# Observability\n\n## Traces\n")
+    (root / "docs/how-to/encrypt.md").write_text("# Encryption\n\n## A key that is missing or wrong\n")
+    (root / "docs/reference/shell.md").write_text("# The shell toolset\n")
     (root / check_docs.COMMANDS_PAGE).write_text(page)
     return check_docs.check_docs(root, lambda: COMMANDS, ())
 
@@ -41,7 +42,7 @@ def test_a_planted_difference_is_named_with_the_command_that_mends_it(
     tmp_path: Path, changed: list[str], line: int
 ) -> None:
     (fault,) = faults_of(tmp_path, "\n".join(changed))
-    assert (fault.path, fault.line) == (tmp_path / "docs" / "cli.md", line)
+    assert (fault.path, fault.line) == (tmp_path / check_docs.COMMANDS_PAGE, line)
     assert fault.message.endswith("write it anew with `python scripts/make_cli_docs.py`")
 
 
