@@ -7,10 +7,12 @@ looks like that is to be encrypted.
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -40,11 +42,26 @@ class EncryptionCodec(PayloadCodec):
 
     def __init__(self, ring: KeyRing) -> None:
         self.ring = ring
+        self._passes: Callable[[Payload], bool] = _nothing
+
+    def without(self, passes: Callable[[Payload], bool]) -> Self:
+        """Return a copy of this codec whose `encode` leaves the payloads open for which `passes` is true.
+
+        Only for payloads that never reach Temporal as they are, because the next step replaces them, and for those
+        that hold nothing secret.
+        """
+        other = copy.copy(self)
+        other._passes = passes
+        return other
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """See PayloadCodec."""
+        return [payload if self._passes(payload) else self.encrypted(payload) for payload in payloads]
+
+    def encrypted(self, payload: Payload) -> Payload:
+        """Return the payload encrypted with the first key, whichever payload it is; as it is without any key."""
         key = self.ring.first
-        return list(payloads) if key is None else [_encrypted(payload, key) for payload in payloads]
+        return payload if key is None else _encrypted(payload, key)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """See PayloadCodec. Raises KeyMismatch."""
@@ -60,6 +77,10 @@ class EncryptionCodec(PayloadCodec):
             with suppress(InvalidTag, ValueError, DecodeError):
                 return Payload.FromString(AESGCM(key.for_payloads).decrypt(nonce, data, key.id.encode()))
         raise wrong_key(key_id)
+
+
+def _nothing(_payload: Payload) -> bool:
+    return False
 
 
 def is_encrypted(payload: Payload) -> bool:

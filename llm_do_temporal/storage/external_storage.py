@@ -1,16 +1,14 @@
 """Values too big for a history: kept in the blob store, with a reference in their place.
 
-Temporal carries 2 MiB a value. The SDK hands everything from a quarter of a MiB on to the driver here, and asks it
-for it again, in every process whose client has it. Owns what a reference looks like. Must not know what the values
-mean.
+Temporal carries 2 MiB a value. The SDK converts a value to a payload, hands that to the codec, hands what comes of it
+to the driver here if it has KEPT_FROM_BYTES or more, and asks the driver for it again, in every process whose client
+has the driver. Of a big value, the codec leaves the payload open, and the blob store seals it: encrypted once, and
+named by a digest of what is in it. Owns what a reference looks like. Must not know what the values mean.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,54 +17,45 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.converter import (
     DataConverter,
     ExternalStorage,
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
+    StorageDriverSelectContext,
     StorageDriverStoreContext,
 )
 from temporalio.exceptions import ApplicationError
 
-from llm_do_temporal.encryption.codec import EncryptionCodec
+from llm_do_temporal.encryption.codec import EncryptionCodec, is_encrypted
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES, MAX_VALUE_BYTES, TOO_LARGE
 from llm_do_temporal.storage.blobs import BlobStore
 
 REFERENCE_TYPE = b"temporal.api.sdk.v1.ExternalStorageReference"
-"""What the SDK marks references with."""
+"""Message type by which the SDK marks references."""
 KEPT_OUTSIDE = "(kept in the blob store of its workshop, which is not at hand here)"
-"""Stands for a value that cannot be shown."""
+"""Text shown in place of a value that cannot be shown."""
 _MAX_STORED_BYTES = 2 * MAX_VALUE_BYTES
-"""Above all that is checked before it is sent, so only the result of an activity can be refused here."""
+"""Larger than all that is checked before it is sent, so only the result of an activity can be refused here."""
 _DIGEST = "sha256"
-_LATELY_SECONDS = 5.0
-"""Far less than those who remove blobs leave alone what was put."""
 _PUTS = ThreadPoolExecutor(16, thread_name_prefix="put")
 _GETS = ThreadPoolExecutor(16, thread_name_prefix="get")
-"""A store that is down keeps those who put something waiting for minutes; nobody else must wait behind them."""
+"""Threads of their own for puts and gets: a store that is down keeps those who put something waiting for minutes, and
+nobody else must wait behind them."""
 M = TypeVar("M")
 T = TypeVar("T")
 
 
 class BlobDriver(StorageDriver):
-    """Keeps payloads in a blob store. The same payload is the same blob, however often it is stored.
+    """Keeps payloads in a blob store. The same payload is the same blob, however often it is stored."""
 
-    Encrypted ones are opened first: no two of them are the same. The blob store seals them again. What is
-    stored a second time within a moment is not sent to it: `HeartbeatInterceptor` does that with large results.
-    """
-
-    def __init__(
-        self, blobs: BlobStore, codec: EncryptionCodec | None = None, read_from: BlobStore | None = None
-    ) -> None:
-        """`read_from` is the same store where it is asked otherwise for what it has."""
+    def __init__(self, blobs: BlobStore, read_from: BlobStore | None = None) -> None:
+        """`read_from` is the same store with other settings for reading; None: `blobs`."""
         self._blobs = blobs
-        self._codec = codec
         self._read_from = read_from or blobs
-        self._lately: dict[bytes, tuple[float, StorageDriverClaim]] = {}
-        """When what has this SHA-256 was stored."""
-        self._guard = threading.Lock()
 
     def name(self) -> str:
         """See StorageDriver. References carry it, so it never changes."""
@@ -74,8 +63,7 @@ class BlobDriver(StorageDriver):
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """See StorageDriver. Raises ApplicationError for a payload that is too large to be worked on."""
-        opened = payloads if self._codec is None else await self._codec.decode(payloads)
-        return [await _in(_PUTS, self._put, payload) for payload in opened]
+        return [await _in(_PUTS, self._put, payload) for payload in payloads]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
@@ -87,20 +75,7 @@ class BlobDriver(StorageDriver):
         data = payload.SerializeToString(deterministic=True)
         if len(data) > _MAX_STORED_BYTES:
             raise ApplicationError(f"it has {len(data)} bytes", type=TOO_LARGE, non_retryable=True)
-        name = hashlib.sha256(data).digest()
-        if (claim := self._taken(name)) is None:
-            claim = StorageDriverClaim({_DIGEST: self._blobs.put_bytes(data)})
-            with self._guard:
-                self._lately[name] = (time.monotonic(), claim)
-        return claim
-
-    def _taken(self, name: bytes) -> StorageDriverClaim | None:
-        """The claim of what was stored a moment ago, once."""
-        now = time.monotonic()
-        with self._guard:
-            self._lately = {key: one for key, one in self._lately.items() if now - one[0] < _LATELY_SECONDS}
-            found = self._lately.pop(name, None)
-        return None if found is None else found[1]
+        return StorageDriverClaim({_DIGEST: self._blobs.put_bytes(data)})
 
     def _get(self, claim: StorageDriverClaim) -> Payload:
         digest = claim.claim_data.get(_DIGEST, "")
@@ -110,31 +85,56 @@ class BlobDriver(StorageDriver):
             raise EffectFailed(f"blob '{digest}' is no value of a history") from error
 
 
-async def _in(threads: ThreadPoolExecutor, work: Callable[[M], T], one: M) -> T:
-    return await asyncio.get_running_loop().run_in_executor(threads, work, one)
+async def _in(threads: ThreadPoolExecutor, work: Callable[[M], T], argument: M) -> T:
+    return await asyncio.get_running_loop().run_in_executor(threads, work, argument)
 
 
 def keeping_big_payloads(
     converter: DataConverter, blobs: BlobStore, *, read_from: BlobStore | None = None
 ) -> DataConverter:
-    """The converter, with a place for big payloads; one that has such a place already stays as it is.
+    """Return the converter with `blobs` for big payloads; one that has a place for them already stays as it is.
 
-    `read_from` is the same store where it is asked otherwise for what it has.
+    `blobs` seals with the keys of the converter's codec, which leaves big payloads to it. `read_from` is the same
+    store with other settings for reading; None: `blobs`.
     """
     if converter.external_storage is not None:
         return converter
-    codec = converter.payload_codec if isinstance(converter.payload_codec, EncryptionCodec) else None
-    storage = ExternalStorage(drivers=[BlobDriver(blobs, codec, read_from)], payload_size_threshold=KEPT_FROM_BYTES)
-    return replace(converter, external_storage=storage)
+    driver = BlobDriver(blobs, read_from)
+    codec = converter.payload_codec
+    if not isinstance(codec, EncryptionCodec):
+        return replace(converter, external_storage=ExternalStorage([driver], payload_size_threshold=KEPT_FROM_BYTES))
+
+    def select(_context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
+        # What only encryption made big stays in the history: encrypted, the same value is never the same blob.
+        return None if is_encrypted(payload) else driver
+
+    storage = ExternalStorage([driver], driver_selector=select, payload_size_threshold=KEPT_FROM_BYTES)
+    return replace(converter, payload_codec=codec.without(_is_sealed_by_the_store), external_storage=storage)
+
+
+def _is_sealed_by_the_store(payload: Payload) -> bool:
+    """Return whether the driver takes the payload next, or has taken it: then only its digest is left, a keyed one."""
+    return payload.ByteSize() >= KEPT_FROM_BYTES or is_kept_outside(payload)
 
 
 def with_big_payloads(client: Client, blobs: BlobStore, *, read_from: BlobStore | None = None) -> Client:
-    """The same connection, with a place for big payloads: see `keeping_big_payloads`."""
+    """Return the same connection with a place for big payloads: see `keeping_big_payloads`."""
     config = client.config()
     config["data_converter"] = keeping_big_payloads(config["data_converter"], blobs, read_from=read_from)
     return Client(**config)
 
 
+async def keep_ahead(converter: DataConverter, payload: Payload) -> RawValue | None:
+    """Keep a big payload before the SDK asks for it, and return the reference that the SDK takes for the value.
+
+    Return None, for the value itself to be encoded once more, where the converter has a codec that is not ours and
+    would encode the reference, or another place for big payloads that takes only larger ones. Raises like the store.
+    """
+    (encoded,) = await converter.encode([RawValue(payload)])
+    is_ours = converter.payload_codec is None or isinstance(converter.payload_codec, EncryptionCodec)
+    return RawValue(encoded) if is_ours and is_kept_outside(encoded) else None
+
+
 def is_kept_outside(payload: Payload) -> bool:
-    """Whether the payload is a reference to another one."""
+    """Return whether the payload is a reference to another one."""
     return payload.metadata.get("messageType") == REFERENCE_TYPE

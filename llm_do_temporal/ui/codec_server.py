@@ -23,6 +23,7 @@ from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.history.events import NOT_AT_HAND
+from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch
 from llm_do_temporal.ui.names import OnlyByName, called_by, is_own_page
 from llm_do_temporal.ui.security.attempts import SECONDS, Attempts
@@ -117,6 +118,8 @@ class CodecServer:
 
     async def _encrypted(self, payload: Payload) -> Payload:
         codec = self._converter.payload_codec
+        if isinstance(codec, EncryptionCodec):
+            return codec.encrypted(payload)  # `encode` leaves big ones to the blob store, and these go back to Temporal
         return payload if codec is None else (await codec.encode([payload]))[0]
 
     def _knows(self, request: Request) -> bool:

@@ -15,7 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio import activity
+from temporalio.api.common.v1 import Payload
 from temporalio.client import AsyncActivityCancelledError, Client
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import (
@@ -29,14 +31,13 @@ from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages.base import TIME_IS_UP
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
+from llm_do_temporal.storage.external_storage import keep_ahead
 
 BEAT_SECONDS = 1.0
 _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
 """A blob store that is down may keep all other threads waiting for minutes."""
 _LONGEST_WAIT = 10.0
 """Seconds between two tries to keep a large result."""
-_SEALED_BYTES = 1024
-"""By so much, at most, encryption makes a value larger."""
 LATE = timedelta(seconds=1)
 """A process that is not busy begins what it was given within milliseconds."""
 
@@ -73,11 +74,13 @@ class _Beating(ActivityInboundInterceptor):
         if info.heartbeat_timeout is None:
             return await self.next.execute_activity(input)
         result = await self._execute(input, info)
-        if _may_be_large(result):
-            self._outbound.has_begun = True
-            with _beating(input):
-                await self._kept(result)
-        return result
+        payload = activity.payload_converter().to_payloads([result])[0]
+        if payload.ByteSize() < KEPT_FROM_BYTES:
+            return result
+        self._outbound.has_begun = True
+        with _beating(input):
+            reference = await self._keep(payload)
+        return result if reference is None else reference
 
     async def _execute(self, input: ExecuteActivityInput, info: activity.Info) -> Any:  # noqa: A002
         if datetime.now(UTC) - info.started_time > LATE:
@@ -119,20 +122,14 @@ class _Beating(ActivityInboundInterceptor):
                     "the worker service was too busy to begin in time", category=ApplicationErrorCategory.BENIGN
                 ) from error
 
-    async def _kept(self, result: Any) -> None:
+    async def _keep(self, payload: Payload) -> RawValue | None:
         wait = BEAT_SECONDS
         while True:
             try:
-                await self._client.data_converter.encode([result])
+                return await keep_ahead(self._client.data_converter, payload)
             except BlobsUnreachable:
                 await asyncio.sleep(wait)  # a store that refuses access says so at once
                 wait = min(2 * wait, _LONGEST_WAIT)
-            else:
-                return
-
-
-def _may_be_large(result: Any) -> bool:
-    return activity.payload_converter().to_payloads([result])[0].ByteSize() >= KEPT_FROM_BYTES - _SEALED_BYTES
 
 
 @contextmanager

@@ -189,3 +189,13 @@ async def test_big_values_are_shown_where_their_store_is_at_hand(tmp_path: Path,
     assert "claimData" in told(client.post("/decode", json=payloads, headers=ADA))[0]
     near = TestClient(build_codec_app(converter, TokenAccess({"ada": TOKEN}), (), HOSTS))
     assert told(near.post("/decode", json=payloads, headers=ADA)) == ["said " * 100_000]
+
+
+async def test_a_big_value_is_encrypted_as_any_other(tmp_path: Path) -> None:
+    """Who asks for it sends it to Temporal, and not to the blob store."""
+    near = keeping_big_payloads(CONVERTER, LocalBlobStore(tmp_path, Seal(RING)))
+    client = TestClient(build_codec_app(near, TokenAccess({"ada": TOKEN}), (), HOSTS))
+    plain = MessageToDict(Payloads(payloads=await pydantic_data_converter.encode(["said " * 100_000])))
+    encoded = client.post("/encode", json=plain, headers=ADA)
+    assert "said" not in base64.b64decode(encoded.json()["payloads"][0]["data"]).decode(errors="replace")
+    assert told(client.post("/decode", json=encoded.json(), headers=ADA)) == ["said " * 100_000]
