@@ -78,7 +78,7 @@ def with_revocation(state: DeskState, revocation: RevokeGrantInput) -> DeskState
     return state.model_copy(update={"grants": left})
 
 
-def put_away(state: DeskState) -> DeskState:
+def archived(state: DeskState) -> DeskState:
     """The state with its questions, none of them open any more, counted and put away."""
     return state.model_copy(update={"approvals": (), "earlier": state.earlier + len(state.approvals)})
 
@@ -137,7 +137,7 @@ def next_due(state: DeskState) -> datetime | None:
     return min(moments, default=None)
 
 
-def with_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approval]]:
+def at_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approval]]:
     """The state at this time, and the questions that nobody decided in time: they are rejected, whatever they are."""
     late: list[Approval] = []
 

@@ -196,7 +196,7 @@ class Terms(Value):
         return self.approvers is None or len({person(one) for one in self.approvers}) >= self.quorum
 
 
-class Verdict(Value):
+class Judgement(Value):
     """What policy says of one call."""
 
     kind: Literal["allow", "ask", "block"]
@@ -282,22 +282,22 @@ def asking(rules: ApprovalRules, uses: Sequence[CapabilityUse]) -> list[str]:
     )
 
 
-def decide(rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[CapabilityUse]) -> Verdict:
+def decide(rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[CapabilityUse]) -> Judgement:
     """Judge a call of `tool` that is about to make these uses, in this mode."""
     for use in uses:
         if ruling_of(rules, use.name) is Ruling.BLOCKED:
-            return Verdict(kind="block", reason=f"'{tool}' is blocked: the workshop does not allow {use.name}")
+            return Judgement(kind="block", reason=f"'{tool}' is blocked: the workshop does not allow {use.name}")
     needs = asking(rules, uses)
     if not needs:
-        return Verdict(kind="allow", reason="pre-approved")
+        return Judgement(kind="allow", reason="pre-approved")
     if mode is Mode.STRICT:
-        return Verdict(kind="block", reason=f"Strict mode: {tool} requires approval")
+        return Judgement(kind="block", reason=f"Strict mode: {tool} requires approval")
     terms = terms_of(rules, needs)
     if mode is Mode.APPROVE_ALL and not terms.names_people:
-        return Verdict(kind="allow", reason="approve_all")
+        return Judgement(kind="allow", reason="approve_all")
     if not terms.can_be_met:
-        return Verdict(kind="block", reason=f"'{tool}' is blocked: nobody may approve {' and '.join(needs)} together")
-    return Verdict(kind="ask", reason=f"{', '.join(needs)} needs approval", terms=terms)
+        return Judgement(kind="block", reason=f"'{tool}' is blocked: nobody may approve {' and '.join(needs)} together")
+    return Judgement(kind="ask", reason=f"{', '.join(needs)} needs approval", terms=terms)
 
 
 def canonical(arguments: object) -> str:

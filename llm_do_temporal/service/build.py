@@ -59,7 +59,7 @@ from llm_do_temporal.storage.private_files import close_to_others
 from llm_do_temporal.workflows.invocation.agent import AGENT
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
-from llm_do_temporal.workflows.runtime.task_queues import RoutesActivities
+from llm_do_temporal.workflows.runtime.task_queues import TaskQueueInterceptor
 
 _log = logging.getLogger(__name__)
 _QUICK_CONVERTER = DataConverter(payload_converter_class=PydanticAIPayloadConverter)
@@ -175,7 +175,7 @@ def build_worker(
                 workflows=[LlmDoRun, LlmDoWorker] if "workflows" in one.roles else [],
                 activities=[done for role in one.roles for done in activities[role]],
                 plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
-                interceptors=[RoutesActivities(), SpanInterceptor(), HeartbeatInterceptor(client)],
+                interceptors=[TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client)],
                 workflow_runner=_runner(),
                 # Threads begin when they are needed. What was given a slot never waits for one.
                 activity_executor=ThreadPoolExecutor(
@@ -273,7 +273,7 @@ def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None)
     return Replayer(
         workflows=[LlmDoRun, LlmDoWorker],
         plugins=[PydanticAIPlugin()],
-        interceptors=[RoutesActivities()],
+        interceptors=[TaskQueueInterceptor()],
         workflow_runner=_runner(),
         data_converter=converter,
     )

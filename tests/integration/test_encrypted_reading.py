@@ -16,7 +16,7 @@ from llm_do_temporal.client.views.transcript_pages import read_part_with
 from llm_do_temporal.client.views.tree import Accounts, Branch, list_tree
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.workflows.invocation import conversation as growing
+from llm_do_temporal.workflows.invocation import conversation
 from tests.integration.conftest import Place
 from tests.integration.test_batches import batch
 from tests.integration.test_delegation import calls
@@ -44,7 +44,7 @@ def then(gate: Gate) -> Any:
 async def test_everything_that_is_shown_of_a_run_is_opened(
     vault: Vault, point_at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growing, "TURNS_A_RUN", 1)
+    monkeypatch.setattr(conversation, "TURNS_A_RUN", 1)
     place, gate = vault.place, Gate()
     point_at(then(gate))
     place.worker("main", MODEL, toolsets=calls("reader"))

@@ -16,7 +16,7 @@ from temporalio.api.enums.v1 import EventType
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.errors import RunAborted
 from llm_do_temporal.testing import scripted
-from llm_do_temporal.workflows.run import notifications as notifying
+from llm_do_temporal.workflows.run import notifications
 from tests.integration.conftest import Place
 from tests.integration.test_approvals import parked, writes
 from tests.support.receiver import Receiver, Told
@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "notify.md"
 def _all_the_time_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow machine is no target that does not answer."""
     monkeypatch.setenv("HOOK_SECRET", SECRET)
-    monkeypatch.setattr(notifying, "FAREWELL", timedelta(minutes=2))
+    monkeypatch.setattr(notifications, "FAREWELL", timedelta(minutes=2))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_what_is_refused_for_good_and_redirects_are_not_told_again(place: 
 async def test_a_dead_target_holds_up_neither_decisions_nor_the_end(
     place: Place, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifying, "FAREWELL", timedelta(seconds=1))
+    monkeypatch.setattr(notifications, "FAREWELL", timedelta(seconds=1))
     place.workshop(notify=[target(f"http://127.0.0.1:{any_free_port()}/"), target(receiver.url)])
     run, _ = await parked(place, writes(), "Done.")
     await asyncio.to_thread(receiver.wait_for, "approval.requested")

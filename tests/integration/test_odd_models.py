@@ -14,8 +14,8 @@ from llm_do_temporal.errors import BudgetExceeded, EffectFailed, ModelFailed, Us
 from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES
 from llm_do_temporal.storage import external_storage as big_payloads
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.workflows.invocation import conversation as growing
-from llm_do_temporal.workflows.runtime import children as invoking
+from llm_do_temporal.workflows.invocation import conversation
+from llm_do_temporal.workflows.runtime import children
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls_any
 
@@ -125,7 +125,7 @@ async def test_half_characters_in_an_answer_are_replaced(place: Place) -> None:
 async def test_a_turn_too_large_to_send_fails_the_run_and_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
-    monkeypatch.setattr(growing, "MAX_VALUE_BYTES", 1_900_000)
+    monkeypatch.setattr(conversation, "MAX_VALUE_BYTES", 1_900_000)
     place.write("long.txt", "x" * 200_000)
     read = [call("read_file", path="/long.txt", max_chars=200_000) for _ in range(5)]
     place.worker("main", scripted(read, read * 2, "Never."), toolsets=FILES)
@@ -154,7 +154,7 @@ async def test_a_result_too_large_to_be_kept_fails_the_run_at_once(
 async def test_a_child_that_cannot_be_started_is_a_result_for_its_caller(
     monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
-    monkeypatch.setattr(invoking, "MAX_VALUE_BYTES", 1_900_000)
+    monkeypatch.setattr(children, "MAX_VALUE_BYTES", 1_900_000)
     place.write("long.md", "x" * 1_000_000)
     schema = {"type": "object", "description": "x" * 950_000}
     main = scripted(call("worker_call", worker_name="large", input_data="go"), "Without it.")

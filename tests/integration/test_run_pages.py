@@ -13,7 +13,7 @@ from llm_do_temporal.client.views.transcript_pages import read_transcript
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.ui.content.events import news
-from llm_do_temporal.workflows.invocation import conversation as growing
+from llm_do_temporal.workflows.invocation import conversation
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls
 from tests.integration.test_live_text import MODEL, WORDS, seen
@@ -132,7 +132,7 @@ async def test_an_open_page_reads_on_where_it_stopped(place: Place) -> None:
 async def test_a_long_conversation_opens_at_its_end_and_older_turns_follow(
     monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:
-    monkeypatch.setattr(growing, "TURNS_A_RUN", 12)
+    monkeypatch.setattr(conversation, "TURNS_A_RUN", 12)
     place.write("a.txt", "a")
     turns = [[f"Turn {number}.", call("read_file", path="/a.txt")] for number in range(1, 33)]
     place.worker("main", scripted(*turns, "Done."), toolsets=FILES)

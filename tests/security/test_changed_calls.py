@@ -24,7 +24,8 @@ from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.policy.shell import JudgedCommand, ShellPolicy
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.workflows.tools import shell as shell_tools
-from llm_do_temporal.workflows.tools.gate import Gate, Outcome, Prepared, Question
+from llm_do_temporal.workflows.tools.gate import Gate
+from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, ToolOutcome, ToolQuestion
 from tests.support.gated_calls import Person
 
 SHOWN, SWAPPED = "echo shown\n", "echo SWAPPED\n"
@@ -164,18 +165,18 @@ class HandsOver:
         self.schema: dict[str, Any] = {"type": "object"}
         self.files, self.attached, self.done = files, attached, list[str]()
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         path = args["path"]
         given: dict[str, Any] = {"files": (SeenFile(path=path, sha256=self.files[path], mode=0o644),)}
         if self.attached:
             one = Attachment(path=path, sha256=self.files[path], media_type="text/plain", bytes=1)
             given = {"attachments": (one,)}
 
-        async def effect() -> Outcome:
+        async def effect() -> ToolOutcome:
             self.done.append(path)
-            return Outcome("done")
+            return ToolOutcome("done")
 
-        return Prepared((Question((CapabilityUse(name="worker.call"),), args, "call", **given),), effect)
+        return PreparedCall((ToolQuestion((CapabilityUse(name="worker.call"),), args, "call", **given),), effect)
 
 
 @pytest.mark.parametrize("attached", [True, False], ids=["attached", "named"])

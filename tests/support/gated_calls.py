@@ -21,7 +21,8 @@ from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.workflows.tools.filesystem import file_tools
-from llm_do_temporal.workflows.tools.gate import Gate, GatedTool, Question
+from llm_do_temporal.workflows.tools.gate import Gate
+from llm_do_temporal.workflows.tools.gated_tool import GatedTool, ToolQuestion
 from tests.support.desk_questions import NOON
 
 APPROVE, REJECT = DecisionKind.APPROVE, DecisionKind.REJECT
@@ -36,10 +37,12 @@ class Person:
     """Done once, after the first question was put and before it is answered."""
     changes_to: dict[str, Any] | None = None
     """Arguments that the first answer puts in the place of those asked about."""
-    asked: list[tuple[Question, str | None]] = field(default_factory=list[tuple[Question, str | None]])
+    asked: list[tuple[ToolQuestion, str | None]] = field(default_factory=list[tuple[ToolQuestion, str | None]])
     """Every question with the difference that was shown."""
 
-    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms) -> Verdict:
+    async def ask(
+        self, tool: GatedTool, question: ToolQuestion, *, diff: str | None, reason: str, terms: Terms
+    ) -> Verdict:
         """See AsksDesk."""
         self.asked.append((question, diff))
         number = len(self.asked)

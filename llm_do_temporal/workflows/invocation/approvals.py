@@ -12,7 +12,7 @@ from llm_do_temporal.messages.approvals import RequestApprovalInput, Verdict
 from llm_do_temporal.policy.approvals import Terms
 
 
-def asked_for(terms: Terms) -> dict[str, Any]:
+def request_fields(terms: Terms) -> dict[str, Any]:
     """The fields of RequestApprovalInput that say who must agree, and until when."""
     return {
         "approvers": terms.approvers or (),
@@ -25,14 +25,13 @@ def asked_for(terms: Terms) -> dict[str, Any]:
     }
 
 
-def in_time(verdict: Verdict, request: RequestApprovalInput) -> Verdict:
-    """The verdict. Raises ApprovalTimedOut where it is none of a person's and the workshop says `on_timeout: fail`."""
-    if verdict.door != "timer" or request.on_timeout != "fail":
-        return verdict
-    raise ApprovalTimedOut(
-        f"{verdict.note}: {request.summary[:200]}",
-        next_step="Start it again when somebody is there, or raise `timeout` under `approvals` in workshop.yaml.",
-    )
+def raise_if_expired(verdict: Verdict, request: RequestApprovalInput) -> None:
+    """Raise ApprovalTimedOut for a verdict of the desk's timer, where the workshop says `on_timeout: fail`."""
+    if verdict.door == "timer" and request.on_timeout == "fail":
+        raise ApprovalTimedOut(
+            f"{verdict.note}: {request.summary[:200]}",
+            next_step="Start it again when somebody is there, or raise `timeout` under `approvals` in workshop.yaml.",
+        )
 
 
 def _in(seconds: int | None) -> datetime | None:

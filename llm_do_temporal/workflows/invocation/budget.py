@@ -31,7 +31,7 @@ _CALL = Amounts(tool_calls=1)
 _INVOCATION = Amounts(invocations=1)
 
 
-class Purse:
+class BudgetLease:
     """What an invocation may spend."""
 
     def __init__(
@@ -201,10 +201,10 @@ class Purse:
 class HasPurse(Protocol):
     """A workflow that runs the agent."""
 
-    purse: Purse
+    lease: BudgetLease
 
 
-class SpendsTurns(AbstractCapability[Any]):
+class BudgetCapability(AbstractCapability[Any]):
     """Lets the running workflow's turns start when its limits allow it, and counts what they cost."""
 
     async def before_model_request(
@@ -212,7 +212,7 @@ class SpendsTurns(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """See AbstractCapability."""
         if workflow.in_workflow():
-            await cast("HasPurse", workflow.instance()).purse.begin_turn()
+            await cast("HasPurse", workflow.instance()).lease.begin_turn()
         return request_context
 
     async def after_model_request(
@@ -220,7 +220,7 @@ class SpendsTurns(AbstractCapability[Any]):
     ) -> ModelResponse:
         """See AbstractCapability."""
         if workflow.in_workflow():
-            purse, model = cast("HasPurse", workflow.instance()).purse, running_chain().shown
-            count_turn(response, worker=purse.worker, model=model)
-            await purse.end_turn(response, model)
+            lease, model = cast("HasPurse", workflow.instance()).lease, running_chain().shown
+            count_turn(response, worker=lease.worker, model=model)
+            await lease.end_turn(response, model)
         return response

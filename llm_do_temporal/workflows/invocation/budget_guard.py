@@ -21,15 +21,15 @@ from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import LIMIT, CapabilityUse, Mode, Terms, terms_of
 from llm_do_temporal.policy.budget.ledger import Account, Action
 from llm_do_temporal.policy.budget.limits import Dimension, Limits, agreed_limit, described, most
-from llm_do_temporal.workflows.invocation.budget import Purse
+from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.runtime.failures import explain
-from llm_do_temporal.workflows.tools.gate import Question
+from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class GoOn:
+class LimitQuestion:
     """The question at a reached limit, in the place of a tool."""
 
     dimension: Dimension
@@ -59,24 +59,26 @@ class GoOn:
 class AsksToGoOn(Protocol):
     """Whoever can put the question at a reached limit to the desk."""
 
-    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str, terms: Terms) -> Verdict:
+    async def ask_to_go_on(
+        self, tool: LimitQuestion, question: ToolQuestion, account: str, reason: str, terms: Terms
+    ) -> Verdict:
         """The decision, however long it takes."""
         ...
 
 
-class Guard:
+class BudgetGuard:
     """Watches over the limits that belong to one invocation."""
 
-    def __init__(self, invocation: InvokeWorkerInput, purse: Purse, desk: AsksToGoOn | None) -> None:
+    def __init__(self, invocation: InvokeWorkerInput, lease: BudgetLease, desk: AsksToGoOn | None) -> None:
         """Without a `desk` nobody is asked, whatever the mode."""
         self._invocation = invocation
-        self._purse = purse
+        self._lease = lease
         self._desk = desk
         self._reached: list[Account] = []
         self._ends: dict[str, datetime] = {}
         """When the time of an account is up."""
         for account, limits in self._limits.items():
-            self._set_end(account, purse.state.times.get(account, limits.time))
+            self._set_end(account, lease.state.times.get(account, limits.time))
 
     @property
     def _limits(self) -> dict[str, Limits]:
@@ -88,12 +90,12 @@ class Guard:
         """Whether any limit belongs to the invocation."""
         return any(limits.set_ones for limits in self._limits.values())
 
-    async def obey(self, action: Action) -> None:
+    async def apply(self, action: Action) -> None:
         """Do what the desk says about limits."""
         if action.kind == "grant":
-            self._purse.take(action)
+            self._lease.take(action)
         elif action.kind != "reached":
-            await self._purse.give_back()
+            await self._lease.give_back()
         elif action.account is not None:
             self._reached.append(action.account)
 
@@ -118,7 +120,7 @@ class Guard:
             due = [account for account, at in self._ends.items() if at <= workflow.now()]
             for account in due:
                 del self._ends[account]
-                await self._purse.time_is_up(account)
+                await self._lease.time_is_up(account)
 
     async def _go_on(self, account: Account) -> BudgetExceeded | None:
         """Ask whether to go on past the limit; the reason to stop where the answer is no, or nobody can be asked."""
@@ -137,7 +139,7 @@ class Guard:
         reason = "a limit is reached: approve to go on to `next`, change `next` for another limit, reject to stop"
         terms = terms_of(self._invocation.settings.rules, [LIMIT])
         verdict = await self._desk.ask_to_go_on(
-            GoOn(dimension, spent), Question((use,), args, summary), account.path, reason, terms
+            LimitQuestion(dimension, spent), ToolQuestion((use,), args, summary), account.path, reason, terms
         )
         if verdict.decision is DecisionKind.REJECT:
             note = f": {verdict.note}" if verdict.note else ""
@@ -145,7 +147,7 @@ class Guard:
             return _stopped(account, dimension, f"{told}; {why}")
         if dimension is Dimension.TIME:
             seconds = int(agreed_limit(dimension, verdict.args, args))
-            self._purse.allow_time(account.path, seconds)
+            self._lease.allow_time(account.path, seconds)
             self._set_end(account.path, seconds)
         return None
 
@@ -155,7 +157,7 @@ class Guard:
             self._ends[account] = begun + timedelta(seconds=seconds)
 
 
-async def within(work: Coroutine[Any, Any, T], guard: Guard) -> T:
+async def within(work: Coroutine[Any, Any, T], guard: BudgetGuard) -> T:
     """The result of the work, or what its guard stops it with. A cancellation reaches the work before it leaves."""
     running, watching = asyncio.create_task(work), asyncio.create_task(guard.until_stopped())
     try:

@@ -61,7 +61,7 @@ class Conversation:
         """The messages since the last request."""
         return messages[len(self._sent) :] if self._sent else messages[1 if self.base else 0 :]
 
-    def next_request(
+    def next_part(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters, *, again: bool = False
     ) -> tuple[list[ModelMessage], ModelRequestParameters, ConversationPart]:
         """The messages and the parameters the next request carries, and what they are part of.
@@ -69,10 +69,10 @@ class Conversation:
         `again`: the last request failed and another model is asked the same.
         """
         if not again or self._carried is None:
-            self._carried = self._next_request(messages, parameters)
+            self._carried = self._new_part(messages, parameters)
         return self._carried
 
-    def _next_request(
+    def _new_part(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters
     ) -> tuple[list[ModelMessage], ModelRequestParameters, ConversationPart]:
         self.number += 1
@@ -116,7 +116,7 @@ async def go_on_as_new(context: RunContext[Any]) -> None:
     await _running().go_on_as_new(context.messages, context.usage)
 
 
-class GrowingConversation(AbstractCapability[Any]):
+class IncrementalHistory(AbstractCapability[Any]):
     """Cuts from each request what an earlier one of the running workflow carried."""
 
     async def before_model_request(
@@ -134,7 +134,7 @@ class GrowingConversation(AbstractCapability[Any]):
         if not workflow.in_workflow():
             return request_context
         conversation, models = _running().conversation, running_chain()
-        messages, parameters, part = conversation.next_request(
+        messages, parameters, part = conversation.next_part(
             list(request_context.messages), request_context.model_request_parameters, again=models.handovers > 0
         )
         part = part.model_copy(update={"tries": models.tries, "live": models.live})

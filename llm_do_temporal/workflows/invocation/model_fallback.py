@@ -20,7 +20,7 @@ from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import FIRST_TRIES, OtherModel
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.models.ids import full_name, label, merged_settings, models_of, serving_id
-from llm_do_temporal.workflows.runtime.failures import explain, other_model
+from llm_do_temporal.workflows.runtime.failures import explain, fallback_hint
 
 MOST_TRIES = 16
 """Attempts at one model before the next is asked, once all have failed several times: about a quarter of an hour."""
@@ -28,7 +28,7 @@ MOST_HANDOVERS = 80
 """Within one turn; whose turn it is then is asked without end. Pydantic AI allows 100 requests for a turn."""
 
 
-class ModelChain:
+class FallbackChain:
     """Who is asked. A turn begins with the first model; after the last comes the first again."""
 
     def __init__(self, invocation: InvokeWorkerInput) -> None:
@@ -79,9 +79,9 @@ class ModelChain:
             return None
         return min(FIRST_TRIES << (self.handovers // len(self._left)), MOST_TRIES)
 
-    def hand_over(self, failure: FailureError) -> bool:
+    def fall_back(self, failure: FailureError) -> bool:
         """Whether another model takes over after this failure. Raises ModelFailed where the last one has failed."""
-        other = other_model(failure)
+        other = fallback_hint(failure)
         if other is None or len(self._names) == 1:
             return False
         explained = explain(failure)
@@ -102,15 +102,15 @@ class ModelChain:
 class HasModels(Protocol):
     """A workflow that runs the agent."""
 
-    models: ModelChain
+    models: FallbackChain
 
 
-def running_chain() -> ModelChain:
+def running_chain() -> FallbackChain:
     """The models of the running workflow."""
     return cast("HasModels", workflow.instance()).models
 
 
-class HandsOver(AbstractCapability[Any]):
+class ModelFallback(AbstractCapability[Any]):
     """Lets the next model of the running workflow's worker answer where one fails."""
 
     async def before_model_request(
@@ -138,6 +138,6 @@ class HandsOver(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
     ) -> ModelResponse:
         """See AbstractCapability. Raises ModelFailed, or the error where no other model can mend it."""
-        if workflow.in_workflow() and isinstance(error, FailureError) and running_chain().hand_over(error):
+        if workflow.in_workflow() and isinstance(error, FailureError) and running_chain().fall_back(error):
             raise RetryModelRequest
         raise error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from temporalio import workflow
@@ -42,26 +43,28 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.identity import IDENTITY_VERSION
     from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.invocation.agent import AGENT, TOOL_RETRIES
-    from llm_do_temporal.workflows.invocation.approvals import asked_for, in_time
-    from llm_do_temporal.workflows.invocation.budget import Purse
-    from llm_do_temporal.workflows.invocation.budget_guard import GoOn, Guard, within
+    from llm_do_temporal.workflows.invocation.approvals import raise_if_expired, request_fields
+    from llm_do_temporal.workflows.invocation.budget import BudgetLease
+    from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, LimitQuestion, within
     from llm_do_temporal.workflows.invocation.capabilities import HIDDEN
     from llm_do_temporal.workflows.invocation.conversation import Conversation, check_size, earlier_messages
     from llm_do_temporal.workflows.invocation.first_message import first_message
-    from llm_do_temporal.workflows.invocation.model_fallback import ModelChain
+    from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
     from llm_do_temporal.workflows.invocation.output import checked_output
     from llm_do_temporal.workflows.runtime.activities import run_activity, send_signal, withdraw
     from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.runtime.inbound import read_signal
     from llm_do_temporal.workflows.runtime.metrics import is_generated
     from llm_do_temporal.workflows.runtime.spans import approval_span, invocation_span, tell_result, tell_verdict
-    from llm_do_temporal.workflows.tools.delegation import Delegator, delegation_tools
+    from llm_do_temporal.workflows.tools.delegate import Delegator
+    from llm_do_temporal.workflows.tools.delegation import delegation_tools
     from llm_do_temporal.workflows.tools.external import OUTPUT_TOOL, check_tool_names, external_tools, list_external
     from llm_do_temporal.workflows.tools.filesystem import file_tools, unusable
-    from llm_do_temporal.workflows.tools.gate import Gate, GatedTool, Question, for_model
+    from llm_do_temporal.workflows.tools.gate import Gate, for_model
+    from llm_do_temporal.workflows.tools.gated_tool import GatedTool, ToolQuestion
     from llm_do_temporal.workflows.tools.python import Functions, python_tools
     from llm_do_temporal.workflows.tools.shell import shell_tools
-    from llm_do_temporal.workflows.tools.tool_context import Office
+    from llm_do_temporal.workflows.tools.tool_context import ToolDispatch
     from llm_do_temporal.workflows.tools.worker_calls import Errands
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
@@ -84,12 +87,12 @@ class LlmDoWorker:
         self._waiting: list[str] = []
         self._abandoned: list[str] = []
         before = invocation.continued or ContinuedInvocation(base=(), usage={})
-        self.models = ModelChain(invocation)
+        self.models = FallbackChain(invocation)
         self.queues = invocation.settings.queues
-        self.purse = Purse(invocation, before.spending)
-        self._guard = Guard(invocation, self.purse, self)
-        self._gate = Gate(invocation.settings, self, self.purse.begin_call)
-        self._office = Office(self._gate, self)
+        self.lease = BudgetLease(invocation, before.spending)
+        self._guard = BudgetGuard(invocation, self.lease, self)
+        self._gate = Gate(invocation.settings, self, self.lease.begin_call)
+        self._dispatch = ToolDispatch(self._gate, self)
         self._asked = before.asked
         self._spent = _RUN_USAGE.validate_python(before.usage)
         self._tool_calls = before.tool_calls
@@ -100,10 +103,10 @@ class LlmDoWorker:
             invocation,
             {made.name: made for made in before.created},
             Counter(before.delegations),
-            self.purse.begin_invocation,
+            self.lease.begin_invocation,
         )
-        self._errands = Errands(invocation, self._office, self._delegator, Counter(before.occurrences))
-        self._functions = Functions(invocation, self._office, self._errands)
+        self._errands = Errands(invocation, self._dispatch, self._delegator, Counter(before.occurrences))
+        self._functions = Functions(invocation, self._dispatch, self._errands)
         self._external = before.external
         tokens = invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
         self.conversation = Conversation(before.base, tokens)
@@ -120,7 +123,7 @@ class LlmDoWorker:
         # Nothing may be awaited in a `finally` here: see LlmDoRun.
         try:
             result = await self._run_within_limits(invocation)
-            await self.purse.close()
+            await self.lease.close()
         except asyncio.CancelledError:
             await self._leave()
             raise
@@ -141,7 +144,7 @@ class LlmDoWorker:
 
     async def _leave(self) -> None:
         await self._withdraw(self._waiting)
-        await self.purse.close()
+        await self.lease.close()
 
     async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
         worker = invocation.worker
@@ -188,8 +191,8 @@ class LlmDoWorker:
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
             estimated=spent.unmeasured_requests,
-            cost_usd=self.purse.state.tree_cost,
-            unpriced=self.purse.state.tree_unpriced,
+            cost_usd=self.lease.state.tree_cost,
+            unpriced=self.lease.state.tree_unpriced,
         )
 
     async def check_output(self, output: Any) -> Any:
@@ -220,7 +223,7 @@ class LlmDoWorker:
             created=tuple(self._delegator.created.values()),
             delegations=self._delegator.calls,
             occurrences=self._errands.occurrences,
-            spending=self.purse.state,
+            spending=self.lease.state,
             external=self._external,
         )
         with outside_workflow_span():
@@ -229,23 +232,25 @@ class LlmDoWorker:
     async def _toolset(self) -> FunctionToolset[object]:
         invocation = self._invocation
         offered = FunctionToolset[object](id="worker")
-        office = self._office
+        dispatch = self._dispatch
 
         def offer(tool: GatedTool) -> None:
             # Also while the agent runs: the model sees the tool from its next turn on.
-            if tool.name not in office.tools:
-                office.tools[tool.name] = tool
+            if tool.name not in dispatch.tools:
+                dispatch.tools[tool.name] = tool
                 offered.add_tool(self._offered(tool))
 
-        tools: list[GatedTool] = file_tools(invocation.tree) if invocation.worker.filesystem else []
-        tools += shell_tools(invocation, self)
-        tools += delegation_tools(self._delegator, offer)
-        tools += python_tools(self._functions)
+        own: dict[str, list[GatedTool]] = {
+            "filesystem": file_tools(invocation.tree) if invocation.worker.filesystem else [],
+            "shell": shell_tools(invocation, self),
+            "delegation": delegation_tools(self._delegator, offer),
+            "custom": python_tools(self._functions),
+        }
         if self._external is None:
             self._external = await list_external(self._errands)
-        tools += external_tools(self._errands, self._external)
-        check_tool_names(tools)
-        for tool in tools:
+        external = external_tools(self._errands, self._external)
+        check_tool_names(own, external)
+        for tool in (*chain.from_iterable(own.values()), *external):
             offer(tool)
         return offered
 
@@ -253,7 +258,7 @@ class LlmDoWorker:
         async def call(context: RunContext[object], /, **args: Any) -> Any:
             outcome = await self._gate.call(tool, args, context.tool_call_id)
             spent = outcome.usage
-            self.purse.add_below(spent)
+            self.lease.add_below(spent)
             self._below = self._below.plus(spent)
             self._tool_calls += spent.tool_calls
             context.usage.incr(
@@ -285,18 +290,22 @@ class LlmDoWorker:
 
     # --- approvals ---
 
-    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms) -> Verdict:
+    async def ask(
+        self, tool: GatedTool, question: ToolQuestion, *, diff: str | None, reason: str, terms: Terms
+    ) -> Verdict:
         """Put a question to the desk and park until it is answered, however long that takes. See AsksDesk."""
         return await self._ask(tool, question, diff=diff, reason=reason, terms=terms)
 
-    async def ask_to_go_on(self, tool: GoOn, question: Question, account: str, reason: str, terms: Terms) -> Verdict:
+    async def ask_to_go_on(
+        self, tool: LimitQuestion, question: ToolQuestion, account: str, reason: str, terms: Terms
+    ) -> Verdict:
         """Put the question at a reached limit to the desk, and park like any other call."""
         return await self._ask(tool, question, reason=reason, account=account, terms=terms)
 
     async def _ask(
         self,
-        tool: GatedTool | GoOn,
-        question: Question,
+        tool: GatedTool | LimitQuestion,
+        question: ToolQuestion,
         *,
         reason: str,
         terms: Terms,
@@ -326,7 +335,7 @@ class LlmDoWorker:
             account=account,
             model=self.models.shown,
             generated=is_generated(invocation.worker),
-            **asked_for(terms),
+            **request_fields(terms),
         )
         self._waiting.append(key)
         workflow.set_current_details(f"Waiting for approval: {question.summary}")
@@ -339,8 +348,10 @@ class LlmDoWorker:
                 raise
             self._waiting.remove(key)
             workflow.set_current_details("")
-            tell_verdict(span, self._answers[key])
-            return in_time(self._answers.pop(key), request)
+            verdict = self._answers.pop(key)
+            tell_verdict(span, verdict)
+            raise_if_expired(verdict, request)
+            return verdict
 
     def report(self, tool: GatedTool, error: Exception) -> None:
         """Log that a tool broke in a way that nobody thought of."""
@@ -365,7 +376,7 @@ class LlmDoWorker:
         """What the desk says about limits."""
         action = read_signal(Action, payloads)
         if action is not None:
-            await self._guard.obey(action)
+            await self._guard.apply(action)
 
     async def withdraw_abandoned(self) -> None:
         """Take back the questions of calls that were cancelled while the invocation goes on."""

@@ -20,8 +20,8 @@ from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachments import check_attachments
-from llm_do_temporal.workflows.invocation.budget import Purse
-from llm_do_temporal.workflows.invocation.budget_guard import Guard, within
+from llm_do_temporal.workflows.invocation.budget import BudgetLease
+from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
 from llm_do_temporal.workflows.runtime.children import is_cut_off, lost, questions_of, run_child, workflow_id_of
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
 from llm_do_temporal.workflows.tools.delegate import build_input, with_built_input
@@ -64,10 +64,10 @@ class BatchWork:
         self._counts_first = before is None
         """Whether the next item is the invocation that every run's limit has counted already."""
         own = entry.model_copy(update={"worker": entry.worker.model_copy(update={"limits": Limits()})})
-        self.purse = Purse(own, before.spending if before else Spending(), self._tell)
+        self.lease = BudgetLease(own, before.spending if before else Spending(), self._tell)
         # A question of the run's own would stand in no history where it is looked for. The run stops at its limits,
         # and a run for the items that are left may be given others.
-        self._guard = Guard(own, self.purse, None)
+        self._guard = BudgetGuard(own, self.lease, None)
 
     @property
     def results(self) -> tuple[ItemResult, ...]:
@@ -84,7 +84,7 @@ class BatchWork:
 
     async def take(self, action: Action) -> None:
         """What the desk says about limits."""
-        await self._guard.obey(action)
+        await self._guard.apply(action)
 
     async def _tell(self, report: Report) -> None:
         self._desk.report_spending(report.model_dump(mode="json"))
@@ -125,7 +125,7 @@ class BatchWork:
         if self._counts_first:
             self._counts_first = False
             return
-        await self.purse.begin_invocation()
+        await self.lease.begin_invocation()
 
     async def _run_item(self, number: int) -> None:
         item = self._batch.items[number - 1]

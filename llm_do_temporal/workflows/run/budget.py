@@ -15,7 +15,7 @@ from llm_do_temporal.policy.budget.limits import Dimension, Limits, agreed_limit
 from llm_do_temporal.workflows.runtime.activities import send_signal
 
 
-class Treasury:
+class RunBudget:
     """Keeps a run's ledger. Without limits it is never asked, and tells nobody anything."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -53,7 +53,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.policy.queues import Queues
     from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.run.batch import BatchWork
-    from llm_do_temporal.workflows.run.budget import Treasury
+    from llm_do_temporal.workflows.run.budget import RunBudget
     from llm_do_temporal.workflows.run.notifications import Notifier
     from llm_do_temporal.workflows.run.visibility import pending_details, pending_memo
     from llm_do_temporal.workflows.runtime.activities import run_local_first, send_signal
@@ -62,8 +62,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.runtime.inbound import malformed, read_one, read_signal, read_start
     from llm_do_temporal.workflows.runtime.metrics import count_answer
     from llm_do_temporal.workflows.runtime.spans import run_span, tell_result
-    from llm_do_temporal.workflows.tools.delegate import with_built_input
-    from llm_do_temporal.workflows.tools.limited_calls import limited_by
+    from llm_do_temporal.workflows.tools.delegate import limited_by, with_built_input
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
@@ -88,7 +87,7 @@ class LlmDoRun:
         """When time changes something at the desk next."""
         self._undelivered: list[Approval] = []
         """Questions that were decided, or agreed to by one more person."""
-        self._treasury = Treasury(self._desk.ledger)
+        self._budget = RunBudget(self._desk.ledger)
         self._notifier = Notifier()
         self.queues = Queues()
 
@@ -107,7 +106,7 @@ class LlmDoRun:
     async def _run(self, payload: Any) -> RunResult:
         # No command may stand in a `finally` here: one of a workflow that left the cache runs whenever Python
         # collects it, and would become a command of the workflow that happens to run then.
-        serving = (self._serve_desk(), self._treasury.serve(), self._keep_time())
+        serving = (self._serve_desk(), self._budget.serve(), self._keep_time())
         clerks = [asyncio.create_task(clerk) for clerk in serving]
         try:
             result = await self._run_entry(payload)
@@ -140,7 +139,7 @@ class LlmDoRun:
         self, start: StartRunInput, batch: Batch, loaded: LoadedRun, entry: InvokeWorkerInput
     ) -> RunResult:
         work = BatchWork(start, batch, entry, self)
-        self._treasury.take_own = work.take
+        self._budget.take_own = work.take
         if not await work.run():
             await self._go_on_as_new(start, batch, loaded, work)
         await workflow.wait_condition(workflow.all_handlers_finished)
@@ -157,8 +156,8 @@ class LlmDoRun:
             settings=loaded.settings,
             tree=loaded.tree,
             notify=loaded.notify,
-            desk=desk.put_away(self.desk_state()),
-            spending=work.purse.state,
+            desk=desk.archived(self.desk_state()),
+            spending=work.lease.state,
             started_at=work.started_at,
         )
         batch = batch.model_copy(update={"continued": continued})
@@ -206,7 +205,7 @@ class LlmDoRun:
         )
         run = workflow.info().workflow_id
         before = start.batch.continued if start.batch is not None else None
-        self._treasury.open(run if start.batch is not None else f"{run}/{ENTRY_PATH}", settings.limits)
+        self._budget.open(run if start.batch is not None else f"{run}/{ENTRY_PATH}", settings.limits)
         limited = limited_by(worker.limits, limited_by(settings.limits))
         return InvokeWorkerInput(
             run=run,
@@ -285,12 +284,12 @@ class LlmDoRun:
         """What an invocation has spent, and what it wants."""
         report = read_signal(Report, payloads)
         if report is not None:
-            self._treasury.take(report)
+            self._budget.take(report)
 
     @workflow.query(name=DESK_QUERY)
     def desk_state(self) -> DeskState:
         """All approvals, decided or not, grants, decisions that were ignored, and what stands against limits."""
-        return self._desk.model_copy(update={"ledger": self._treasury.ledger})
+        return self._desk.model_copy(update={"ledger": self._budget.ledger})
 
     async def _serve_desk(self) -> None:
         """Deliver decisions at once; then bring what is shown outside up to date."""
@@ -307,7 +306,7 @@ class LlmDoRun:
         """Remind people when it is time, and reject what nobody decided in time."""
         while True:
             if await self._has_come(self._due):
-                self._desk, late = desk.with_time(self._desk, now=workflow.now())
+                self._desk, late = desk.at_time(self._desk, now=workflow.now())
                 self._undelivered.extend(late)
                 self._stale, self._due = True, desk.next_due(self._desk)
 
@@ -332,7 +331,7 @@ class LlmDoRun:
                 await send_signal(asked, DELIVER_VOTES_SIGNAL, votes)
                 return
             count_answer(approval)
-            self._treasury.decide(approval)
+            self._budget.decide(approval)
             delivery = DeliverDecisionInput(key=key, id=approval.id, verdict=approval.verdict, votes=approval.votes)
             await send_signal(asked, DELIVER_DECISION_SIGNAL, delivery)
         except FailureError:

@@ -91,7 +91,7 @@ def explain_agent(error: BaseException, *, cut_off: bool = False) -> LlmDoError:
     return RunFailed(str(error))
 
 
-def other_model(error: BaseException) -> OtherModel | None:
+def fallback_hint(error: BaseException) -> OtherModel | None:
     """Whether another model may answer the turn that failed with this error."""
     cause: BaseException | None = error
     while isinstance(cause, ActivityError):

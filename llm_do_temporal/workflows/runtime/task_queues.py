@@ -60,7 +60,7 @@ def use_files_queue() -> None:
     owner.queues = owner.queues.model_copy(update={"files": True})
 
 
-class RoutesActivities(Interceptor):
+class TaskQueueInterceptor(Interceptor):
     """Sends each activity to its task queue. For every Temporal worker with workflows."""
 
     def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:  # noqa: A002 - named by the SDK

@@ -40,7 +40,7 @@ from llm_do_temporal.workflows.runtime.activities import (
     lacks_blobs,
     run_until_started,
 )
-from llm_do_temporal.workflows.tools.gate import AsksDesk, GatedTool, Question
+from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, GatedTool, ToolQuestion
 
 Ask = Callable[[str], Awaitable[Verdict | None]]
 """Asks a person whether an effect that may have happened, because of this, is to be run again.
@@ -88,7 +88,7 @@ async def run_at_most_once(
 
 
 def ask_whether_to_repeat(
-    desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: Question, *, what: str
+    desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: ToolQuestion, *, what: str
 ) -> Ask:
     """The question for `run_at_most_once`, about a call of `tool` that was judged by `question`.
 

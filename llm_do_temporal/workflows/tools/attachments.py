@@ -28,24 +28,24 @@ from llm_do_temporal.policy.files.attachments import (
 from llm_do_temporal.policy.files.sandbox import Tree, check_readable, check_size, locate, normalise
 from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.workflows.runtime.activities import run_activity
-from llm_do_temporal.workflows.tools.gate import Question
+from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
 
 
 @dataclass(frozen=True)
-class Limit:
+class NamedPolicy:
     """A policy that files must meet, and how messages call it."""
 
     policy: AttachmentPolicy
     whose: str
 
 
-def limit_of(worker: PinnedWorker) -> Limit:
+def own_policy(worker: PinnedWorker) -> NamedPolicy:
     """The worker's own policy."""
-    return Limit(worker.attachment_policy, f"worker '{worker.name}'")
+    return NamedPolicy(worker.attachment_policy, f"worker '{worker.name}'")
 
 
 @dataclass(frozen=True)
-class Giver:
+class AttachmentSource:
     """Whose files are handed over."""
 
     tree: Tree
@@ -53,9 +53,11 @@ class Giver:
     """How this giver's model may spell paths."""
 
 
-async def hand_over(giver: Giver, given: Sequence[str], limits: Sequence[Limit]) -> tuple[Attachment, ...]:
+async def snapshot_attachments(
+    source: AttachmentSource, given: Sequence[str], limits: Sequence[NamedPolicy]
+) -> tuple[Attachment, ...]:
     """The files as they are now, one for each entry, in the blob store. Raises LlmDoError where a limit refuses."""
-    files = _files(giver, given)
+    files = _files(source, given)
     if not files:
         return ()
     paths = [file.path for file in files]
@@ -63,28 +65,28 @@ async def hand_over(giver: Giver, given: Sequence[str], limits: Sequence[Limit])
         check_attachment_names(limit.policy, paths, whose=limit.whose)
     for file in files:
         if file.mount is not None:
-            check_readable(locate(giver.tree, file.path))
+            check_readable(locate(source.tree, file.path))
     most = min(limit.policy.max_total_bytes for limit in limits)
-    request = SnapshotInput(files=files, max_total_bytes=most, tree=giver.tree)
+    request = SnapshotInput(files=files, max_total_bytes=most, tree=source.tree)
     found = await run_activity(SNAPSHOT_ATTACHMENTS, request, summary=f"snapshot {', '.join(paths)}")
     attachments = found.attachments
     for attachment in attachments:
-        check_size(locate(giver.tree, attachment.path), attachment.bytes)
+        check_size(locate(source.tree, attachment.path), attachment.bytes)
     for limit in limits:
         check_attachments(limit.policy, attachments, whose=limit.whose)
     return attachments
 
 
-def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[Attachment]) -> list[Question]:
+def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[Attachment]) -> list[ToolQuestion]:
     """What a person may have to be asked before the files go to the worker."""
-    questions: list[Question] = []
+    questions: list[ToolQuestion] = []
     for attachment in attachments:
         payload = {"path": attachment.path, "bytes": attachment.bytes, "target_worker": worker.name}
         asks = locate(tree, attachment.path).mount.read_approval
         use = CapabilityUse(name="sandbox.read", payload=payload, asks=asks)
         summary = f"share {attachment.path} ({attachment.bytes} bytes) with {worker.name}"
         questions.append(
-            Question(
+            ToolQuestion(
                 (use,),
                 payload,
                 summary,
@@ -103,17 +105,17 @@ def definition_digest(worker: PinnedWorker, **more: Any) -> str:
     return digest_of([worker.model_dump(mode="json"), rest])
 
 
-def _files(giver: Giver, given: Sequence[str]) -> tuple[AttachedFile, ...]:
+def _files(source: AttachmentSource, given: Sequence[str]) -> tuple[AttachedFile, ...]:
     """Where each path leads, by its text."""
-    names = [mount.at.strip("/") for mount in giver.tree.mounts]
+    names = [mount.at.strip("/") for mount in source.tree.mounts]
     found: list[AttachedFile] = []
     for spelled in given:
-        path = meant_path(giver.paths, spelled, names=names)
+        path = meant_path(source.paths, spelled, names=names)
         try:
-            place = locate(giver.tree, path)
+            place = locate(source.tree, path)
         except SandboxRefusal:
             virtual = normalise(path)
-            if not path.startswith("/") or not giver.tree.mounts:
+            if not path.startswith("/") or not source.tree.mounts:
                 raise
             # It may be how the host calls a file of the tree: only who knows the workshop's folder can tell.
             file = AttachedFile(mount=None, relative=".", path=virtual)

@@ -12,7 +12,7 @@ from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.delegation import check_name
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.delegate import Delegator
-from llm_do_temporal.workflows.tools.gate import Outcome, Prepared, Question
+from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, ToolOutcome, ToolQuestion
 
 
 class WorkerCreate:
@@ -49,7 +49,7 @@ class WorkerCreate:
             "additionalProperties": False,
         }
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Check what is asked for and draft the file; the effect writes exactly that."""
         name: str = args["name"]
         check_name(name)
@@ -57,7 +57,7 @@ class WorkerCreate:
         draft = await run_activity(DRAFT_WORKER, request, summary=f"draft worker {name}")
         use = CapabilityUse(name="worker.create", payload={"definition": draft.text})
 
-        async def effect() -> Outcome:
+        async def effect() -> ToolOutcome:
             saved = await run_activity(
                 SAVE_WORKER, SaveWorkerInput(name=name, text=draft.text), summary=f"save worker {name}"
             )
@@ -65,9 +65,9 @@ class WorkerCreate:
             tool = DelegateTool(name=name, description=description, takes_attachments=saved.takes_attachments)
             self._delegator.created[name] = tool
             self._made(tool)
-            return Outcome({"name": name, "file": saved.source})
+            return ToolOutcome({"name": name, "file": saved.source})
 
         async def preview() -> str:
             return draft.text
 
-        return Prepared((Question((use,), args, f"create worker {name} ({draft.source})"),), effect, preview)
+        return PreparedCall((ToolQuestion((use,), args, f"create worker {name} ({draft.source})"),), effect, preview)

@@ -22,6 +22,7 @@ from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
 from llm_do_temporal.messages.effects import LoadWorkerInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.budget.limits import Dimension, Limits
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
@@ -31,15 +32,14 @@ from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.children import run_invocation
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
 from llm_do_temporal.workflows.tools.attachments import (
-    Giver,
-    Limit,
+    AttachmentSource,
+    NamedPolicy,
     definition_digest,
-    hand_over,
-    limit_of,
+    own_policy,
     sharing_questions,
+    snapshot_attachments,
 )
-from llm_do_temporal.workflows.tools.gate import Outcome, Prepared, Question, Shown
-from llm_do_temporal.workflows.tools.limited_calls import limits_for
+from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolOutcome, ToolQuestion
 
 _ASKS_BEFORE_PYTHON = "asks-before-python"
 _FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")
@@ -59,9 +59,9 @@ class Delegation:
     input: Any = None
     paths: tuple[str, ...] = ()
     """Files to hand over."""
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[NamedPolicy, ...] = ()
     """Policies for the files beyond those of caller and callee."""
-    questions: tuple[Question, ...] = ()
+    questions: tuple[ToolQuestion, ...] = ()
     """To be asked before the call's own."""
     files: tuple[SeenFile, ...] = ()
     """Files that `more_prompt` reads, as they were found."""
@@ -85,7 +85,7 @@ class Delegator:
     begin: Callable[[], Awaitable[None]] | None = None
     """Awaited before a callee starts: it returns when the limits allow one more invocation."""
 
-    async def prepare(self, callee: str, allow: Sequence[str], args: dict[str, Any], given: Any) -> Prepared:
+    async def prepare(self, callee: str, allow: Sequence[str], args: dict[str, Any], given: Any) -> PreparedCall:
         """Check a call of `callee` with the tool's `args`, of which `given` is the input."""
         check_allowed(callee, allow, caller=self.caller.worker.name)
         self.check_depth(callee)
@@ -120,7 +120,7 @@ class Delegator:
 
     async def prepare_call(
         self, call: Delegation, loaded: Callable[[], Awaitable[Delegation]] | None = None
-    ) -> Prepared:
+    ) -> PreparedCall:
         """Check all that is left to check of a call whose callee is known.
 
         `loaded` runs the callee's Python, and gives the call as it is then: awaited once this call was allowed.
@@ -134,42 +134,42 @@ class Delegator:
             caller_model=caller.model,
             compatible=worker.compatible_models,
         )
-        giver = Giver(caller.tree, caller.worker.attachment_paths)
-        limits = (limit_of(caller.worker), *call.limits, limit_of(worker))
-        attachments = await hand_over(giver, call.paths, limits)
+        source = AttachmentSource(caller.tree, caller.worker.attachment_paths)
+        limits = (own_policy(caller.worker), *call.limits, own_policy(worker))
+        attachments = await snapshot_attachments(source, call.paths, limits)
         circumstances = definition_digest(worker, tree=tree, prompt=call.prompt, input=call.input)
         questions = self._questions(call, worker, attachments, circumstances)
 
-        async def carry_out(shown: Shown | None = None) -> Outcome:
+        async def carry_out(shown: Shown | None = None) -> ToolOutcome:
             return await self._run(call, tree, model, attachments, shown)
 
-        async def then() -> Prepared:
+        async def then() -> PreparedCall:
             assert loaded is not None
             complete = await loaded()
             # What was shown stays as it was; files that only the callee's Python names come on top of it.
-            more = await hand_over(giver, complete.paths[len(call.paths) :], limits)
+            more = await snapshot_attachments(source, complete.paths[len(call.paths) :], limits)
             everything = (*attachments, *more)
             for limit in limits if more else ():
                 check_attachments(limit.policy, everything, whose=limit.whose)
 
-            async def run(shown: Shown | None = None) -> Outcome:
+            async def run(shown: Shown | None = None) -> ToolOutcome:
                 return await self._run(complete, tree, model, everything, shown)
 
             left = self._questions(complete, worker, everything, circumstances) if more else ()
-            return Prepared((*questions, *left), run, bound=run)
+            return PreparedCall((*questions, *left), run, bound=run)
 
-        return Prepared(questions, carry_out, bound=carry_out, then=then if loaded is not None else None)
+        return PreparedCall(questions, carry_out, bound=carry_out, then=then if loaded is not None else None)
 
     def _questions(
         self, call: Delegation, pinned: PinnedWorker, attachments: tuple[Attachment, ...], circumstances: str
-    ) -> tuple[Question, ...]:
+    ) -> tuple[ToolQuestion, ...]:
         """What is asked about the call; `pinned` is the callee as it was judged, before its Python was looked at."""
         sharing = sharing_questions(self.caller.tree, pinned, attachments)
         return (*sharing, *call.questions, _call_question(call, attachments, circumstances))
 
     async def _run(
         self, call: Delegation, tree: Tree, model: str, attachments: tuple[Attachment, ...], shown: Shown | None
-    ) -> Outcome:
+    ) -> ToolOutcome:
         caller, worker = self.caller, call.worker
         prompt = call.prompt + (await call.more_prompt(shown) if call.more_prompt else "")
         if self.begin is not None:
@@ -195,8 +195,19 @@ class Delegator:
             raise
         except LlmDoError as error:
             failure = EffectFailed(f"worker '{worker.name}' failed: {error}", next_step=error.next_step)
-            return Outcome(usage=spent_before(error), failure=failure)
-        return Outcome(call.shape(result.output) if call.shape else result.output, result.usage)
+            return ToolOutcome(usage=spent_before(error), failure=failure)
+        return ToolOutcome(call.shape(result.output) if call.shape else result.output, result.usage)
+
+
+def limited_by(limits: Limits, above: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
+    """The dimensions that are limited for an invocation with these limits below others."""
+    return tuple(dict.fromkeys((*above, *limits.set_ones)))
+
+
+def limits_for(caller: InvokeWorkerInput, worker: PinnedWorker) -> dict[str, Any]:
+    """What the invocation of a callee is told of limits."""
+    limited = limited_by(worker.limits, caller.limited)
+    return {"limited": limited, "started_at": workflow.now()} if limited else {}
 
 
 def asks_before_python() -> bool:
@@ -246,24 +257,24 @@ def told(built: BuiltInput) -> tuple[str, Any]:
 async def with_built_input(entry: InvokeWorkerInput, built: BuiltInput) -> InvokeWorkerInput:
     """The entry worker's invocation with its typed input, files of its own tree attached. Raises LlmDoError."""
     prompt, values = told(built)
-    giver = Giver(entry.tree, entry.worker.attachment_paths)
+    source = AttachmentSource(entry.tree, entry.worker.attachment_paths)
     try:
-        attachments = await hand_over(giver, built.attachments, (limit_of(entry.worker),))
+        attachments = await snapshot_attachments(source, built.attachments, (own_policy(entry.worker),))
     except FailureError as failure:
         raise explain(failure) from failure
     attachments = (*entry.attachments, *attachments)
-    check_attachments(entry.worker.attachment_policy, attachments, whose=limit_of(entry.worker).whose)
+    check_attachments(entry.worker.attachment_policy, attachments, whose=own_policy(entry.worker).whose)
     prompt = "\n\n".join(text for text in (entry.prompt, prompt) if text.strip())
     return entry.model_copy(update={"prompt": prompt, "input": values, "attachments": attachments})
 
 
-def _call_question(call: Delegation, attachments: tuple[Attachment, ...], circumstances: str) -> Question:
+def _call_question(call: Delegation, attachments: tuple[Attachment, ...], circumstances: str) -> ToolQuestion:
     worker, given = call.worker.name, call.shown["input"]
     paths = [attachment.path for attachment in attachments]
     payload = {"worker": worker, **call.shown, "attachments": paths}
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     summary = f"call {worker}" + (f" with {', '.join(paths)}" if paths else "") + f": {text[:120]}"
-    return Question(
+    return ToolQuestion(
         (CapabilityUse(name="worker.call", payload=payload),),
         call.args,
         summary,

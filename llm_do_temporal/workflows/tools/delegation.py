@@ -13,10 +13,8 @@ from typing import Any
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.workflows.tools.creation import WorkerCreate
 from llm_do_temporal.workflows.tools.delegate import Delegator
-from llm_do_temporal.workflows.tools.gate import GatedTool, Prepared
-from llm_do_temporal.workflows.tools.templates import TemplateCall
-
-__all__ = ["Delegator", "NamedWorker", "WorkerCall", "delegation_tools"]
+from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall
+from llm_do_temporal.workflows.tools.templates import TemplateTool
 
 _ATTACHMENTS = {
     "type": ["array", "null"],
@@ -26,7 +24,7 @@ _ATTACHMENTS = {
 
 
 @dataclass
-class WorkerCall:
+class WorkerCallTool:
     """`worker_call`: the generic face."""
 
     delegator: Delegator
@@ -58,7 +56,7 @@ class WorkerCall:
             "additionalProperties": False,
         }
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """See Delegator.prepare."""
         allow = (*self.allow, *sorted(self.delegator.created))
         return await self.delegator.prepare(args["worker_name"], allow, args, args["input_data"])
@@ -84,7 +82,7 @@ class NamedWorker:
         if "$defs" in given:
             self.schema["$defs"] = given["$defs"]
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """See Delegator.prepare."""
         fields = {name: value for name, value in args.items() if name != "attachments"}
         return await self._delegator.prepare(self.name, (self.name,), args, fields if self._typed else args["input"])
@@ -100,12 +98,12 @@ def delegation_tools(delegator: Delegator, offer: Callable[[GatedTool], None]) -
         return []
     tools: list[GatedTool] = [NamedWorker(delegator, tool) for tool in toolset.tools]
     if toolset.allow_workers is not None:
-        tools.append(WorkerCall(delegator, toolset.allow_workers, toolset.create))
+        tools.append(WorkerCallTool(delegator, toolset.allow_workers, toolset.create))
     if toolset.create:
         has_generic = toolset.allow_workers is not None
         tools.append(WorkerCreate(delegator, lambda made: None if has_generic else offer(NamedWorker(delegator, made))))
         if not has_generic:
             tools += [NamedWorker(delegator, made) for made in delegator.created.values()]
     if toolset.templates is not None:
-        tools.append(TemplateCall(delegator, toolset.templates))
+        tools.append(TemplateTool(delegator, toolset.templates))
     return tools

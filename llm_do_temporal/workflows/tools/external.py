@@ -6,6 +6,7 @@ were for it. Every call passes the gate and is carried out once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -25,14 +26,12 @@ from llm_do_temporal.policy.external import check_names, offered_name, policy_of
 from llm_do_temporal.policy.models.ids import models_of, serving_id
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, run_at_most_once
-from llm_do_temporal.workflows.tools.gate import GatedTool, Outcome, Prepared, Question
+from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion
 from llm_do_temporal.workflows.tools.worker_calls import Errands
 
 CALL_TIMEOUT = timedelta(minutes=10)
 """Longest call of a tool from elsewhere; a search or a query takes seconds, a slow service some minutes.
 What it waits for workers that it calls is not counted."""
-_OWNERS = {"file_tools": "filesystem", "python_tools": "custom", "shell_tools": "shell"}
-"""The toolsets of tools that are ours, by the module that makes them."""
 OUTPUT_TOOL = "final_result"
 """What the tool for structured output is called; no other tool may have the name."""
 
@@ -50,11 +49,11 @@ async def list_external(errands: Errands) -> ExternalToolListing:
     )
 
 
-def external_tools(errands: Errands, listing: ExternalToolListing) -> list[GatedTool]:
+def external_tools(errands: Errands, listing: ExternalToolListing) -> list[ExternalCall]:
     """The tools that were listed."""
     invocation = errands.invocation
     model = _model(invocation)
-    tools: list[GatedTool] = []
+    tools: list[ExternalCall] = []
     for toolset, found in zip(invocation.worker.external, listing.toolsets, strict=True):
         for warning in found.warnings:
             workflow.logger.warning("%s: %s", invocation.worker.name, warning)
@@ -70,15 +69,11 @@ def _model(invocation: InvokeWorkerInput) -> str:
     return serving_id(invocation.settings.models.aliases, models_of(invocation.model)[0])
 
 
-def check_tool_names(tools: list[GatedTool]) -> None:
-    """Raise DefinitionError, with both toolsets in it, where two tools have one name."""
-    check_names([(OUTPUT_TOOL, "structured output"), *((tool.name, _owner(tool)) for tool in tools)])
-
-
-def _owner(tool: GatedTool) -> str:
-    if isinstance(tool, ExternalCall):
-        return tool.toolset.name
-    return _OWNERS.get(type(tool).__module__.rpartition(".")[2], "delegation")
+def check_tool_names(own: Mapping[str, Sequence[GatedTool]], external: Sequence[ExternalCall]) -> None:
+    """Raise DefinitionError, with both toolsets in it, where two tools have one name; `own` is by toolset."""
+    named = [(tool.name, toolset) for toolset, tools in own.items() for tool in tools]
+    named += [(tool.name, tool.toolset.name) for tool in external]
+    check_names([(OUTPUT_TOOL, "structured output"), *named])
 
 
 @dataclass
@@ -96,7 +91,7 @@ class ExternalCall:
         self.description = self.tool.description
         self.schema: dict[str, Any] = self.tool.parameters
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Find out what the call uses; the effect makes it, once."""
         policy = policy_of(self.toolset.policy, self.toolset.tools, self.tool.name, asks=self.tool.asks)
         request = CallExternalToolInput(
@@ -113,17 +108,17 @@ class ExternalCall:
             said = judged.capabilities
         digest = toolset_digest(self.toolset.model_dump_json())
         uses = uses_of_external(self.name, policy, said, toolset=self.toolset.name, sha256=digest)
-        question = Question(uses, args, f"{self.name} of {self.toolset.name}")
+        question = ToolQuestion(uses, args, f"{self.name} of {self.toolset.name}")
 
-        async def effect() -> Outcome:
+        async def effect() -> ToolOutcome:
             key = self.errands.key_of(self.name, args)
             called = request.model_copy(update={"caller": self.errands.caller(key)})
             return await self.errands.carry_out(key, lambda: self._called(called, question))
 
-        return Prepared((question,), effect)
+        return PreparedCall((question,), effect)
 
-    async def _called(self, request: CallExternalToolInput, question: Question) -> Any:
-        desk, settings = self.errands.office.desk, self.errands.invocation.settings
+    async def _called(self, request: CallExternalToolInput, question: ToolQuestion) -> Any:
+        desk, settings = self.errands.dispatch.desk, self.errands.invocation.settings
         result = await run_at_most_once(
             CALL_EXTERNAL_TOOL,
             request,

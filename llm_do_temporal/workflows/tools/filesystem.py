@@ -33,7 +33,7 @@ from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, no
 from llm_do_temporal.policy.files.tool_paths import WRITING_TOOLS, judge_path, utf8_bytes
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
-from llm_do_temporal.workflows.tools.gate import GatedTool, Outcome, Prepared, Question, Shown
+from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
 
 Change = TypeVar("Change", WriteFileInput, EditFileInput)
 
@@ -64,10 +64,10 @@ def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-def _write_question(place: Place, args: dict[str, Any], tool: str, size: int) -> Question:
+def _write_question(place: Place, args: dict[str, Any], tool: str, size: int) -> ToolQuestion:
     name = "sandbox.write.definitions" if defines(place) else "sandbox.write"
     use = CapabilityUse(name=name, payload={"path": place.path, "bytes": size}, asks=place.mount.write_approval)
-    return Question(uses=(use,), args=args, summary=f"{tool} {place.path} ({size} bytes)")
+    return ToolQuestion(uses=(use,), args=args, summary=f"{tool} {place.path} ({size} bytes)")
 
 
 @dataclass
@@ -96,7 +96,7 @@ class ReadFile:
             "path",
         )
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Check the path; the effect reads."""
         place = judge_path(self.name, self.tree, args)
         request = ReadFileInput(
@@ -108,15 +108,15 @@ class ReadFile:
         )
         use = CapabilityUse(name="sandbox.read", payload={"path": place.path}, asks=place.mount.read_approval)
 
-        async def read(asked: ReadFileInput) -> Outcome:
+        async def read(asked: ReadFileInput) -> ToolOutcome:
             text = await run_local_first(READ_FILE, asked, summary=f"read {place.path}")
-            return Outcome(text.model_dump())
+            return ToolOutcome(text.model_dump())
 
-        async def bound(shown: Shown) -> Outcome:
+        async def bound(shown: Shown) -> ToolOutcome:
             return await read(request.model_copy(update={"expected": shown.file(place.path)}))
 
-        question = Question((use,), args, f"read_file {place.path}")
-        return Prepared((question,), lambda: read(request), lambda: _seen_to_read(place), bound)
+        question = ToolQuestion((use,), args, f"read_file {place.path}")
+        return PreparedCall((question,), lambda: read(request), lambda: _seen_to_read(place), bound)
 
 
 @dataclass
@@ -130,7 +130,7 @@ class WriteFile:
     def __post_init__(self) -> None:
         self.schema = _schema({"path": _PATH, "content": {"type": "string"}}, "path", "content")
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Check path and size; the effect writes atomically."""
         place = judge_path(self.name, self.tree, args)
         content: str = args["content"]
@@ -161,7 +161,7 @@ class EditFile:
             "new_text",
         )
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Check the path; preview and effect find the text."""
         place = judge_path(self.name, self.tree, args)
         request = EditFileInput(
@@ -193,17 +193,17 @@ class ListFiles:
             }
         )
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Check the folder; the effect lists."""
         path = normalise(args.get("path", "."), names=frozenset(m.at.strip("/") for m in self.tree.mounts))
         request = ListFilesInput(tree=self.tree, path=path, pattern=args.get("pattern", "**/*"))
         use = CapabilityUse(name="sandbox.list", payload={"path": path})
 
-        async def effect() -> Outcome:
+        async def effect() -> ToolOutcome:
             listing = await run_local_first(LIST_FILES, request, summary=f"list {path}")
-            return Outcome(listing.model_dump())
+            return ToolOutcome(listing.model_dump())
 
-        return Prepared((Question((use,), args, f"list_files {path}"),), effect)
+        return PreparedCall((ToolQuestion((use,), args, f"list_files {path}"),), effect)
 
 
 async def _seen_to_read(place: Place) -> Shown:
@@ -219,15 +219,15 @@ def _change(
     activity: ActivityRef[Change, FileChange],
     preview_activity: ActivityRef[Change, FileChange],
     request: Change,
-    question: Question,
-) -> Prepared:
+    question: ToolQuestion,
+) -> PreparedCall:
     """Prepare a call that changes a file: one activity carries it out, the other one shows the difference before."""
     previewed = False
     verb = activity.name.removesuffix("_file")
 
-    async def change(asked: Change) -> Outcome:
+    async def change(asked: Change) -> ToolOutcome:
         change = await run_activity(activity, asked, summary=f"{verb} {request.path}")
-        return Outcome(_written(change))
+        return ToolOutcome(_written(change))
 
     async def preview() -> Shown:
         nonlocal previewed
@@ -235,11 +235,11 @@ def _change(
         previewed = True
         return Shown(change.diff, None if change.seen is None else (change.seen,))
 
-    async def bound(shown: Shown) -> Outcome:
+    async def bound(shown: Shown) -> ToolOutcome:
         expected = None if shown.files is None else _expected(shown, request, previewed=previewed)
         return await change(request.model_copy(update={"expected": expected}))
 
-    return Prepared((question,), lambda: change(request), preview, bound)
+    return PreparedCall((question,), lambda: change(request), preview, bound)
 
 
 def _expected(shown: Shown, request: WriteFileInput | EditFileInput, *, previewed: bool) -> SeenFile:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from temporalio import workflow
@@ -30,16 +30,20 @@ from llm_do_temporal.errors import (
     ShownDiffers,
 )
 from llm_do_temporal.json_schema import Steps, schema_problems
-from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.messages.approvals import Verdict as DecisionTaken
+from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
-from llm_do_temporal.messages.usage import Usage
-from llm_do_temporal.policy.approvals import CapabilityUse, Terms, Verdict, canonical, decide
-from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.approvals import Judgement, Terms, canonical, decide
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
+from llm_do_temporal.workflows.tools.gated_tool import (
+    AsksDesk,
+    GatedTool,
+    PreparedCall,
+    Shown,
+    ToolOutcome,
+    ToolQuestion,
+)
 
 T = TypeVar("T")
 ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
@@ -49,111 +53,13 @@ MOST_ATTEMPTS = 5
 """How often a call is asked about again because what was shown has changed: somebody changes it all the time."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """One thing a person may have to be asked about a call."""
-
-    uses: tuple[CapabilityUse, ...]
-    args: dict[str, Any]
-    """What is shown, and what a grant remembers."""
-    summary: str
-    changeable: bool = True
-    """Whether `args` are the call's own arguments, which the person may change."""
-    attachments: tuple[Attachment, ...] = ()
-    """Files that the call hands over, for the person to look at."""
-    files: tuple[SeenFile, ...] = ()
-    """Files that the call names, as they were found."""
-    circumstances: str = ""
-    """Digest of what else the effect depends on."""
-
-    @property
-    def identity(self) -> str:
-        """Names the question among those of one call; other files make it another question."""
-        handed = [[one.path, one.sha256] for one in self.attachments]
-        found = [one.model_dump(mode="json") for one in self.files]
-        return canonical([[use.name for use in self.uses], self.args, handed, found, self.circumstances])
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a call gave, and what it spent below itself (delegations)."""
-
-    value: Any = None
-    usage: Usage = field(default_factory=Usage)
-    failure: LlmDoError | None = None
-    """For a call that failed after it had spent something: what the model is told instead of the value."""
-    note: str = ""
-    """What people changed in the call, or in those it made: the model is told beside the result."""
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What a preview saw and a person is shown."""
-
-    diff: str | None = None
-    files: tuple[SeenFile, ...] | None = ()
-    """Files as they were seen; None where nobody can tell."""
-    note: str = ""
-    """How else the call would be carried out than usual: part of the question, and of what is remembered."""
-
-    def put_to(self, question: Question) -> Question:
-        """The question with what was seen."""
-        files = (*question.files, *(self.files or ()))
-        return replace(question, files=files, circumstances=f"{question.circumstances} {self.note}".strip())
-
-    def file(self, path: str) -> SeenFile | None:
-        """The file with this virtual path, as it was shown."""
-        return next((one for one in self.files or () if one.path == path), None)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A call that passed every check a machine can make."""
-
-    questions: tuple[Question, ...]
-    effect: Callable[[], Awaitable[Outcome]]
-    preview: Callable[[], Awaitable[str | Shown]] | None = None
-    """Makes what is shown with the question; fails where the effect would."""
-    bound: Callable[[Shown], Awaitable[Outcome]] | None = None
-    """The effect, for a call that somebody was asked about: it raises ShownDiffers, having done nothing, where
-    something is not as it was shown. None: nothing that was shown can change."""
-    then: Callable[[], Awaitable[Prepared]] | None = None
-    """Does what may only be done once the questions are answered, and says what is left to ask and to do."""
-
-
-class GatedTool(Protocol):
-    """A tool as the gate sees it."""
-
-    name: str
-    description: str
-    schema: dict[str, Any]
-
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
-        """Check the call and say what it would do. Raises LlmDoError."""
-        ...
-
-
-class AsksDesk(Protocol):
-    """Whoever can put a question to the desk and wait for the answer."""
-
-    async def ask(
-        self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms
-    ) -> DecisionTaken:
-        """The decision, however long it takes within these terms. Raises ApprovalTimedOut."""
-        ...
-
-    def report(self, tool: GatedTool, error: Exception) -> None:
-        """Tell whoever runs the service that a tool broke."""
-        ...
-
-
 @dataclass
 class _Call:
     """One call on its way through the gate."""
 
     args: dict[str, Any]
     """As people have changed them."""
-    change: DecisionTaken | None = None
+    change: Verdict | None = None
     """The decision that put other arguments in the place of the model's."""
     answered: set[str] = field(default_factory=set[str])
     """Identities of questions."""
@@ -162,7 +68,7 @@ class _Call:
     shown: Shown | None = None
     """What people were shown last; None: nobody was asked."""
 
-    def note(self, question: Question, shown: Shown, prepared: Prepared) -> None:
+    def note(self, question: ToolQuestion, shown: Shown, prepared: PreparedCall) -> None:
         """A question was answered by somebody who was shown this."""
         self.add({question.identity}, prepared)
         before = Shown() if self.shown is None else self.shown
@@ -171,7 +77,7 @@ class _Call:
             known = tuple({one.path: one for one in (*before.files, *shown.files)}.values())
         self.shown = replace(shown, files=known)
 
-    def add(self, answered: set[str], prepared: Prepared) -> None:
+    def add(self, answered: set[str], prepared: PreparedCall) -> None:
         """These questions need no answer any more."""
         self.answered |= answered
         if prepared.preview is not None:
@@ -202,13 +108,13 @@ class Gate:
         """
         self._steps = Steps()
 
-    async def call(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> Outcome:
+    async def call(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> ToolOutcome:
         """The tool's result as the model is told it. Raises what `carry_out` raises."""
         return _with_note(await self.carry_out(tool, args, call_id, self._steps))
 
     async def carry_out(
         self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None, steps: Steps | None = None
-    ) -> Outcome:
+    ) -> ToolOutcome:
         """The tool's result, for whoever called it. `steps` may be spent on checking it; None: as on one call.
 
         Raises ToolFailed with a text for the model, ModelRetry, or one of ENDS_INVOCATION.
@@ -221,7 +127,7 @@ class Gate:
             tell_outcome(span, outcome.value, outcome.failure)
         return outcome
 
-    async def _carry_out(self, tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> Outcome:
+    async def _carry_out(self, tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> ToolOutcome:
         try:
             _check_arguments(tool, args, steps)
             outcome, change = await self._as_shown(tool, _Call(args))
@@ -238,7 +144,7 @@ class Gate:
             self._desk.report(tool, error)
             raise ToolFailed(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:500]) from error
 
-    async def _as_shown(self, tool: GatedTool, call: _Call) -> tuple[Outcome, DecisionTaken | None]:
+    async def _as_shown(self, tool: GatedTool, call: _Call) -> tuple[ToolOutcome, Verdict | None]:
         """Carry the call out as it was shown, asking again where it is not; and what changed its arguments, if
         anything did."""
         for attempt in range(MOST_ATTEMPTS):
@@ -257,7 +163,7 @@ class Gate:
             next_step="Find out what keeps changing it before you try again.",
         )
 
-    async def _cleared(self, tool: GatedTool, call: _Call) -> Prepared:
+    async def _cleared(self, tool: GatedTool, call: _Call) -> PreparedCall:
         """The call, prepared and allowed; `call` notes what was shown and answered on the way."""
         prepared = await self._prepare(tool, call.args)
         while True:
@@ -287,12 +193,12 @@ class Gate:
                 mine = {one.identity for one in own if _may_answer(judged.terms, self._judge(tool, one).terms)}
                 call.add(mine, prepared)
 
-    async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> Prepared:
+    async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> PreparedCall:
         return await _explained(tool.prepare(args))
 
-    def _open_question(self, tool: GatedTool, prepared: Prepared, answered: set[str]) -> Question | None:
+    def _open_question(self, tool: GatedTool, prepared: PreparedCall, answered: set[str]) -> ToolQuestion | None:
         """The first question still to be asked. Raises ApprovalRefusal when any part of the call is blocked."""
-        asking: list[Question] = []
+        asking: list[ToolQuestion] = []
         for question in prepared.questions:
             verdict = self._judge(tool, question)
             if verdict.kind == "block":
@@ -301,7 +207,7 @@ class Gate:
                 asking.append(question)
         return asking[0] if asking else None
 
-    def _judge(self, tool: GatedTool, question: Question) -> Verdict:
+    def _judge(self, tool: GatedTool, question: ToolQuestion) -> Judgement:
         return decide(self._settings.rules, self._settings.mode, tool.name, question.uses)
 
 
@@ -317,7 +223,7 @@ def _shows_changes() -> bool:
     return not workflow.in_workflow() or workflow.patched(_SHOWS_CHANGES)
 
 
-async def _as_seen(prepared: Prepared, asked: Question, call: _Call) -> list[Question]:
+async def _as_seen(prepared: PreparedCall, asked: ToolQuestion, call: _Call) -> list[ToolQuestion]:
     """The questions of a changed call that name nothing but what was shown with `asked`, or is not there yet."""
     own = [one for one in prepared.questions if one.changeable]
     if own and prepared.preview is not None:
@@ -329,14 +235,14 @@ async def _as_seen(prepared: Prepared, asked: Question, call: _Call) -> list[Que
     return [one for one in own if _was_seen(asked, one)]
 
 
-def _was_seen(shown: Question, now: Question) -> bool:
+def _was_seen(shown: ToolQuestion, now: ToolQuestion) -> bool:
     files = {one.path: one for one in shown.files}
     handed = {one.path: one.sha256 for one in shown.attachments}
     same = all(one.sha256 is None or (one.path in files and files[one.path].is_like(one)) for one in now.files)
     return same and all(handed.get(one.path) == one.sha256 for one in now.attachments)
 
 
-def _as_handed(prepared: Prepared, shown: Question) -> list[Question]:
+def _as_handed(prepared: PreparedCall, shown: ToolQuestion) -> list[ToolQuestion]:
     """The questions of a changed call, but those with a file that was shown and has other bytes now."""
     before = {one.path: one.sha256 for one in (*shown.attachments, *shown.files)}
     return [
@@ -346,7 +252,7 @@ def _as_handed(prepared: Prepared, shown: Question) -> list[Question]:
     ]
 
 
-async def _previewed(prepared: Prepared) -> Shown:
+async def _previewed(prepared: PreparedCall) -> Shown:
     if prepared.preview is None:
         return Shown()
     preview = await _explained(prepared.preview())
@@ -372,7 +278,7 @@ async def _explained(work: Awaitable[T]) -> T:
         raise explain(failure) from failure
 
 
-def _told_of(outcome: Outcome, change: DecisionTaken) -> str:
+def _told_of(outcome: ToolOutcome, change: Verdict) -> str:
     """What a person changed: a model that is not told goes on from what it wanted."""
     note = f"{change.by or 'A person'} changed this call before it ran. It ran with: {canonical(change.args)}"
     if change.note:
@@ -380,7 +286,7 @@ def _told_of(outcome: Outcome, change: DecisionTaken) -> str:
     return f"{outcome.note}\n{note}" if outcome.note else note
 
 
-def _with_note(outcome: Outcome) -> Outcome:
+def _with_note(outcome: ToolOutcome) -> ToolOutcome:
     if not outcome.note:
         return outcome
     if isinstance(outcome.value, str):
@@ -388,7 +294,7 @@ def _with_note(outcome: Outcome) -> Outcome:
     return replace(outcome, value={"result": outcome.value, "note": outcome.note})
 
 
-def _rejection(decision: DecisionTaken) -> str:
+def _rejection(decision: Verdict) -> str:
     by = decision.by or "a person"
     return f"Rejected by {by}: {decision.note}" if decision.note else f"Rejected by {by}"
 

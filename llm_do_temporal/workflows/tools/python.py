@@ -30,8 +30,8 @@ from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.policy.python_tools import uses_of_call
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, is_lost, run_at_most_once
-from llm_do_temporal.workflows.tools.gate import GatedTool, Outcome, Prepared, Question
-from llm_do_temporal.workflows.tools.tool_context import Calls, Office
+from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion
+from llm_do_temporal.workflows.tools.tool_context import ToolDispatch, WorkflowToolContext
 from llm_do_temporal.workflows.tools.worker_calls import Errands
 
 CALL_TIMEOUT = timedelta(minutes=30)
@@ -48,7 +48,7 @@ class Functions:
     """The Python tools of one invocation: what they share."""
 
     invocation: InvokeWorkerInput
-    office: Office
+    dispatch: ToolDispatch
     errands: Errands
     _modules: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
 
@@ -78,12 +78,12 @@ class _Function:
 class PlainFunction(_Function):
     """A function that an activity calls."""
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Judge the tool; the effect calls the function, once unless it is idempotent."""
         question = _question(self.tool, args)
         tool = self.tool
 
-        async def effect() -> Outcome:
+        async def effect() -> ToolOutcome:
             errands = self.functions.errands
             key = errands.key_of(tool.name, args)
             request = CallPythonToolInput(
@@ -98,9 +98,9 @@ class PlainFunction(_Function):
             attempt = self._attempted if tool.idempotent else self._attempted_once
             return await errands.carry_out(key, lambda: attempt(request, question))
 
-        return Prepared((question,), effect)
+        return PreparedCall((question,), effect)
 
-    async def _attempted(self, request: CallPythonToolInput, question: Question) -> Any:
+    async def _attempted(self, request: CallPythonToolInput, question: ToolQuestion) -> Any:
         while True:
             try:
                 result = await run_local_first(
@@ -113,14 +113,14 @@ class PlainFunction(_Function):
             else:
                 return result.value
 
-    async def _attempted_once(self, request: CallPythonToolInput, question: Question) -> Any:
+    async def _attempted_once(self, request: CallPythonToolInput, question: ToolQuestion) -> Any:
         settings = self.functions.invocation.settings
         result = await run_at_most_once(
             CALL_PYTHON_TOOL,
             request,
             summary=question.summary,
             timeout=LONGEST_WAIT,
-            ask=ask_whether_to_repeat(self.functions.office.desk, settings, self, question, what=question.summary),
+            ask=ask_whether_to_repeat(self.functions.dispatch.desk, settings, self, question, what=question.summary),
         )
         return result.value
 
@@ -128,13 +128,13 @@ class PlainFunction(_Function):
 class ContextFunction(_Function):
     """A function that runs in workflow code and calls other tools."""
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Judge the tool; the effect runs the function, whose calls are each judged for themselves."""
 
-        async def effect() -> Outcome:
+        async def effect() -> ToolOutcome:
             if _level.get() >= MAX_NESTED:
                 raise EffectFailed(f"'{self.name}' was not called: more than {MAX_NESTED} functions call each other")
-            calls = Calls(self.functions.office, self.functions.errands.key_of(self.name, args))
+            calls = WorkflowToolContext(self.functions.dispatch, self.functions.errands.key_of(self.name, args))
             token = _level.set(_level.get() + 1)
             try:
                 return await self._run(args, calls)
@@ -142,9 +142,9 @@ class ContextFunction(_Function):
                 _level.reset(token)
                 await calls.close()
 
-        return Prepared((_question(self.tool, args),), effect)
+        return PreparedCall((_question(self.tool, args),), effect)
 
-    async def _run(self, args: dict[str, Any], calls: Calls) -> Outcome:
+    async def _run(self, args: dict[str, Any], calls: WorkflowToolContext) -> ToolOutcome:
         value: Any = None
         failure: EffectFailed | None = None
         try:
@@ -161,7 +161,7 @@ class ContextFunction(_Function):
         if calls.stopped is not None:
             # The function may have caught it like any other exception; it is not the function's to decide.
             raise calls.stopped
-        return Outcome(value, calls.usage, failure, "\n".join(calls.notes))
+        return ToolOutcome(value, calls.usage, failure, "\n".join(calls.notes))
 
 
 def python_tools(functions: Functions) -> list[GatedTool]:
@@ -175,9 +175,9 @@ def python_tools(functions: Functions) -> list[GatedTool]:
     ]
 
 
-def _question(tool: PythonTool, args: dict[str, Any]) -> Question:
+def _question(tool: PythonTool, args: dict[str, Any]) -> ToolQuestion:
     uses = uses_of_call(tool.name, tool.capabilities, tool.ruling, digest=tool.sha256)
-    return Question(uses, args, f"{tool.name} {canonical(args)}"[:_SUMMARY_CHARS])
+    return ToolQuestion(uses, args, f"{tool.name} {canonical(args)}"[:_SUMMARY_CHARS])
 
 
 def _failure(tool: str, error: BaseException) -> EffectFailed:

@@ -15,7 +15,14 @@ from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.shell import MAX_COMMAND_CHARS, JudgedCommand, ShellPolicy, describe_policy, judge_command
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, run_at_most_once
-from llm_do_temporal.workflows.tools.gate import AsksDesk, GatedTool, Outcome, Prepared, Question, Shown
+from llm_do_temporal.workflows.tools.gated_tool import (
+    AsksDesk,
+    GatedTool,
+    PreparedCall,
+    Shown,
+    ToolOutcome,
+    ToolQuestion,
+)
 
 DEFAULT_TIMEOUT_SECONDS = 30
 LONGEST_TIMEOUT_SECONDS = 300
@@ -68,20 +75,20 @@ class Shell:
             "additionalProperties": False,
         }
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Judge the command; the preview finds what only the machine knows, the effect runs it once."""
         command = judge_command(
             self.policy, self.invocation.tree, args["command"], strict=lambda: workflow.patched(_STRICT_WILDCARDS)
         )
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
-        question = Question(
+        question = ToolQuestion(
             (command.use, *command.more), args, _shortened(summary, _SHOWN_CHARS), circumstances=_circumstances(request)
         )
 
         seen: CommandPreview | None = None
 
-        async def run(asked: ShellInput) -> Outcome:
+        async def run(asked: ShellInput) -> ToolOutcome:
             result = await run_at_most_once(
                 RUN_COMMAND,
                 asked,
@@ -91,20 +98,20 @@ class Shell:
                     self.desk, self.invocation.settings, self, question, what=_shortened(summary, 150)
                 ),
             )
-            return Outcome(_told(result))
+            return ToolOutcome(_told(result))
 
         async def preview() -> Shown:
             nonlocal seen
             seen = await run_activity(PREVIEW_COMMAND, request, summary=f"preview {summary}")
             return Shown("", seen.files, "" if seen.isolated else _BARE)
 
-        async def bound(shown: Shown) -> Outcome:
+        async def bound(shown: Shown) -> ToolOutcome:
             if seen is None:  # nobody had to be asked
                 return await run(request)
             expected = {"expected": seen.files, "expected_isolated": seen.isolated}
             return await run(request.model_copy(update=expected))
 
-        return Prepared((question,), lambda: run(request), preview, bound)
+        return PreparedCall((question,), lambda: run(request), preview, bound)
 
     def _request(self, command: JudgedCommand, timeout_seconds: int) -> ShellInput:
         return ShellInput(

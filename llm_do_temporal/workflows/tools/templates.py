@@ -21,9 +21,9 @@ from llm_do_temporal.policy.files.sandbox import Place, Tree, check_readable, ch
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.templates import TemplateRules, choose_template
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
-from llm_do_temporal.workflows.tools.attachments import Limit, definition_digest
+from llm_do_temporal.workflows.tools.attachments import NamedPolicy, definition_digest
 from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, asks_before_python, completed
-from llm_do_temporal.workflows.tools.gate import Prepared, Question, Shown
+from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolQuestion
 
 MAX_CONTEXT_ENTRIES = 20
 MAX_CONTEXT_CHARS = 1_000_000
@@ -54,7 +54,7 @@ class _Context:
     """The file as it was found; None where an earlier version looked."""
 
 
-class TemplateCall:
+class TemplateTool:
     """`llm_worker_call`."""
 
     name = "llm_worker_call"
@@ -97,7 +97,7 @@ class TemplateCall:
             "additionalProperties": False,
         }
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Check the call and load the template with its parameters filled in."""
         caller = self._delegator.caller
         template = choose_template(self._rules, args["worker_name"], caller=f"worker '{caller.worker.name}'")
@@ -123,7 +123,7 @@ class TemplateCall:
             shown,
             prompt=loaded.prompt,
             paths=tuple(_path(entry) for entry in args.get("attachments") or ()),
-            limits=(Limit(self._rules.attachments, f"'templates' of worker '{caller.worker.name}'"),),
+            limits=(NamedPolicy(self._rules.attachments, f"'templates' of worker '{caller.worker.name}'"),),
             questions=tuple(_reading_question(one.place, one.seen, worker) for one in context if one.place),
             files=tuple(one.seen for one in context if one.seen),
             more_prompt=_reader(context),
@@ -223,10 +223,10 @@ def _missing(path: str, near: str | None) -> EffectFailed:
     )
 
 
-def _reading_question(place: Place, seen: SeenFile | None, target: PinnedWorker) -> Question:
+def _reading_question(place: Place, seen: SeenFile | None, target: PinnedWorker) -> ToolQuestion:
     payload = {"path": place.path, "target_worker": target.name}
     use = CapabilityUse(name="sandbox.read", payload=payload, asks=place.mount.read_approval)
-    return Question(
+    return ToolQuestion(
         (use,),
         payload,
         f"read {place.path} for {target.name}",

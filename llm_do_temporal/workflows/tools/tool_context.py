@@ -18,7 +18,8 @@ from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.python_tools import call_arguments
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed
 from llm_do_temporal.workflows.runtime.activities import await_shielded
-from llm_do_temporal.workflows.tools.gate import ENDS_INVOCATION, AsksDesk, Gate, GatedTool, Outcome, for_model
+from llm_do_temporal.workflows.tools.gate import ENDS_INVOCATION, Gate, for_model
+from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, GatedTool, ToolOutcome
 
 
 class Withdraws(AsksDesk, Protocol):
@@ -30,7 +31,7 @@ class Withdraws(AsksDesk, Protocol):
 
 
 @dataclass
-class Office:
+class ToolDispatch:
     """What calls pass on their way: the gate, the desk, and all the tools of the invocation by name."""
 
     gate: Gate
@@ -38,19 +39,19 @@ class Office:
     tools: dict[str, GatedTool] = field(default_factory=dict[str, GatedTool])
 
 
-class Calls:
+class WorkflowToolContext:
     """The `ToolContext` of one call of a function."""
 
-    def __init__(self, office: Office, key: str) -> None:
+    def __init__(self, dispatch: ToolDispatch, key: str) -> None:
         self.usage = Usage()
         """What the calls have spent."""
         self.notes: list[str] = []
         """What people changed in them."""
         self.stopped: Exception | None = None
         """What ends the whole invocation, where a call raised such a thing."""
-        self._office = office
+        self._dispatch = dispatch
         self._key = key
-        self._open: list[asyncio.Task[Outcome]] = []
+        self._open: list[asyncio.Task[ToolOutcome]] = []
         self._closed = False
 
     @property
@@ -67,13 +68,13 @@ class Calls:
     ) -> Any:
         """See ToolContext."""
         self._check_open()
-        tool = self._office.tools.get(name)
+        tool = self._dispatch.tools.get(name)
         if tool is None:
-            has = ", ".join(f"'{one}'" for one in sorted(self._office.tools))
+            has = ", ".join(f"'{one}'" for one in sorted(self._dispatch.tools))
             raise ToolCallFailed(f"there is no tool '{name}'; this worker has {has}")
         return (await self.carry_out(tool, _arguments(tool, input, attachments))).value
 
-    async def carry_out(self, tool: GatedTool, args: dict[str, Any], context: Context | None = None) -> Outcome:
+    async def carry_out(self, tool: GatedTool, args: dict[str, Any], context: Context | None = None) -> ToolOutcome:
         """Carry out the call of a tool, in the context of the awaiting task unless another is given.
 
         Raises ToolCallFailed, or one of ENDS_INVOCATION.
@@ -103,14 +104,14 @@ class Calls:
         with anyio.CancelScope(shield=True):
             if running:
                 await workflow.wait(running)
-                await self._office.desk.withdraw_abandoned()
+                await self._dispatch.desk.withdraw_abandoned()
         for task in self._open:
             if not task.cancelled():
                 task.exception()  # seen: nobody has to be told that it was never asked for
 
-    async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> Outcome:
+    async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> ToolOutcome:
         try:
-            outcome = await self._office.gate.carry_out(tool, args)
+            outcome = await self._dispatch.gate.carry_out(tool, args)
         except (ToolFailed, ModelRetry) as error:
             raise ToolCallFailed(error.message) from error
         except ENDS_INVOCATION as stop:

@@ -25,12 +25,13 @@ from llm_do_temporal.policy.python_tools import idempotency_key
 from llm_do_temporal.tools import ToolCallFailed
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.tools.delegate import Delegator
-from llm_do_temporal.workflows.tools.delegation import WorkerCall
-from llm_do_temporal.workflows.tools.gate import ENDS_INVOCATION, Outcome
-from llm_do_temporal.workflows.tools.tool_context import Calls, Office
+from llm_do_temporal.workflows.tools.delegation import WorkerCallTool
+from llm_do_temporal.workflows.tools.gate import ENDS_INVOCATION
+from llm_do_temporal.workflows.tools.gated_tool import ToolOutcome
+from llm_do_temporal.workflows.tools.tool_context import ToolDispatch, WorkflowToolContext
 
 
-class FunctionsCall(WorkerCall):
+class FunctionsCall(WorkerCallTool):
     """`worker_call` as the author's code makes it: one worker, whom no list of the model's has to name."""
 
     def __init__(self, delegator: Delegator, worker: str) -> None:
@@ -43,7 +44,7 @@ class FunctionsCall(WorkerCall):
 class _Errand:
     """A tool that runs in an activity."""
 
-    calls: Calls
+    calls: WorkflowToolContext
     context: Context
     """That of the tool's call: spans of what it calls belong below its own."""
 
@@ -53,7 +54,7 @@ class Errands:
     """The tools of one invocation that run in activities, and what they ask for."""
 
     invocation: InvokeWorkerInput
-    office: Office
+    dispatch: ToolDispatch
     delegator: Delegator
     occurrences: Counter[str] = field(default_factory=Counter[str])
     """How often each call of a tool was made, by its digest."""
@@ -77,9 +78,9 @@ class Errands:
             max_depth=known.settings.max_depth,
         )
 
-    async def carry_out(self, key: str, work: Callable[[], Awaitable[Any]]) -> Outcome:
+    async def carry_out(self, key: str, work: Callable[[], Awaitable[Any]]) -> ToolOutcome:
         """What the activity of `work` returns, with what was spent on the calls that it asked for meanwhile."""
-        calls = Calls(self.office, key)
+        calls = WorkflowToolContext(self.dispatch, key)
         self._open[key] = _Errand(calls, copy_context())
         value: Any = None
         failure: LlmDoError | None = None
@@ -99,7 +100,7 @@ class Errands:
             raise calls.stopped
         if isinstance(failure, (Refusal, *ENDS_INVOCATION)):
             raise failure
-        return Outcome(value, calls.usage, failure, "\n".join(calls.notes))
+        return ToolOutcome(value, calls.usage, failure, "\n".join(calls.notes))
 
     async def _close(self, key: str) -> None:
         await self._open.pop(key).calls.close()

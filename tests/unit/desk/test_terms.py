@@ -217,7 +217,7 @@ def timed(*hours: float | None, **more: Any) -> DeskState:
         # what is settled is not waited for
         (decided(timed(2, 3), id="a1")[0], NOON + 3 * HOUR),
         (withdrawn(timed(2), "0"), None),
-        (desk.with_time(timed(3, remind_at=NOON + HOUR), now=NOON + HOUR)[0], NOON + 3 * HOUR),
+        (desk.at_time(timed(3, remind_at=NOON + HOUR), now=NOON + HOUR)[0], NOON + 3 * HOUR),
     ],
 )
 def test_the_desk_knows_what_is_due_next(state: DeskState, due: Any) -> None:
@@ -225,7 +225,7 @@ def test_the_desk_knows_what_is_due_next(state: DeskState, due: Any) -> None:
 
 
 def test_what_nobody_decided_in_time_is_rejected_and_never_approved() -> None:
-    state, late = desk.with_time(timed(1, 2, None), now=NOON + HOUR)
+    state, late = desk.at_time(timed(1, 2, None), now=NOON + HOUR)
     assert [one.id for one in late] == ["a1"]
     verdict = state.approvals[0].verdict
     assert verdict is not None
@@ -240,7 +240,7 @@ def test_what_nobody_decided_in_time_is_rejected_and_never_approved() -> None:
 
 def test_too_few_votes_are_no_decision_either() -> None:
     state, _ = decided(timed(1, quorum=2), by="ann")
-    _, (late,) = desk.with_time(state, now=NOON + HOUR)
+    _, (late,) = desk.at_time(state, now=NOON + HOUR)
     assert late.verdict is not None
     assert (late.verdict.decision, late.verdict.note) == ("reject", "only 1 of 2 agreed within 1 hour")
 
@@ -248,15 +248,15 @@ def test_too_few_votes_are_no_decision_either() -> None:
 def test_time_changes_nothing_that_is_settled() -> None:
     state, _ = decided(timed(1, 1), id="a1")
     state = withdrawn(state, "1")
-    assert desk.with_time(state, now=NOON + 2 * HOUR) == (state, [])
+    assert desk.at_time(state, now=NOON + 2 * HOUR) == (state, [])
 
 
 def test_people_are_reminded_once() -> None:
     state = timed(3, None, remind_at=NOON + HOUR)
-    state, late = desk.with_time(state, now=NOON + HOUR)
+    state, late = desk.at_time(state, now=NOON + HOUR)
     assert late == []
     assert [one.reminded_at for one in state.approvals] == [NOON + HOUR] * 2
-    state, _ = desk.with_time(state, now=NOON + 2 * HOUR)
+    state, _ = desk.at_time(state, now=NOON + 2 * HOUR)
     assert [one.reminded_at for one in state.approvals] == [NOON + HOUR] * 2
 
 
@@ -288,7 +288,7 @@ def test_a_run_that_was_continued_as_new_can_be_told_at_once_that_a_grant_is_rev
         worker=PinnedWorker(name="main", instructions="Go.", source="main.worker", sha256="0" * 64),
         settings=RunSettings(mode=Mode.INTERACTIVE, rules=ApprovalRules(), models=ModelSources()),
         tree=WHOLE,
-        desk=desk.put_away(state),
+        desk=desk.archived(state),
         spending=Spending(),
         started_at=NOON,
     )

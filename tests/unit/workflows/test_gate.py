@@ -16,7 +16,8 @@ from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling, Terms
 from llm_do_temporal.policy.models.resolution import ModelSources
-from llm_do_temporal.workflows.tools.gate import Gate, GatedTool, Outcome, Prepared, Question
+from llm_do_temporal.workflows.tools.gate import Gate
+from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion
 from tests.support.desk_questions import NOON
 
 
@@ -41,16 +42,18 @@ class Recorder:
         }
     )
 
-    async def prepare(self, args: dict[str, Any]) -> Prepared:
+    async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         self._step(f"prepare {args}")
-        shared = Question(
+        shared = ToolQuestion(
             (CapabilityUse(name="sandbox.read", asks=True),), {"path": "/a"}, "share /a", changeable=False
         )
         use = self.uses.get(str(args.get("n")), "worker.call")
-        own = Question((CapabilityUse(name=use),), args, "call tool")
-        return Prepared((shared, own), self._effect, self._preview)
+        own = ToolQuestion((CapabilityUse(name=use),), args, "call tool")
+        return PreparedCall((shared, own), self._effect, self._preview)
 
-    async def ask(self, tool: GatedTool, question: Question, *, diff: str | None, reason: str, terms: Terms) -> Verdict:
+    async def ask(
+        self, tool: GatedTool, question: ToolQuestion, *, diff: str | None, reason: str, terms: Terms
+    ) -> Verdict:
         self.terms.append(terms)
         self._step(f"ask {question.summary} ({diff}; {reason})")
         return self.answers.pop(0)
@@ -58,9 +61,9 @@ class Recorder:
     def report(self, tool: GatedTool, error: Exception) -> None:
         self.steps.append(f"report {type(error).__name__}")
 
-    async def _effect(self) -> Outcome:
+    async def _effect(self) -> ToolOutcome:
         self._step("effect")
-        return Outcome(self.value)
+        return ToolOutcome(self.value)
 
     async def _preview(self) -> str:
         self._step("preview")

@@ -13,17 +13,17 @@ from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.models.ids import ModelAlias
 from llm_do_temporal.policy.models.resolution import ModelSources
-from llm_do_temporal.workflows.invocation.model_fallback import MOST_HANDOVERS, MOST_TRIES, ModelChain
+from llm_do_temporal.workflows.invocation.model_fallback import MOST_HANDOVERS, MOST_TRIES, FallbackChain
 
 ALIASES = {"cool": ModelAlias(model="p:b", settings={"temperature": 0})}
 
 
-def chain(model: str) -> ModelChain:
+def chain(model: str) -> FallbackChain:
     settings = RunSettings(
         mode=Mode.STRICT, rules=ApprovalRules(), models=ModelSources(aliases=ALIASES), model_settings={"seed": 1}
     )
     worker = PinnedWorker(name="w", source="w", sha256="", description="", instructions="")
-    return ModelChain(
+    return FallbackChain(
         InvokeWorkerInput(run="r", path="main", depth=0, worker=worker, settings=settings, tree=Tree(), model=model)
     )
 
@@ -37,7 +37,7 @@ def test_one_model_is_asked_until_it_answers() -> None:
     alone = chain("p:a")
     assert alone.tries is None
     for other in ("meanwhile", "instead", None, "unheard of"):
-        assert not alone.hand_over(failure(other))
+        assert not alone.fall_back(failure(other))
     assert alone.serving_id == "p:a"
 
 
@@ -56,7 +56,7 @@ def test_one_model_is_asked_until_it_answers() -> None:
 )
 def test_the_next_takes_over(failures: list[str], asked: str) -> None:
     models = chain("p:a,p:b,p:c")
-    assert all(models.hand_over(failure(other)) for other in failures)
+    assert all(models.fall_back(failure(other)) for other in failures)
     assert models.current == asked
     models.begin_turn()
     assert (models.current, models.handovers) == ("p:a", 0)
@@ -64,16 +64,16 @@ def test_the_next_takes_over(failures: list[str], asked: str) -> None:
 
 def test_what_no_model_can_mend_stays_as_it_is() -> None:
     models = chain("p:a,p:b")
-    assert not models.hand_over(failure(None))
+    assert not models.fall_back(failure(None))
     assert models.current == "p:a"
 
 
 def test_the_last_one_left_is_asked_without_end_and_its_end_is_everybodys() -> None:
     models = chain("p:a,p:b")
-    assert models.hand_over(failure("instead", "a has no key"))
+    assert models.fall_back(failure("instead", "a has no key"))
     assert models.tries is None
     with pytest.raises(ModelFailed, match="no model is left: a has no key; b has no quota") as failed:
-        models.hand_over(failure("instead", "b has no quota"))
+        models.fall_back(failure("instead", "b has no quota"))
     assert failed.value.next_step == "Wait."
 
 
@@ -82,7 +82,7 @@ def test_each_round_is_more_patient_than_the_one_before() -> None:
     tries: list[int] = []
     while models.tries is not None:
         tries.append(models.tries)
-        assert models.hand_over(failure("meanwhile"))
+        assert models.fall_back(failure("meanwhile"))
     assert tries[:8] == [2, 2, 4, 4, 8, 8, 16, 16]
     assert max(tries) == MOST_TRIES
     assert len(tries) == MOST_HANDOVERS
@@ -91,7 +91,7 @@ def test_each_round_is_more_patient_than_the_one_before() -> None:
 def test_each_model_has_its_own_name_and_settings() -> None:
     models = chain("p:a,cool")
     assert (models.serving_id, models.shown, models.settings) == ("p:a", "p:a", {"seed": 1})
-    models.hand_over(failure("meanwhile"))
+    models.fall_back(failure("meanwhile"))
     assert (models.serving_id, models.shown, models.settings) == (
         "p:b",
         "cool (p:b)",
