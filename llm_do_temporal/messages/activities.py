@@ -91,8 +91,8 @@ CALL_EXTERNAL_TOOL = ActivityRef("call_external_tool", CallExternalToolInput, Ex
 KEEP_CONVERSATION = ActivityRef("keep_conversation", KeepConversationInput, KeptConversation)
 NOTIFY = ActivityRef("notify", NotifyInput, type(None))
 REQUEST_MODEL: ActivityRef[Any, Any] = ActivityRef("agent__llmdo__model_request", object, object)
-"""Registered by Pydantic AI for the agent `llmdo`, with types of its own: a request's messages and parameters, and a
-ModelResponse."""
+"""Registered by Pydantic AI for the agent `llmdo` with types of its own, which messages may not name: the messages and
+parameters of a request, and a ModelResponse."""
 
 FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     LOAD_RUN,

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 RUN_WORKFLOW = "LlmDoRun"
 WORKER_WORKFLOW = "LlmDoWorker"
 AGENT_NAME = "llmdo"
-MODEL_ACTIVITY = f"agent__{AGENT_NAME}__model_request"
 TASK_QUEUE = "llm-do"
 FILES_ELSEWHERE = "FilesElsewhere"
 """Type of the failure of an activity that came to a worker service without the workshop's files."""

@@ -162,9 +162,8 @@ def build_worker(
         search_attributes=search_attributes,
         queues=Queues(models=tuple(providers), files=separate_files),
     )
-    own = _file_activities(workshop, blobs, client, chosen.isolation)
-    files = [definitions.load_run, definitions.load_worker, *own]
-    activities = _by_role(conversations, files, has_files="files" in chosen.only)
+    files = file_activities(workshop, blobs, client, definitions, chosen.isolation)
+    activities = activities_by_role(conversations, files, has_files="files" in chosen.only)
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     return Workers(
         polled,
@@ -198,9 +197,13 @@ def build_worker(
     )
 
 
-def _by_role(
+def activities_by_role(
     conversations: ConversationActivities, files: list[Callable[..., Any]], *, has_files: bool
 ) -> dict[Role, list[Callable[..., Any]]]:
+    """Return the activities that each role of a process registers, without those that Pydantic AI registers itself.
+
+    Without files, a process with workflows has stand-ins for all activities that need them.
+    """
     absent = [] if has_files else [stand_in(activity) for activity in FILE_ACTIVITIES]
     return {"workflows": [conversations.keep_conversation, notify, *absent], "models": [], "files": files}
 
@@ -217,15 +220,18 @@ def _tuner(settings: ServiceSettings) -> WorkerTuner:
     )
 
 
-def _file_activities(
-    workshop: Path, blobs: BlobStore, client: Client, isolation: Isolation
+def file_activities(
+    workshop: Path, blobs: BlobStore, client: Client, definitions: DefinitionActivities, isolation: Isolation
 ) -> list[Callable[..., Any]]:
+    """Return the activities that need the files of the workshop, those of `FILE_ACTIVITIES`."""
     files = FileActivities(workshop)
     shell = ShellActivities(workshop, blobs, isolation=isolation)
     attachments = AttachmentActivities(workshop, blobs)
     delegation = DelegationActivities(workshop)
     external = ExternalActivities(workshop, client)
     return [
+        definitions.load_run,
+        definitions.load_worker,
         files.read_file,
         files.write_file,
         files.edit_file,

@@ -21,7 +21,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.activities.models import conversations
 from llm_do_temporal.errors import BudgetExceeded
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.testing import ScriptedModel, SeenRequest, call, scripted
 from tests.integration.conftest import Place, development_server, served
@@ -75,7 +75,7 @@ def assert_each_continues_the_one_before(model: ScriptedModel) -> None:
 def inputs(history: WorkflowHistory) -> list[bytes]:
     """What each request of a conversation carried."""
     scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
-    return [one.input.payloads[0].data for one in scheduled if one.activity_type.name == MODEL_ACTIVITY]
+    return [one.input.payloads[0].data for one in scheduled if one.activity_type.name == REQUEST_MODEL.name]
 
 
 async def test_a_request_carries_what_is_new_and_the_model_gets_all(place: Place) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from llm_do_temporal.cli.reports.show import record_json
 from llm_do_temporal.cli.terminal.run_picture import activity_of, render_run
 from llm_do_temporal.errors import ModelFailed, ModelRefusal
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.testing import call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls
@@ -194,5 +194,5 @@ async def test_the_address_reaches_the_turn_and_the_history_has_no_other_place_f
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    assert [turn.activity_type.name for turn in turns] == [MODEL_ACTIVITY]
+    assert [turn.activity_type.name for turn in turns] == [REQUEST_MODEL.name]
     assert provider.url.encode() in turns[0].input.payloads[0].data

@@ -33,7 +33,7 @@ from llm_do_temporal.client.connection.connect import Connection
 from llm_do_temporal.client.embedded.processes import SERVER_OPTIONS
 from llm_do_temporal.client.maintenance.doctor import examine_server
 from llm_do_temporal.client.views import pending_work as troubles
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.queues import ROLES, Role
 from llm_do_temporal.service.build import LEAST_ACTIVITIES, ServiceSettings, build_worker
@@ -191,7 +191,7 @@ async def test_a_run_goes_on_where_the_files_are_not(machines: Machines) -> None
         run = await place.start("main", mode="approve_all")
         assert (await place.client.result(run)).output == "Done."
         assert await queues_used(place) == {
-            f"{place.queue}.models.test": {MODEL_ACTIVITY},
+            f"{place.queue}.models.test": {REQUEST_MODEL.name},
             f"{place.queue}.files": {
                 "load_run",
                 "load_worker",

@@ -29,8 +29,7 @@ from temporalio.api.common.v1 import Payload
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
-from llm_do_temporal.messages.activities import KEEP_CONVERSATION
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
 from llm_do_temporal.messages.conversation import (
     ANSWER_MARK,
     CONVERSATION_SETTING,
@@ -234,7 +233,7 @@ async def _sent() -> Sent:
     async for event in handle.fetch_history_events():
         scheduled = event.activity_task_scheduled_event_attributes
         completed = event.activity_task_completed_event_attributes
-        if scheduled.activity_type.name == MODEL_ACTIVITY:
+        if scheduled.activity_type.name == REQUEST_MODEL.name:
             turns.add(event.event_id)
             number = len(found.requests) + 1
             found.requests.append(await _decoded(list(scheduled.input.payloads[:1]), number=number))

@@ -7,7 +7,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.telemetry.spans import span
 
 MODEL_REQUEST = "model_request"
@@ -25,6 +25,6 @@ class SpanInterceptor(Interceptor):
 class _Spanned(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         info = activity.info()
-        name = MODEL_REQUEST if info.activity_type == MODEL_ACTIVITY else info.activity_type
+        name = MODEL_REQUEST if info.activity_type == REQUEST_MODEL.name else info.activity_type
         with span(name, {"llm_do.activity": info.activity_type, "llm_do.attempt": info.attempt}):
             return await self.next.execute_activity(input)

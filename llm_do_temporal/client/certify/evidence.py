@@ -11,9 +11,9 @@ from typing import Any
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import EDIT_FILE, REQUEST_MODEL, SAVE_WORKER, WRITE_FILE
 
-_WRITES = frozenset({"write_file", "edit_file", "save_worker"})
+_WRITES = frozenset({WRITE_FILE.name, EDIT_FILE.name, SAVE_WORKER.name})
 DESK = "desk"
 """How the run's own history is called beside those of its invocations."""
 
@@ -62,7 +62,7 @@ def gather(result: Any, error: str, files: Mapping[str, str], doubts: int, histo
         if event.event_type != EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             continue
         asked = hashlib.sha256(b"\0".join(payload.data for payload in scheduled.input.payloads)).hexdigest()[:12]
-        if name == MODEL_ACTIVITY:
+        if name == REQUEST_MODEL.name:
             turns.setdefault(path, Counter())[asked] += 1
         elif name in _WRITES:
             writes[f"{path}: {name} {asked}"] += 1

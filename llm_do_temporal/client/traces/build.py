@@ -28,7 +28,8 @@ from llm_do_temporal.client.traces.flow import (
 )
 from llm_do_temporal.client.traces.spans import OpenSpan, Trace
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
-from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, MODEL_ACTIVITY, REQUEST_APPROVAL_SIGNAL
+from llm_do_temporal.messages.activities import REQUEST_MODEL
+from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, REQUEST_APPROVAL_SIGNAL
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.telemetry.contents import (
     JsonObject,
@@ -211,7 +212,7 @@ class Tracer:
         attributes = event.activity_task_scheduled_event_attributes
         name = attributes.activity_type.name
         key = f"{flow.workflow_id}:{flow.execution}:{event.event_id}"
-        if name != MODEL_ACTIVITY:
+        if name != REQUEST_MODEL.name:
             said = event.user_metadata.summary
             summary = str(decode_json(said) or "") if said.data else None
             shown = {"llm_do.activity": name, "llm_do.summary": summary}

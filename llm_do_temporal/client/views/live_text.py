@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.views.pending_work import MOST_ASKED
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import KeyMismatch
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.live import LiveText
 
 
@@ -53,7 +53,7 @@ async def read_tail(client: Client, workflow_id: str) -> Tail | None:
 async def tail_in(client: Client, description: DescribeWorkflowExecutionResponse) -> Tail | None:
     """The tail in what the server says of an invocation."""
     for pending in description.pending_activities:
-        if pending.activity_type.name == MODEL_ACTIVITY:
+        if pending.activity_type.name == REQUEST_MODEL.name:
             return await _tail(client, pending)
     return None
 

@@ -21,12 +21,12 @@ from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.history.payloads import decode_json, first_object
 from llm_do_temporal.client.views.items import Item
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
 from llm_do_temporal.messages.base import (
     DELIVER_DECISION_SIGNAL,
     DELIVER_VOTES_SIGNAL,
     INVOCATION_MEMO,
-    MODEL_ACTIVITY,
     REQUEST_APPROVAL_SIGNAL,
     RUN_MEMO,
 )
@@ -166,7 +166,7 @@ class Node:
         name = attributes.activity_type.name
         summary = _summary(event) or name
         self.doing[event.event_id] = summary
-        if name == MODEL_ACTIVITY:
+        if name == REQUEST_MODEL.name:
             self._models[event.event_id] = self._asked_model(event)
             return [self._say("turn.started", at, turn=self.usage.requests + 1)]
         return [self._say("activity.started", at, activity=name, what=summary)]

@@ -20,7 +20,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.views.run_view import template_of
-from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, MODEL_ACTIVITY, REQUEST_APPROVAL_SIGNAL
+from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
+from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, REQUEST_APPROVAL_SIGNAL
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 from llm_do_temporal.telemetry.contents import (
     arguments_of,
@@ -47,7 +48,6 @@ Kind = Literal[
     "error",
     "end",
 ]
-_KEEPING = "keep_conversation"
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,10 @@ class Transcriber:
     def _scheduled(self, event: HistoryEvent) -> list[Entry]:
         attributes = event.activity_task_scheduled_event_attributes
         name = attributes.activity_type.name
-        if name not in (MODEL_ACTIVITY, _KEEPING):
+        if name not in (REQUEST_MODEL.name, KEEP_CONVERSATION.name):
             return []
         request = first_object(attributes.input.payloads)
-        if name == MODEL_ACTIVITY:
+        if name == REQUEST_MODEL.name:
             self._asked[event.event_id] = event.event_time.ToDatetime(UTC)
             number, is_first = cast("int | None", conversation_part(request).get("number")), not self._told
             if number in self._told:

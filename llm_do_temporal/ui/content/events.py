@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.views.live_text import tail_in
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 
 MAX_STREAMS = 50
 """Pages that may follow something at once; the rest are told to ask again."""
@@ -75,4 +75,4 @@ def _event(name: str, data: Any) -> str:
 
 
 def _is_writing(description: DescribeWorkflowExecutionResponse) -> bool:
-    return any(pending.activity_type.name == MODEL_ACTIVITY for pending in description.pending_activities)
+    return any(pending.activity_type.name == REQUEST_MODEL.name for pending in description.pending_activities)

@@ -8,7 +8,7 @@ from typing import Any
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
-from llm_do_temporal.messages.base import MODEL_ACTIVITY
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, REFERENCE_TYPE
 from tests.support.histories import read_history
 
@@ -119,7 +119,7 @@ def test_what_is_kept_elsewhere_is_said_to_be() -> None:
     for event in events("approval-by-signal/run-1.main"):
         scheduled = event.activity_task_scheduled_event_attributes
         for payload in [
-            *(scheduled.input.payloads if scheduled.activity_type.name == MODEL_ACTIVITY else ()),
+            *(scheduled.input.payloads if scheduled.activity_type.name == REQUEST_MODEL.name else ()),
             *event.activity_task_completed_event_attributes.result.payloads,
         ]:
             payload.metadata["messageType"] = REFERENCE_TYPE
