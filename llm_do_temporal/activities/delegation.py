@@ -18,9 +18,10 @@ from llm_do_temporal.definitions.registry.generated import (
     generated_place,
 )
 from llm_do_temporal.definitions.registry.inputs import build_input
-from llm_do_temporal.definitions.registry.output_schemas import check_output
+from llm_do_temporal.definitions.registry.output_classes import check_output
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.registry.templates import load_template, template_place
+from llm_do_temporal.definitions.registry.templates import load_template
+from llm_do_temporal.definitions.workers.template_file import template_place
 from llm_do_temporal.definitions.workers.worker_file import parse_worker
 from llm_do_temporal.definitions.workshop.workshop import load_workshop, model_aliases
 from llm_do_temporal.errors import DelegationRefusal

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from llm_do_temporal.definitions.check_models import is_known_model, setting_problems, unknown_models, workshop_models
+from llm_do_temporal.definitions.check_models import name_problems, setting_problems, workshop_models
 from llm_do_temporal.definitions.protection.protected_files import check_defining
 from llm_do_temporal.definitions.registry.registry import complete, input_of
 from llm_do_temporal.definitions.registry.templates import named_templates
@@ -15,13 +15,12 @@ from llm_do_temporal.definitions.tools.python_tools import load_python_tools
 from llm_do_temporal.definitions.workers.places import (
     PACKAGE_PREFIX,
     SHIPPED,
-    WORKSHOP_FILE,
     known_names,
     places_of,
     unreachable_files,
 )
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
-from llm_do_temporal.definitions.workshop.workshop import Workshop, model_aliases, parse_workshop
+from llm_do_temporal.definitions.workshop.workshop import Workshop, is_known_model, model_aliases, parse_workshop
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem, problem_of
 from llm_do_temporal.definitions.yaml.text_files import label_of
@@ -29,6 +28,7 @@ from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal
 from llm_do_temporal.policy.approvals import ALWAYS_ASKS, DEFAULT_RULES
 from llm_do_temporal.policy.files.sandbox import Tree, WorkerSandbox, narrow, root_tree
 from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
+from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 _SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."
 
@@ -127,9 +127,9 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
     definition = parsed.definition
     if definition.model is None:
         return
-    if not is_known_model(definition.model, workshop):
+    if not is_known_model(definition.model, workshop.config):
         line = parsed.document.line_of(("model",))
-        yield from unknown_models(parsed.place.label, line, definition.model, workshop)
+        yield from name_problems(parsed.place.label, line, definition.model, workshop.config)
         return
     try:
         resolve_model(

@@ -14,7 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.activities.external import _problem_with  # pyright: ignore[reportPrivateUsage]
 from llm_do_temporal.cli.terminal.edit_arguments import read_arguments
-from llm_do_temporal.definitions.registry.output_schemas import check_output_schema
+from llm_do_temporal.definitions.workers.output_schema import check_output_schema
 from llm_do_temporal.json_schema import UnusableSchema, check_schema, find_problems
 
 pytestmark = pytest.mark.timeout(30)

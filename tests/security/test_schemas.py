@@ -14,7 +14,7 @@ from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.activities.external import _problem_with  # pyright: ignore[reportPrivateUsage]
-from llm_do_temporal.definitions.registry.output_schemas import check_output_schema
+from llm_do_temporal.definitions.workers.output_schema import check_output_schema
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed
 from llm_do_temporal.json_schema import MAX_STEPS, Steps, check_schema, schema_problems
 from llm_do_temporal.offline.model.schema_fit import fit

@@ -28,10 +28,11 @@ from llm_do_temporal.definitions.conversion.sandboxes import carry_sandbox, fold
 from llm_do_temporal.definitions.conversion.sources import CONFIG_FILES, Source, open_source
 from llm_do_temporal.definitions.conversion.toolsets import carry_toolsets
 from llm_do_temporal.definitions.workers.instructions import InstructionText, check_instructions
-from llm_do_temporal.definitions.workers.places import WORKSHOP_FILE, WorkerPlace
+from llm_do_temporal.definitions.workers.places import WorkerPlace
 from llm_do_temporal.definitions.yaml.lines import parse_yaml
 from llm_do_temporal.definitions.yaml.text_files import Unreadable
 from llm_do_temporal.errors import DefinitionError, UsageError
+from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 _AS_THEY_ARE = (
     "compatible_models",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.definitions.workers.places import SHIPPED, WorkerPlace
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, label_of, places_on_the_way
 from llm_do_temporal.errors import DefinitionError
-from llm_do_temporal.policy.files.protection import Protection
+from llm_do_temporal.policy.files.protection import is_always_protected
 
 
 def check_protected(path: Path, root: Path, what: str) -> None:
@@ -37,14 +38,4 @@ def check_defining(place: WorkerPlace) -> None:
 
 def is_protected(relative: str, root: Path) -> bool:
     """Whether no worker of the workshop can write the file at this path, relative to `root`."""
-    if is_always_protected(relative):
-        return True
-    # Imported here: it reads definitions, and they name what is looked at here.
-    from llm_do_temporal.definitions.protection.protected_places import protection_of
-
-    return protection_of(root).protects(relative)
-
-
-def is_always_protected(relative: str) -> bool:
-    """Whether a path is protected in every workshop, whatever its definitions say."""
-    return Protection(shared=PurePosixPath(relative).parts[:1]).protects(relative)
+    return is_always_protected(relative) or protection_of(root).protects(relative)

@@ -15,24 +15,25 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
-from llm_do_temporal.definitions.registry.templates import read_template
+from llm_do_temporal.definitions.keys.toolsets import Toolsets
 from llm_do_temporal.definitions.workers.instructions import has_mistakes, included_files, instruction_text
 from llm_do_temporal.definitions.workers.places import (
     SHIPPED,
     SUFFIXES,
-    WORKSHOP_FILE,
     WorkerPlace,
     known_names,
     may_be_workers,
     places_of,
 )
+from llm_do_temporal.definitions.workers.template_file import read_template
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, read_worker
-from llm_do_temporal.definitions.workshop.formats import Toolsets, WorkshopConfig
+from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.definitions.workshop.workshop import parse_workshop
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, places_on_the_way, read_bytes
 from llm_do_temporal.errors import DefinitionError, EffectFailed, WorkshopNotFound
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.templates import PACKAGE, TEMPLATE_SUFFIXES, matches
+from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 MAX_LOOKED_AT = 50_000
 """Files below one folder among which templates are looked for. Past it their own `allow` is not seen, and

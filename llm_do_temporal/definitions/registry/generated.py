@@ -12,11 +12,10 @@ from typing import Any
 
 import yaml
 
-from llm_do_temporal.definitions.check_models import is_known_model
 from llm_do_temporal.definitions.registry.registry import complete
 from llm_do_temporal.definitions.workers.places import GENERATED, SHIPPED, WorkerPlace, known_names, places_of
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, parse_worker, read_worker, split_front_matter
-from llm_do_temporal.definitions.workshop.workshop import Workshop
+from llm_do_temporal.definitions.workshop.workshop import Workshop, is_known_model
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, find_file, label_of
 from llm_do_temporal.errors import DelegationRefusal
 from llm_do_temporal.messages.delegation import DraftWorkerInput, WorkerDraft
@@ -62,7 +61,7 @@ def check_draft(parsed: ParsedWorker, workshop: Workshop) -> None:
     if wrong:
         raise DelegationRefusal(f"worker '{parsed.place.name}' cannot be made: {wrong[0].message}")
     model = parsed.definition.model
-    if model is not None and not is_known_model(model, workshop):
+    if model is not None and not is_known_model(model, workshop.config):
         aliases = ", ".join(f"'{alias}'" for alias in workshop.config.models) or "none"
         raise DelegationRefusal(
             f"model '{model[:80]}' is neither provider:name nor an alias of the workshop; aliases: {aliases}",

@@ -13,7 +13,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from llm_do_temporal.args import AttachmentPath
-from llm_do_temporal.definitions.registry.output_schemas import load_model, model_schema
+from llm_do_temporal.definitions.registry.output_classes import load_model, model_schema
 from llm_do_temporal.definitions.tools.python_files import authors_code
 from llm_do_temporal.definitions.workers.places import WorkerPlace
 from llm_do_temporal.errors import DefinitionError, EffectFailed

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_do_temporal.definitions.protection.protected_files import check_defining
 from llm_do_temporal.definitions.registry.inputs import load_input_schema
-from llm_do_temporal.definitions.registry.output_schemas import has_validators, load_output_schema
+from llm_do_temporal.definitions.registry.output_classes import has_validators, load_output_schema
 from llm_do_temporal.definitions.tools.external import external_toolsets
 from llm_do_temporal.definitions.tools.python_tools import load_python_tools
 from llm_do_temporal.definitions.workers.instructions import instruction_text, render_instructions

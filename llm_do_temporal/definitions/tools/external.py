@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from llm_do_temporal.definitions.keys.toolsets import Toolsets
 from llm_do_temporal.definitions.tools.python_files import authors_code, import_python
 from llm_do_temporal.definitions.workers.places import SHIPPED, known_names
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
-from llm_do_temporal.definitions.workshop.formats import Toolsets
 from llm_do_temporal.definitions.workshop.workshop import Workshop
 from llm_do_temporal.definitions.yaml.lines import KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem

@@ -14,26 +14,19 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
 from llm_do_temporal.definitions.tools.python_files import load_python
 from llm_do_temporal.definitions.tools.python_functions import PythonFunction, read_function
 from llm_do_temporal.definitions.tools.python_modules import importable
 from llm_do_temporal.definitions.tools.python_sources import PythonFile, read_python
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, SHIPPED, WorkerPlace
+from llm_do_temporal.definitions.workers.tools_file import TOOLS_FILE, tools_files, tools_folders
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
-from llm_do_temporal.definitions.workshop.formats import PythonToolOptions
 from llm_do_temporal.definitions.yaml.problems import Problem
-from llm_do_temporal.definitions.yaml.text_files import (
-    Unreadable,
-    check_inside,
-    decode,
-    find_file,
-    label_of,
-    read_bytes,
-)
+from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, find_file, label_of
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PythonTool, PythonToolset
 
-TOOLS_FILE = "tools.py"
 MAX_PINNED_BYTES = 256 * 1024
 """A file with functions for workflow code travels with its worker, in every delegation to it."""
 
@@ -64,21 +57,6 @@ def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[
     return (PythonToolset(tools=tuple(tools), sources=sources) if wanted else None), problems
 
 
-def has_function(name: str, place: WorkerPlace) -> bool:
-    """Whether a `tools.py` of the worker has something of this name, or is so wrong that it has to be reported.
-
-    Known from its text: nothing of it is run.
-    """
-    for path in _files(place):
-        try:
-            text = decode(read_bytes(path, place.root), label_of(path, place.root))
-            if _gives_name(ast.parse(text), name):
-                return True
-        except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
-            return True
-    return False
-
-
 def read_source(source: str, *, root: Path) -> PythonFile:
     """The file a pinned tool is from, as it is now. Raises DefinitionError."""
     folder = SHIPPED if source.startswith(PACKAGE_PREFIX) else root
@@ -96,22 +74,10 @@ def load_function(file: PythonFile, name: str) -> PythonFunction:
     return _read(module, name, file)
 
 
-def _gives_name(tree: ast.Module, name: str) -> bool:
-    """Whether a module gives the name a meaning, or may do so in a way that only running it would tell."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
-            return True
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
-            return True
-        if isinstance(node, ast.alias) and (node.name == "*" or name == (node.asname or node.name.partition(".")[0])):
-            return True
-    return False
-
-
 def _find(name: str, place: WorkerPlace) -> _Found:
     """The function in the nearest `tools.py` that has it."""
     looked: list[str] = []
-    for path in _files(place):
+    for path in tools_files(place):
         try:
             check_inside(path, place.root)
         except Unreadable as error:
@@ -123,20 +89,9 @@ def _find(name: str, place: WorkerPlace) -> _Found:
         looked.append(f"'{file.label}'")
     if looked:
         raise DefinitionError(f"there is no function '{name}' in {' or '.join(looked)}")
-    folders = dict.fromkeys(label_of(folder, place.root) for folder in _folders(place))
+    folders = dict.fromkeys(label_of(folder, place.root) for folder in tools_folders(place))
     described = " or ".join(f"'{folder}/{TOOLS_FILE}'" if folder != "." else f"'{TOOLS_FILE}'" for folder in folders)
     raise DefinitionError(f"there is no {TOOLS_FILE} with '{name}'", next_step=f"Write it to {described}.")
-
-
-def _folders(place: WorkerPlace) -> list[Path]:
-    """Where a worker's `tools.py` may stand: in its own folder, beside its file, at the top."""
-    own = place.root / place.name if place.shipped else place.root / "workers" / place.name
-    return list(dict.fromkeys((own, place.path.parent, place.root)))
-
-
-def _files(place: WorkerPlace) -> list[Path]:
-    paths = [folder / TOOLS_FILE for folder in _folders(place)]
-    return [path for path in paths if path.exists() or path.is_symlink()]
 
 
 def _read(module: ModuleType, name: str, file: PythonFile) -> PythonFunction:

@@ -13,15 +13,15 @@ from pathlib import Path, PurePosixPath
 
 from jinja2 import nodes
 
-from llm_do_temporal.definitions.workers.places import is_generated
-from llm_do_temporal.definitions.workers.template_renderer import render
-from llm_do_temporal.definitions.workers.template_syntax import (
+from llm_do_temporal.definitions.workers.instruction_renderer import render
+from llm_do_temporal.definitions.workers.instruction_syntax import (
     Inclusion,
     TemplateMistake,
     as_definition_error,
     inclusions,
     parse,
 )
+from llm_do_temporal.definitions.workers.places import is_generated
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
 from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, find_file, read_text
 

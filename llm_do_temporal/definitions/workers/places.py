@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, read_bytes
+from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 SHIPPED = Path(__file__).resolve().parents[2] / "shipped"
 """The workers that come with the package."""
 SUFFIXES = (".worker", ".yaml", ".yml")
-WORKSHOP_FILE = "workshop.yaml"
 GENERATED = PurePosixPath("workers/generated")
 PACKAGE_PREFIX = "pkg:"
-_NOT_WORKERS = frozenset({"workshop.yaml", "workshop.yml"})
+_NOT_WORKERS = frozenset({WORKSHOP_FILE, "workshop.yml"})
 _INSTRUCTIONS_KEY = re.compile(rb"^['\"]?instructions['\"]?\s*:", re.MULTILINE)
 _INSTRUCTIONS = b"instructions"
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
-from llm_do_temporal.definitions.registry.output_schemas import check_output_schema
+from llm_do_temporal.definitions.keys.toolsets import DelegationOptions
+from llm_do_temporal.definitions.workers.keys import WorkerFile
+from llm_do_temporal.definitions.workers.output_schema import check_output_schema
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, WorkerPlace
-from llm_do_temporal.definitions.workshop.formats import DelegationOptions, WorkerFile
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath, parse_yaml
 from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, read_bytes

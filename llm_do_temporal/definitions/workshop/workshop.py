@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from llm_do_temporal.definitions.protection.protected_files import is_always_protected
-from llm_do_temporal.definitions.workers.places import WORKSHOP_FILE
-from llm_do_temporal.definitions.workshop.formats import WorkshopConfig
+from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.definitions.yaml.lines import Document, parse_yaml
 from llm_do_temporal.definitions.yaml.problems import Problem, raise_first
 from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, decode, read_bytes
@@ -18,12 +16,13 @@ from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.errors import SandboxRefusal, WorkshopNotFound
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.files.protection import is_always_protected
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox, root_tree
-from llm_do_temporal.policy.models.ids import ModelAlias
+from llm_do_temporal.policy.models.ids import ModelAlias, is_full_name, models_of
 from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.policy.notifications import NotifySettings, check_ui_url
 from llm_do_temporal.policy.queues import ProviderKeys, Queues
-from llm_do_temporal.workshop_search import search_upwards
+from llm_do_temporal.workshop_search import WORKSHOP_FILE, search_upwards
 
 _log = logging.getLogger(__name__)
 _NEXT_STEP = "Make one that says `sandbox: {root: .}`, or name the folder that has one with --workshop DIR."
@@ -86,6 +85,17 @@ def notify_settings(config: WorkshopConfig, environment_ui_url: str | None) -> N
 def model_aliases(config: WorkshopConfig) -> dict[str, str | ModelAlias]:
     """What the workshop's aliases stand for: `provider:name` where they say no more than that."""
     return {name: alias.model if alias.is_plain else alias for name, alias in config.models.items()}
+
+
+def is_known_model(model: str, config: WorkshopConfig) -> bool:
+    """Return whether every model in a comma-separated text is an alias, or has the form `provider:name`."""
+    return not unknown_models(model, config)
+
+
+def unknown_models(model: str, config: WorkshopConfig) -> list[str]:
+    """Return the models in a comma-separated text that are neither an alias nor have the form `provider:name`."""
+    names = models_of(model) or (model,)
+    return [name for name in names if name not in config.models and not is_full_name(name)]
 
 
 def find_workshop(start: Path, *, named: bool = False) -> Path:

@@ -125,6 +125,11 @@ def defines(place: Place) -> bool:
     return Protection(shared=(place.mount.base,)).protects(join(place.mount.root, place.relative))
 
 
+def is_always_protected(path: str) -> bool:
+    """Return whether the file at `path` is protected in every workshop, whatever its definitions name."""
+    return Protection(shared=PurePosixPath(path).parts[:1]).protects(path)
+
+
 def folded(path: str) -> tuple[str, ...]:
     """The parts of a path as they are compared; none for the workshop's own folder."""
     return tuple(

@@ -47,6 +47,11 @@ def models_of(named: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in named.split(",") if name.strip())
 
 
+def is_full_name(model: str) -> bool:
+    """Return whether a text has the form `provider:name` and names one model."""
+    return ":" in model and "," not in model and not model.startswith(ALIAS_ID)
+
+
 def check_no_secret(value: object) -> None:
     """Raise ValueError, without repeating it, for a text in `value` that looks like a key."""
     if isinstance(value, str) and looks_like_key(value):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.definitions.registry.output_schemas import check_output
+from llm_do_temporal.definitions.registry.output_classes import check_output
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.base import Json
 from tests.support.workshop_folder import WorkshopFolder

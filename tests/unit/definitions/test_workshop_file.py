@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.definitions.workshop.formats import WorkshopConfig
+from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.definitions.workshop.workshop import (
     find_workshop,
     load_workshop,

@@ -12,6 +12,7 @@ from llm_do_temporal.policy.models.ids import (
     ModelAlias,
     check_no_secret,
     full_name,
+    is_full_name,
     label,
     looks_like_key,
     merged_settings,
@@ -55,6 +56,21 @@ def test_a_model_has_a_name_and_is_shown_with_its_alias(model: str, name: str, s
 )
 def test_the_id_of_a_model_tells_an_activity_all_it_needs(model: str, shown: str, stands_for: ModelAlias) -> None:
     assert read_serving_id(serving_id(ALIASES, model)) == (shown, stands_for)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_full"),
+    [
+        ("anthropic:claude-sonnet-4-5", True),
+        ("fast", False),
+        # several models have no single provider
+        ("anthropic:a,openai:b", False),
+        # the id of an aliased model is made, never written
+        ('alias:{"alias":"fast"}', False),
+    ],
+)
+def test_a_full_name_is_of_one_model_at_one_provider(model: str, is_full: bool) -> None:
+    assert is_full_name(model) is is_full
 
 
 def test_an_alias_is_resolved_to_itself_and_judged_by_its_model() -> None:

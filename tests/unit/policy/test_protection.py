@@ -6,7 +6,7 @@ import pytest
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling, decide
-from llm_do_temporal.policy.files.protection import Protection, defines
+from llm_do_temporal.policy.files.protection import Protection, defines, is_always_protected
 from llm_do_temporal.policy.files.sandbox import (
     Mount,
     Tree,
@@ -54,6 +54,21 @@ def test_the_place_in_the_workshop_counts_and_not_the_name_in_the_tree() -> None
     tree = Tree(mounts=(Mount(at="/in", root="workers"), Mount(at="/workers", root="data")))
     assert defines(locate(tree, "/in/a.yaml"))
     assert not defines(locate(tree, "/workers/a.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("path", "protected"),
+    [
+        ("workshop.yaml", True),
+        ("files/a.worker", True),
+        ("templates/a.yaml", True),
+        # Python is protected where no definition says that workers write there, which a path alone does not tell
+        ("files/app.py", False),
+        ("files/workshop.txt", False),
+    ],
+)
+def test_some_files_are_protected_whatever_definitions_name(path: str, protected: bool) -> None:
+    assert is_always_protected(path) is protected
 
 
 SHARED = Protection(

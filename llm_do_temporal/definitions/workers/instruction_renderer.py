@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from jinja2 import nodes
 
-from llm_do_temporal.definitions.workers.template_syntax import (
+from llm_do_temporal.definitions.workers.instruction_syntax import (
     FILE,
     FUNCTIONS,
     RANGE,
@@ -20,7 +20,7 @@ from llm_do_temporal.definitions.workers.template_syntax import (
     file_name,
     included_names,
 )
-from llm_do_temporal.definitions.workers.template_values import (
+from llm_do_temporal.definitions.workers.instruction_values import (
     FILTER_FUNCTIONS,
     LARGEST_NUMBER,
     Items,

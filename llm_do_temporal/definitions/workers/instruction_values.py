@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from llm_do_temporal.definitions.workers.template_syntax import TemplateMistake
+from llm_do_temporal.definitions.workers.instruction_syntax import TemplateMistake
 
 LARGEST_NUMBER = 10**15
 _WIDEST_INDENT = 200
@@ -147,7 +147,7 @@ FILTER_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def passes(test: str, value: Any) -> bool:
-    """Whether the value passes a test of `template_syntax.TESTS` that is not about whether it is there."""
+    """Whether the value passes a test of `instruction_syntax.TESTS` that is not about whether it is there."""
     if test == "none":
         return value is None
     if test == "string":

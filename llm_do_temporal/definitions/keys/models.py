@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.messages.definitions import ServerSideTool
@@ -47,6 +47,15 @@ _OPTIONS: Mapping[str, frozenset[str]] = {
     "image_generation": frozenset({"size", "aspect_ratio", "output_format", "output_compression"}),
 }
 _FOR_ALL = frozenset({"tool_type", "provider_settings"})
+
+
+def _without_keys(settings: dict[str, Any]) -> dict[str, Any]:
+    check_no_secret(settings)
+    return settings
+
+
+ModelSettings = Annotated[dict[str, Any], AfterValidator(_without_keys)]
+"""Settings of a model, by the names Pydantic AI has for them."""
 
 
 def unknown_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:

@@ -1,53 +1,17 @@
-"""The keys of worker files and of `workshop.yaml`, as people write them."""
+"""Keys below `toolsets:`, of worker files and of the `creation_defaults` of `workshop.yaml`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from pydantic import ConfigDict, Field, model_validator
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-
-from llm_do_temporal.definitions.workers.external_keys import ClassOptions, McpKeys
-from llm_do_temporal.definitions.workshop.blob_settings import BlobSettings
-from llm_do_temporal.definitions.workshop.model_keys import ServerSideToolKeys
+from llm_do_temporal.definitions.keys.base import Switchable, Text
+from llm_do_temporal.definitions.keys.external import ClassOptions, McpKeys
 from llm_do_temporal.messages.base import Strict
-from llm_do_temporal.policy.approvals import ApprovalRules, Ruling
-from llm_do_temporal.policy.budget.limits import Limits
-from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
-from llm_do_temporal.policy.files.attachment_forms import AttachmentsAs
-from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy
-from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
-from llm_do_temporal.policy.models.ids import ModelAlias, ModelNames, check_no_secret
-from llm_do_temporal.policy.notifications import MAX_TARGETS, NotifyTarget, check_ui_url
+from llm_do_temporal.policy.approvals import Ruling
 from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
-from llm_do_temporal.policy.queues import ProviderKeys, ProviderName
-from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
+from llm_do_temporal.policy.shell import ShellPolicy
 from llm_do_temporal.policy.templates import TemplateRules
 from llm_do_temporal.policy.values import Capability
-
-Text = Annotated[str, StringConstraints(min_length=1)]
-
-
-def _without_keys(settings: dict[str, Any]) -> dict[str, Any]:
-    check_no_secret(settings)
-    return settings
-
-
-ModelSettings = Annotated[dict[str, Any], AfterValidator(_without_keys)]
-"""Settings of a model, by the names Pydantic AI has for them."""
-
-
-class Switchable(Strict):
-    """A toolset or a tool that can be switched off where it stands."""
-
-    enabled: bool = True
 
 
 class FilesystemOptions(Switchable):
@@ -191,84 +155,3 @@ class Toolsets(Strict):
     def python_tools(self) -> dict[str, PythonToolOptions]:
         """The functions of `tools.py` that are tools of the worker."""
         return {} if self.custom is None else self.custom.functions
-
-
-class WorkerFile(Strict):
-    """A worker file's front matter."""
-
-    name: str | None = None
-    description: str = ""
-    instructions: str | None = None
-    model: ModelNames | None = None
-    compatible_models: tuple[Text, ...] | None = None
-    output_schema: dict[str, Any] | None = None
-    output_schema_ref: Text | None = None
-    schema_in_ref: Text | None = None
-    sandbox: WorkerSandbox | None = None
-    attachment_policy: AttachmentPolicy = AttachmentPolicy()
-    attachments: AttachmentPaths = AttachmentPaths()
-    model_settings: ModelSettings = Field(default_factory=dict)
-    attachments_as: AttachmentsAs | None = None
-    max_context_tokens: int | None = Field(default=None, ge=1)
-    server_side_tools: tuple[ServerSideToolKeys, ...] = ()
-    toolsets: Toolsets = Toolsets()
-    limits: Limits = Limits()
-    locked: bool = False
-
-    @field_validator("compatible_models")
-    @classmethod
-    def _not_empty(cls, patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if patterns is not None and not patterns:
-            raise ValueError("an empty list allows no model; leave it out to allow every one")
-        return patterns
-
-
-class CreationDefaults(Strict):
-    """`creation_defaults:` of `workshop.yaml`: what workers made by `worker_create` get. Nothing, by default."""
-
-    model: ModelNames | None = None
-    sandbox: WorkerSandbox | None = None
-    attachment_policy: AttachmentPolicy | None = None
-    toolsets: Toolsets | None = None
-
-
-class WorkshopConfig(Strict):
-    """`workshop.yaml`."""
-
-    name: str = ""
-    description: str = ""
-    model: ModelNames | None = None
-    models: dict[str, ModelAlias] = Field(default_factory=dict)
-    """Aliases."""
-    model_settings: ModelSettings = Field(default_factory=dict)
-    model_resolution: Literal["inherited", "isolated"] = "inherited"
-    providers: dict[ProviderName, ProviderKeys] = Field(default_factory=dict)
-    """Those whose requests have a task queue of their own."""
-    separate_files: bool = False
-    """Whether files, commands and Python tools have a task queue of their own."""
-    attachments_as: AttachmentsAs = "auto"
-    max_context_tokens: int | None = Field(default=None, ge=1)
-    toolset_aliases: dict[str, Text] = Field(default_factory=dict)
-    """Short names of toolset classes."""
-    sandbox: WorkshopSandbox | None = None
-    blobs: BlobSettings | None = None
-    shell: ShellSettings = ShellSettings()
-    creation_defaults: CreationDefaults = CreationDefaults()
-    approvals: ApprovalRules = ApprovalRules()
-    limits: Limits = Limits()
-    max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=0)
-    on_refusal: Literal["tell_model", "abort"] = "tell_model"
-    live_text: bool = True
-    """Whether answers can be watched while they are written: models are then asked to stream them."""
-    notify: tuple[NotifyTarget, ...] = Field(default=(), max_length=MAX_TARGETS)
-    ui_url: Annotated[str, AfterValidator(check_ui_url)] | None = None
-    """Where people reach the approvals page."""
-
-    @field_validator("providers")
-    @classmethod
-    def _ask_somebody(cls, providers: dict[str, ProviderKeys], info: ValidationInfo) -> dict[str, ProviderKeys]:
-        aliases = cast("dict[str, ModelAlias]", info.data.get("models", {}))
-        for name in providers:
-            if name in aliases and aliases[name].is_plain:
-                raise ValueError(f"the alias '{name}' is short for '{aliases[name].model}'; name the provider instead")
-        return providers

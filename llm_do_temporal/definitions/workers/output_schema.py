@@ -1,0 +1,63 @@
+"""Static checks of the JSON Schema of a worker's result, as it is written in the worker file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from llm_do_temporal.definitions.yaml.lines import KeyPath
+
+_DEFS = "#/$defs/"
+
+
+def check_output_schema(schema: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
+    """What is wrong with a schema for a worker's result, and where in it."""
+    # Imported here: most workers have no schema, and the import takes as long as everything else together.
+    from llm_do_temporal.json_schema import find_schema_problems
+
+    problems: list[tuple[KeyPath, str]] = [
+        (path, f"not valid JSON Schema {message}" if path else f"not valid JSON Schema: {message}")
+        for path, message in find_schema_problems(schema)
+    ]
+    if not problems and schema.get("type") != "object" and "$ref" not in schema:
+        problems.append((("type",), "the type of a result must be 'object'"))
+    return problems or list(_reference_problems(schema))
+
+
+def _reference_problems(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """References that lead nowhere, and those that go in circles: models are given schemas with all inlined."""
+    raw = schema.get("$defs")
+    definitions = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+    graph: dict[str, set[str]] = {"": set(), **{name: set() for name in definitions}}
+    for path, target in _references(cast("Any", schema), ()):
+        name = target.removeprefix(_DEFS)
+        if not target.startswith(_DEFS) or name not in definitions:
+            yield path, f"'$ref: {target}' leads nowhere; a reference is '{_DEFS}NAME' with NAME under '$defs'"
+            return
+        graph[str(path[1]) if path[0] == "$defs" and len(path) > 2 else ""].add(name)
+    for name in definitions:
+        if name in _reachable(graph, name):
+            yield ("$defs", name), f"'{name}' refers to itself; a recursive schema cannot describe a result"
+
+
+def _references(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(node, dict):
+        for key, value in cast("dict[str, Any]", node).items():
+            if key == "$ref" and isinstance(value, str):
+                yield (*path, key), value
+            else:
+                yield from _references(value, (*path, key))
+    elif isinstance(node, list):
+        for place, item in enumerate(cast("list[Any]", node)):
+            yield from _references(item, (*path, place))
+
+
+def _reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    pending = list(graph[start])
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending.extend(graph[name])
+    return found
