@@ -34,7 +34,7 @@ _MESSAGE = re.compile(r'Failure \{ message: "((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
-class Trouble:
+class ReplayTrouble:
     """An open workflow that the installed code would not go on with."""
 
     workflow: str
@@ -48,7 +48,7 @@ class Checked:
     """What came of replaying all that is open."""
 
     workflows: int
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[ReplayTrouble, ...]
 
 
 async def check_open_runs(client: Client, replayer: Replayer, task_queue: str | None = None) -> Checked:
@@ -57,14 +57,14 @@ async def check_open_runs(client: Client, replayer: Replayer, task_queue: str | 
     Raises ConnectionFailed.
     """
     query = _OPEN if task_queue is None else f"{_OPEN} AND TaskQueue = '{quoted(task_queue)}'"
-    workflows, troubles = 0, list[Trouble]()
+    workflows, troubles = 0, list[ReplayTrouble]()
     try:
         async with replayer.workflow_replay_iterator(_histories(client, query)) as results:
             async for result in results:
                 workflows += 1
                 if (failure := result.replay_failure) is not None:
                     diverges = isinstance(failure, NondeterminismError)
-                    troubles.append(Trouble(result.history.workflow_id, diverges, _reason(failure)))
+                    troubles.append(ReplayTrouble(result.history.workflow_id, diverges, _reason(failure)))
     except RPCError as error:
         raise ConnectionFailed(
             f"the open runs cannot be read: {error.message}",

@@ -16,7 +16,7 @@ from llm_do_temporal.definitions.protection.protected_places import protection_o
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.sandbox.bubblewrap import SYSTEM_PATH, TOP, IsolatedFolder, isolated, options_file
-from llm_do_temporal.sandbox.processes import Ended, Program, run_program
+from llm_do_temporal.sandbox.processes import Ended, ProcessSpec, run_program
 
 _GIT_SETTINGS = {
     "core.askPass": "",
@@ -113,19 +113,19 @@ def _git_settings() -> dict[str, str]:
 
 
 @contextmanager
-def _prepared(ground: Ground, asked: ShellInput, home: str) -> Generator[tuple[Program, tuple[str, ...]]]:
+def _prepared(ground: Ground, asked: ShellInput, home: str) -> Generator[tuple[ProcessSpec, tuple[str, ...]]]:
     names = asked.settings.env
     if ground.bwrap is None:
         folder = str(ground.folders[0].path)
         environment = environment_of(names, isolated=False, home=home)
-        yield Program(argv=asked.argv, folder=folder, environment=environment, supervised=True), ()
+        yield ProcessSpec(argv=asked.argv, folder=folder, environment=environment, supervised=True), ()
         return
     protection = protection_of(ground.workshop)
     with (
         isolated(ground.folders, protection, cwd=asked.cwd, network=asked.network) as how,
         options_file(how.options) as options,
     ):
-        program = Program(
+        program = ProcessSpec(
             argv=("bwrap", "--args", str(options), "--", *asked.argv),
             executable=ground.bwrap,
             folder="/",

@@ -25,7 +25,7 @@ Status = Literal["completed", "failed", "cancelled", "waiting", "running"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What is known of a run when a command stops looking at it."""
 
     run: str | None
@@ -73,10 +73,10 @@ def cost_json(usage: Usage | None) -> dict[str, Any]:
     return {"cost_usd": cost, "unpriced_models": list(usage.unpriced)}
 
 
-def failure(error: LlmDoError, *, run: str | None = None, view: RunView | None = None) -> Outcome:
+def failure(error: LlmDoError, *, run: str | None = None, view: RunView | None = None) -> RunOutcome:
     """The outcome of a run that ended with `error`, or of a command that could not start one."""
     status = "cancelled" if isinstance(error, RunCancelled) else "failed"
-    return Outcome(run, status, exit_code=error.exit_code, error=error, **seen_of(view))
+    return RunOutcome(run, status, exit_code=error.exit_code, error=error, **seen_of(view))
 
 
 def seen_of(view: RunView | None) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def duration_ms(view: RunView) -> int | None:
     return max(0, round((until - view.started_at).total_seconds() * 1000))
 
 
-def report(outcome: Outcome, output: OutputFormat) -> int:
+def report(outcome: RunOutcome, output: OutputFormat) -> int:
     """Print the outcome, the result on stdout and what went wrong on stderr; returns the exit code."""
     if output != "text":
         print_json(outcome.as_json(), pretty=output == "json" and sys.stdout.isatty())

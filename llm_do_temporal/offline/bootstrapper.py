@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from llm_do_temporal.offline.model.play import Say, Steps, ask
+from llm_do_temporal.offline.model.play import PlaySteps, Say, ask
 from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult, fields_of
 from llm_do_temporal.offline.summarizer import key_sentences
 
@@ -58,7 +58,7 @@ TRADES = (
 )
 
 
-def bootstrap(seen: SeenRequest) -> Steps:
+def bootstrap(seen: SeenRequest) -> PlaySteps:
     """Make the worker that the request needs, under a name that is free, and hand it the material."""
     trade = next((trade for trade in TRADES if trade.word in seen.prompt.lower()), TRADES[-1])
     made = yield from _create(trade.name, trade)
@@ -75,7 +75,7 @@ def bootstrap(seen: SeenRequest) -> Steps:
     return f"{done.text}\n\nDone by {name}, which was made for it."
 
 
-def do_trade(seen: SeenRequest) -> Steps:
+def do_trade(seen: SeenRequest) -> PlaySteps:
     """Do what a made worker does, as its instructions say."""
     yield from ()
     trade = next(trade for trade in TRADES if trade.instructions in seen.instructions)

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 from pydantic_ai.tools import ToolDefinition
 
-from llm_do_temporal.offline.model.play import Call, Steps, ask
+from llm_do_temporal.offline.model.play import PlayCall, PlaySteps, ask
 from llm_do_temporal.offline.model.seen import SeenRequest
 
 
-def call_by_hand(seen: SeenRequest) -> Steps:
+def call_by_hand(seen: SeenRequest) -> PlaySteps:
     """Make the calls of the prompt, one after the other, and tell their results."""
     calls = [call for line in seen.prompt.splitlines() if (call := _call(line, seen.tools)) is not None]
     if not calls:
@@ -29,9 +29,9 @@ def call_by_hand(seen: SeenRequest) -> Steps:
     return "\n".join(told)
 
 
-def _call(line: str, tools: dict[str, ToolDefinition]) -> Call | None:
+def _call(line: str, tools: dict[str, ToolDefinition]) -> PlayCall | None:
     name, _, rest = line.strip().partition(" ")
-    return Call(name, _arguments(rest.strip(), tools[name])) if name in tools else None
+    return PlayCall(name, _arguments(rest.strip(), tools[name])) if name in tools else None
 
 
 def _arguments(text: str, tool: ToolDefinition) -> dict[str, Any]:

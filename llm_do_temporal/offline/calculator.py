@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Generator
 
-from llm_do_temporal.offline.model.play import Say, Steps, ask
+from llm_do_temporal.offline.model.play import PlaySteps, Say, ask
 from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult
 
 MAX_CHARS = 200
@@ -30,7 +30,7 @@ class _NoResultError(Exception):
     """A tool did not calculate; the message is what it said."""
 
 
-def calculate(seen: SeenRequest) -> Steps:
+def calculate(seen: SeenRequest) -> PlaySteps:
     """Calculate the longest sum in the prompt."""
     found = sum_in(seen.prompt)
     if found is None:

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Generator, Sequence
 
-from llm_do_temporal.offline.model.play import Call, Say, Steps, ask
+from llm_do_temporal.offline.model.play import PlayCall, PlaySteps, Say, ask
 from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult, fields_of
 
 MAX_FILES = 200
@@ -21,7 +21,7 @@ _HISTORY = re.compile(r"\b(?:git|commits?|history|changed?)\b", re.IGNORECASE)
 Running = Generator[Say, list[ToolResult], list[ToolResult]]
 
 
-def analyze(seen: SeenRequest) -> Steps:
+def analyze(seen: SeenRequest) -> PlaySteps:
     """Look at the Python files, run what the prompt asks for, and report."""
     listing = yield from ask("list_files", "Looking for Python files.", path="/", pattern="**/*.py")
     paths = listing.files[:MAX_FILES]
@@ -43,7 +43,7 @@ def analyze(seen: SeenRequest) -> Steps:
 
 def _run(commands: Sequence[str]) -> Running:
     programs = ", ".join(dict.fromkeys(command.split()[0] for command in commands if command.split()))
-    return (yield Say(f"Running {programs}.", [Call("shell", {"command": command}) for command in commands]))
+    return (yield Say(f"Running {programs}.", [PlayCall("shell", {"command": command}) for command in commands]))
 
 
 def _output(result: ToolResult) -> list[str]:
@@ -58,7 +58,7 @@ def _counted(sizes: ToolResult) -> dict[str, int]:
 
 def _read(paths: Sequence[str]) -> Generator[Say, list[ToolResult], dict[str, int]]:
     """The same where commands do not run: read-only files need a machine that can isolate them."""
-    calls = [Call("read_file", {"path": path, "max_chars": LONGEST_READ}) for path in paths]
+    calls = [PlayCall("read_file", {"path": path, "max_chars": LONGEST_READ}) for path in paths]
     texts = yield Say("No command runs here, so I read the files.", calls)
     contents = [str(fields_of(text.data).get("content", "")) for text in texts]
     return {path.lstrip("/"): content.count("\n") for path, content in zip(paths, contents, strict=True)}

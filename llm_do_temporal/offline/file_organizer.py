@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from llm_do_temporal.offline.model.play import Call, Say, Steps, ask
+from llm_do_temporal.offline.model.play import PlayCall, PlaySteps, Say, ask
 from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult, fields_of
 
 FOLDERS = {
@@ -19,7 +19,7 @@ OTHERS = "other"
 _FOLDER = re.compile(r"(?<![\w./])/[\w/-]+")
 
 
-def organize(seen: SeenRequest) -> Steps:
+def organize(seen: SeenRequest) -> PlaySteps:
     """Sort the folder that the prompt names, else the one of the instructions."""
     top = next(iter(_FOLDER.findall(f"{seen.prompt}\n{seen.instructions}")), "/").rstrip("/") or "/"
     listing = yield from ask("list_files", f"Looking into {top}.", path=top)
@@ -34,7 +34,7 @@ def organize(seen: SeenRequest) -> Steps:
     if not _succeeded(made):
         return f"The folders could not be made, so nothing was moved: {_why(made)}"
     moves = [shlex.join(["mv", "-n", path, f"{top.rstrip('/')}/{name}/"]) for path, name in plan.items()]
-    results = yield Say(f"Moving {len(moves)} files.", [Call("shell", {"command": move}) for move in moves])
+    results = yield Say(f"Moving {len(moves)} files.", [PlayCall("shell", {"command": move}) for move in moves])
     after = yield from ask("list_files", "Looking at what lies where now.", path=top)
     return _report(plan, results, after.files)
 

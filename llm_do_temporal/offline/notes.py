@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from llm_do_temporal.offline.model.play import Steps, ask
+from llm_do_temporal.offline.model.play import PlaySteps, ask
 from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult, fields_of
 
 DEFAULT_FILE = "/notes.md"
@@ -17,7 +17,7 @@ _FILE = re.compile(r"(?<![\w.:/])/?[\w][\w./-]*\.(?:md|txt)\b")
 _OTHER_FILE = re.compile(r"(?<![\w.:])/[\w./-]+\.\w+\b")
 
 
-def keep_notes(seen: SeenRequest) -> Steps:
+def keep_notes(seen: SeenRequest) -> PlaySteps:
     """Read the file, write it with the prompt as a new line, and count its lines."""
     note = " ".join(seen.prompt.split())
     if "write_file" not in seen.tools:

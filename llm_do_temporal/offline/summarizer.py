@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from llm_do_temporal.offline.model.play import Call, Say, Steps, Words, ask
+from llm_do_temporal.offline.model.play import PlayCall, PlaySteps, Say, Words, ask
 from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult, fields_of
 from llm_do_temporal.offline.model.typed_input import given_fields, whole_number
 
@@ -34,7 +34,7 @@ class Stretch:
     at_once: int
 
 
-def summarise(seen: SeenRequest) -> Steps:
+def summarise(seen: SeenRequest) -> PlaySteps:
     """Read the stretch; where it is too long for one reading, divide it."""
     asked = _asked(seen)
     wanted = asked.at_once if asked.end is None else max(1, min(asked.at_once, asked.end - asked.start))
@@ -47,7 +47,7 @@ def summarise(seen: SeenRequest) -> Steps:
     parts = divided(stretch)
     if len(parts) < 2:
         return _words(" ".join(key_sentences(text, SENTENCES)) or "(nothing to summarise)", stretch, total)
-    results = yield Say(f"Dividing it into {len(parts)} parts.", [Call(SELF, _arguments(part)) for part in parts])
+    results = yield Say(f"Dividing it into {len(parts)} parts.", [PlayCall(SELF, _arguments(part)) for part in parts])
     return _words(_joined(parts, results), stretch, total)
 
 

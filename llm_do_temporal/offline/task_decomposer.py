@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from llm_do_temporal.offline.model.play import Call, Say, Steps, Words
+from llm_do_temporal.offline.model.play import PlayCall, PlaySteps, Say, Words
 from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult
 from llm_do_temporal.offline.model.typed_input import given_fields, whole_number
 
@@ -19,7 +19,7 @@ _BORDERS = (r"\s*;\s*|(?<=\w)\.\s+", r",?\s+then\s+", r"\s*,\s*", r"\s+and\s+")
 _LINKS = re.compile(r"^(?:(?:and|then|finally)\s+)+", re.IGNORECASE)
 
 
-def decompose(seen: SeenRequest) -> Steps:
+def decompose(seen: SeenRequest) -> PlaySteps:
     """Have the parts of the task divided, and put the outlines together."""
     given = given_fields(seen)
     task = _line(str(given.get("task") or seen.prompt))
@@ -28,7 +28,7 @@ def decompose(seen: SeenRequest) -> Steps:
     whole = not given.get("part_of")
     if len(parts) < 2:
         return _words(task, whole=whole)
-    calls = [Call(SELF, {"task": part, "part_of": task, "levels": levels - 1}) for part in parts]
+    calls = [PlayCall(SELF, {"task": part, "part_of": task, "levels": levels - 1}) for part in parts]
     results = yield Say(f"Dividing it into {len(parts)} parts.", calls)
     outlines = [_outline(number, part, result) for number, (part, result) in enumerate(_pairs(parts, results), start=1)]
     return _words("\n".join([task, *outlines]), whole=whole)

@@ -10,7 +10,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
-from llm_do_temporal.offline.model.play import Steps
+from llm_do_temporal.offline.model.play import PlaySteps
 from llm_do_temporal.offline.model.seen import SeenRequest
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -20,7 +20,7 @@ _SECTIONS = {"goal": "Goal", "todo": "Steps", "done": "Done", "open": "Open"}
 """The word before the colon of a note, and the section it goes to; a note without one is a step."""
 
 
-def plan(seen: SeenRequest) -> Steps:
+def plan(seen: SeenRequest) -> PlaySteps:
     """A plan, or why there is none."""
     yield from ()
     picture = next((item for item in seen.attachments if item.media_type.startswith("image/")), None)

@@ -20,7 +20,7 @@ from tempfile import TemporaryFile
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Place
 from llm_do_temporal.sandbox.mounts import MountPlan, plan_mounts
-from llm_do_temporal.sandbox.programs import Program, find_bwrap
+from llm_do_temporal.sandbox.programs import InstalledProgram, find_bwrap
 
 TOP = "/llm-do"
 """Where the worker's files are inside."""
@@ -82,17 +82,17 @@ def working_bwrap() -> str | None:
 
 
 @dataclass(frozen=True)
-class Choice:
+class BwrapChoice:
     """Which `bwrap` is used on this machine."""
 
-    program: Program | None
+    program: InstalledProgram | None
     """None where commands cannot be isolated."""
     passed_over: tuple[str, ...]
     """Those that come before it and cannot be used, each with the reason."""
 
 
 @cache
-def choose_bwrap() -> Choice:
+def choose_bwrap() -> BwrapChoice:
     """The first `bwrap` of this machine that works; tried once a process."""
     search = find_bwrap()
     passed_over = list(search.passed_over)
@@ -100,11 +100,11 @@ def choose_bwrap() -> Choice:
     for program in search.found:
         reason = _probe(program.path)
         if reason is None:
-            return Choice(program, tuple(passed_over))
+            return BwrapChoice(program, tuple(passed_over))
         passed_over.append(f"{program.path} {reason}")
         reasons.append(f"bwrap {program.version} {reason}")
     _log.warning("commands cannot be isolated: %s", "; ".join(reasons) or "there is no bwrap that can be used")
-    return Choice(None, tuple(passed_over))
+    return BwrapChoice(None, tuple(passed_over))
 
 
 def _probe(bwrap: str) -> str | None:

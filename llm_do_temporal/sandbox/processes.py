@@ -36,7 +36,7 @@ _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
-class Program:
+class ProcessSpec:
     """What is to be run."""
 
     argv: Sequence[str]
@@ -97,7 +97,7 @@ class _Running:
     supervised: bool
 
 
-async def run_program(program: Program, *, timeout_seconds: float) -> Ended:
+async def run_program(program: ProcessSpec, *, timeout_seconds: float) -> Ended:
     """Run it to its end, or for so long. Nothing of it is left when this returns or is cancelled, other than what the
     module says.
 
@@ -128,7 +128,7 @@ async def run_program(program: Program, *, timeout_seconds: float) -> Ended:
     return Ended(code if code >= 0 else 128 - code, stdout, stderr, timed_out)
 
 
-async def _start(program: Program, stdout: int, stderr: int) -> tuple[_Running, int | None]:
+async def _start(program: ProcessSpec, stdout: int, stderr: int) -> tuple[_Running, int | None]:
     """Start it with these ends of pipes, which are closed here: the last one to close them ends the copying.
 
     With it comes the descriptor from which a supervisor's report is read, None without one.

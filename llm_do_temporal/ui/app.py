@@ -33,7 +33,7 @@ from llm_do_temporal.ui.pages import (
 from llm_do_temporal.ui.pages import (
     stop as stopping,
 )
-from llm_do_temporal.ui.security.middleware import Guard, answer_headers
+from llm_do_temporal.ui.security.middleware import RequestGuard, answer_headers
 from llm_do_temporal.ui.security.settings import UiSettings
 
 _STATIC = Path(__file__).with_name("static")
@@ -56,7 +56,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
             *starting.routes,
             *stopping.routes,
         ],
-        middleware=[Middleware(Guard, settings=settings)],
+        middleware=[Middleware(RequestGuard, settings=settings)],
         exception_handlers={HTTPException: _http_error, LlmDoError: _known_error, Exception: _unknown_error},
     )
     app.state.settings = settings

@@ -46,6 +46,35 @@ class HttpServer(uvicorn.Server):
         yield
 
 
+class BoundServer:
+    """A server whose address is held from the beginning, before there is anything to answer with."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        """`listening` is closed when the server ends, or when it is stopped before it began."""
+        self._socket = listening
+        self._server: HttpServer | None = None
+        self._stopped = False
+
+    @property
+    def port(self) -> int:
+        """Port that the server listens at."""
+        return int(self._socket.getsockname()[1])
+
+    async def _answer(self, app: ASGIApp) -> None:
+        """Answer until `stop` is called; not at all where it was called before."""
+        if not self._stopped:
+            self._server = HttpServer(app)
+            await self._server.serve(sockets=[self._socket])
+
+    def stop(self) -> None:
+        """Ask the server to leave."""
+        self._stopped = True
+        if self._server is not None:
+            self._server.should_exit = True
+        else:
+            self._socket.close()
+
+
 def listen(host: str, port: int, *, what: str, flags: str = "--host and --port") -> socket.socket:
     """A socket for `what`, like "the page"; port 0 is any. Raises UsageError, naming the flags that say where."""
     if not 0 <= port < 65_536:

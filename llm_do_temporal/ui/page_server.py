@@ -13,7 +13,7 @@ from urllib.parse import quote
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.http_server import HttpServer, check_names, is_any, listen, shown_address
+from llm_do_temporal.ui.http_server import BoundServer, check_names, is_any, listen, shown_address
 from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.security.options import Admission, admitted
 from llm_do_temporal.ui.security.settings import UiSettings
@@ -33,18 +33,15 @@ class PageOptions:
     allowed_hosts: tuple[str, ...] = ()
 
 
-class PageServer:
+class PageServer(BoundServer):
     """The page at an address that it holds from the beginning. Raises UsageError for options that cannot be used."""
 
     def __init__(self, options: PageOptions) -> None:
         self._access, token = admitted(options.admission, options.host, what=_WHAT)
         check_names(options.host, options.allowed_hosts, what=_WHAT)
-        self._socket = _bound(options)
-        self._server: HttpServer | None = None
-        self._stopped = False
-        port = int(self._socket.getsockname()[1])
-        self._hosts = own_hosts(options.host, port, *options.allowed_hosts)
-        self.address = shown_address(options.allowed_hosts[0] if is_any(options.host) else options.host, port)
+        super().__init__(_listen(options))
+        self._hosts = own_hosts(options.host, self.port, *options.allowed_hosts)
+        self.address = shown_address(options.allowed_hosts[0] if is_any(options.host) else options.host, self.port)
         self.link = self.address + (f"/?token={quote(token)}" if token else "/")
         """What to open in a browser; carries the token where it is a random one."""
 
@@ -53,21 +50,10 @@ class PageServer:
     ) -> None:
         """Answer until `stop` is called."""
         settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace)
-        if self._stopped:
-            return
-        self._server = HttpServer(build_app(settings, client))
-        await self._server.serve(sockets=[self._socket])
-
-    def stop(self) -> None:
-        """Ask the server to leave."""
-        self._stopped = True
-        if self._server is not None:
-            self._server.should_exit = True
-        else:
-            self._socket.close()
+        await self._answer(build_app(settings, client))
 
 
-def _bound(options: PageOptions) -> socket.socket:
+def _listen(options: PageOptions) -> socket.socket:
     if options.port is not None:
         return listen(options.host, options.port, what=_WHAT)
     try:

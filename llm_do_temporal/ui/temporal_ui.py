@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from llm_do_temporal.ui.http_server import HttpServer, listen, shown_address
+from llm_do_temporal.ui.http_server import BoundServer, listen, shown_address
 from llm_do_temporal.ui.names import SAFE_METHODS, OnlyByName, called_by, is_from_elsewhere, is_own_page, own_hosts
 
 MAX_BODY_BYTES = 8 << 20
@@ -28,32 +28,18 @@ _OF_ONE_CONNECTION = frozenset(
 _NOT_PASSED_ON = _OF_ONE_CONNECTION | {"host", "upgrade", "content-length", "origin", "referer"}
 
 
-class TemporalUi:
+class TemporalUi(BoundServer):
     """The Temporal UI at an address that is held from the beginning. Raises UsageError where it cannot be had."""
 
     def __init__(self, port: int) -> None:
-        self._socket = listen(_LOOPBACK, port, what="the Temporal UI", flags="--ui-port")
-        self._port = int(self._socket.getsockname()[1])
-        self._server: HttpServer | None = None
-        self._stopped = False
-        self.address = shown_address(_LOOPBACK, self._port)
+        super().__init__(listen(_LOOPBACK, port, what="the Temporal UI", flags="--ui-port"))
+        self.address = shown_address(_LOOPBACK, self.port)
 
     async def serve(self, hidden: str) -> None:
         """Show the UI that listens at `hidden`, a `host:port`, until `stop` is called."""
-        if self._stopped:
-            return
         # Variables that name a proxy are about other places.
         async with httpx2.AsyncClient(base_url=f"http://{hidden}", trust_env=False, timeout=_ANSWER_SECONDS) as client:
-            self._server = HttpServer(build_ui_app(client, own_hosts(_LOOPBACK, self._port)))
-            await self._server.serve(sockets=[self._socket])
-
-    def stop(self) -> None:
-        """Ask the server to leave."""
-        self._stopped = True
-        if self._server is not None:
-            self._server.should_exit = True
-        else:
-            self._socket.close()
+            await self._answer(build_ui_app(client, own_hosts(_LOOPBACK, self.port)))
 
 
 def build_ui_app(client: httpx2.AsyncClient, hosts: tuple[str, ...]) -> Starlette:

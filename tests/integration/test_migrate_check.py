@@ -13,12 +13,12 @@ from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
 from tests.integration.conftest import Place
-from worker_service.migrate_check import Checked, Trouble, check_open_runs
+from worker_service.migrate_check import Checked, ReplayTrouble, check_open_runs
 
 POLL_SECONDS = 0.05
 
 
-async def check(place: Place, run: str) -> list[Trouble]:
+async def check(place: Place, run: str) -> list[ReplayTrouble]:
     """What would become of the run and its invocation."""
     checked = await check_open_runs(place.client.temporal, build_replayer(place.folder))
     assert checked.workflows >= 2
@@ -70,6 +70,6 @@ async def test_an_incompatible_change_is_caught_and_a_compatible_one_passes(plac
             assert "Nondeterminism" in trouble.reason
         with pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setattr(kind, method, broken)
-            assert await check(place, run) == [Trouble(workflow_id, diverges=False, reason="broken by a change")]
+            assert await check(place, run) == [ReplayTrouble(workflow_id, diverges=False, reason="broken by a change")]
     await place.decide(run)
     assert (await place.client.result(run)).output == "Done."

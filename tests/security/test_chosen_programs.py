@@ -15,7 +15,15 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.sandbox import bubblewrap as isolation
 from llm_do_temporal.sandbox import programs
 from llm_do_temporal.sandbox.bubblewrap import choose_bwrap
-from llm_do_temporal.sandbox.programs import BWRAP, TEMPORAL, Program, Search, Wanted, find_bwrap, find_temporal
+from llm_do_temporal.sandbox.programs import (
+    BWRAP,
+    TEMPORAL,
+    InstalledProgram,
+    ProgramRequirement,
+    Search,
+    find_bwrap,
+    find_temporal,
+)
 
 ROOT = Path(__file__).parents[2]
 GOOD = "temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)"
@@ -173,8 +181,8 @@ def test_an_old_bwrap_of_the_system_gives_way_to_the_packaged_one(
 
 
 def test_a_bwrap_that_does_not_work_gives_way_to_one_that_does(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Program(str(plant("bin", "no namespaces here", name="bwrap", code=1)), "0.11.2", None)
-    gone = Program("/nowhere/bwrap", "0.11.2", None)
+    broken = InstalledProgram(str(plant("bin", "no namespaces here", name="bwrap", code=1)), "0.11.2", None)
+    gone = InstalledProgram("/nowhere/bwrap", "0.11.2", None)
     working = find_bwrap().found[-1:]
     monkeypatch.setattr(isolation, "find_bwrap", lambda: Search((broken, gone, *working), ("old one",)))
     choice = choose_bwrap.__wrapped__()
@@ -184,7 +192,7 @@ def test_a_bwrap_that_does_not_work_gives_way_to_one_that_does(plant: Plant, mon
 
 
 @pytest.mark.parametrize("wanted", [TEMPORAL, BWRAP], ids=lambda wanted: wanted.name)
-def test_the_packages_bring_along_what_will_do(wanted: Wanted) -> None:
+def test_the_packages_bring_along_what_will_do(wanted: ProgramRequirement) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     asked = next(one for one in map(Requirement, declared) if one.name == wanted.package).specifier
     bounds = {one.operator: tuple(int(part) for part in one.version.split(".")) for one in asked}

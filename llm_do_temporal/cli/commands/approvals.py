@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
@@ -109,7 +109,7 @@ async def approve(
     """
     from llm_do_temporal.messages.approvals import DecisionKind
 
-    return await _decide(location, run, approval, DecisionKind.APPROVE, note=note, remember=remember, digest=digest)
+    return await _decide(location, _Named(run, approval, digest), _Answer(DecisionKind.APPROVE, note, remember))
 
 
 async def reject(
@@ -141,9 +141,8 @@ async def reject(
 
     if not reason.strip():
         raise UsageError("--reason is empty; say why, the model is told it")
-    return await _decide(
-        location, run, approval, DecisionKind.REJECT, note=reason.strip(), remember=remember, digest=digest
-    )
+    answer = _Answer(DecisionKind.REJECT, reason.strip(), remember)
+    return await _decide(location, _Named(run, approval, digest), answer)
 
 
 async def modify(
@@ -177,9 +176,8 @@ async def modify(
     from llm_do_temporal.messages.approvals import DecisionKind
 
     changed = read_json_object(args, "--args")
-    return await _decide(
-        location, run, approval, DecisionKind.MODIFY, args=changed, note=note, remember=remember, digest=digest
-    )
+    answer = _Answer(DecisionKind.MODIFY, note, remember, changed)
+    return await _decide(location, _Named(run, approval, digest), answer)
 
 
 def questions_table(questions: list[Question]) -> tuple[list[str], list[list[str]]]:
@@ -201,50 +199,61 @@ def questions_table(questions: list[Question]) -> tuple[list[str], list[list[str
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
-async def _decide(
-    location: Location,
-    run: str,
-    approval: str | None,
-    kind: DecisionKind,
-    *,
-    args: dict[str, Any] | None = None,
-    note: str,
-    remember: bool,
-    digest: str | None,
-) -> int:
+class _Named(NamedTuple):
+    """The question as it was named on the command line."""
+
+    run: str
+    approval: str | None
+    """Id of the approval; None where it was left out."""
+    digest: str | None
+    """Digest of the question, or its beginning; None where it was left out."""
+
+
+class _Answer(NamedTuple):
+    """The decision as it was typed."""
+
+    kind: DecisionKind
+    note: str
+    remember: bool
+    args: dict[str, Any] | None = None
+    """New arguments; None unless the call is modified."""
+
+
+async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 
     async with opened(location) as session:
-        meant = await _meant(session.client, location, run, approval, digest)
+        meant = await _meant(session.client, location, named)
         decision = Decision(
             id=meant.id,
-            decision=kind,
-            args=args,
+            decision=answer.kind,
+            args=answer.args,
             digest=meant.digest or None,
-            note=note,
-            remember=Remember.SESSION if remember else Remember.NONE,
+            note=answer.note,
+            remember=Remember.SESSION if answer.remember else Remember.NONE,
             by=login_name(),
         )
-        decided = await session.client.decide(run, decision)
-    done = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}[kind]
+        decided = await session.client.decide(named.run, decision)
+    words = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
+    done = words[answer.kind]
     if decided is not None and decided.verdict is None:
         agreed = f"{len(decided.votes)} of {decided.request.quorum} people have agreed"
         say(f"noted: {decided.id} of {decided.request.path} still waits; {agreed}")
         return 0
     if decided is None:
-        say(f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up")
+        say(f"{done}: sent to run {named.run}, but no worker service has answered yet; one that starts takes it up")
         return 0
-    asked = visible_line(decided.request.summary, 200)
-    changed = f"; it goes on with {visible_line(json.dumps(args, ensure_ascii=False), 200)}" if args is not None else ""
-    say(f"{done}: {decided.id} of {decided.request.path}: {asked}{changed}")
+    summary, changed = visible_line(decided.request.summary, 200), ""
+    if answer.args is not None:
+        changed = f"; it goes on with {visible_line(json.dumps(answer.args, ensure_ascii=False), 200)}"
+    say(f"{done}: {decided.id} of {decided.request.path}: {summary}{changed}")
     return 0
 
 
-async def _meant(
-    client: LlmDoClient, location: Location, run: str, approval: str | None, digest: str | None
-) -> ShownQuestion:
-    """The question that a decision is about. Raises UsageError where it names none, and this terminal showed none."""
+async def _meant(client: LlmDoClient, location: Location, question: _Named) -> ShownQuestion:
+    """Return the question that a decision is about. Raises UsageError where no single one is meant."""
+    run, approval, digest = question
     shown = last_shown(run)
     if digest is None and approval is not None:
         return next((one for one in shown if one.id == approval), ShownQuestion(approval, ""))

@@ -159,10 +159,10 @@ async def start(
         return report(failure(error), output)
     if detach:
         return await _leave(location, run, output, recording)
-    from llm_do_temporal.cli.terminal.attend import Manner, attend, choose_stay
+    from llm_do_temporal.cli.terminal.attend import AttendOptions, attend, choose_stay
 
     say(f"run {run}")
-    return await attend(location, run, Manner(choose_stay(output, recording), output, timeout, recording))
+    return await attend(location, run, AttendOptions(choose_stay(output, recording), output, timeout, recording))
 
 
 async def _begin(wanted: _Wanted, location: Location, run: str | None) -> str:
@@ -179,12 +179,12 @@ async def _begin(wanted: _Wanted, location: Location, run: str | None) -> str:
 
 
 async def _leave(location: Location, run: str, output: OutputFormat, recording: Recording) -> int:
-    from llm_do_temporal.cli.output import Outcome, report
+    from llm_do_temporal.cli.output import RunOutcome, report
 
     if output == "text":
         print(run, flush=True)
     await record_so_far(recording, run, location)
-    return report(Outcome(run, "running"), output)
+    return report(RunOutcome(run, "running"), output)
 
 
 def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:

@@ -37,10 +37,10 @@ async def watch(
     check_timeout(timeout)
     check_from_seq(from_seq, output)
     recording.check()
-    from llm_do_temporal.cli.terminal.attend import Manner, attend, choose_stay
+    from llm_do_temporal.cli.terminal.attend import AttendOptions, attend, choose_stay
 
-    manner = Manner(choose_stay(output, recording), output, timeout, recording, from_seq or 1)
-    return await attend(location, run, manner)
+    options = AttendOptions(choose_stay(output, recording), output, timeout, recording, from_seq or 1)
+    return await attend(location, run, options)
 
 
 async def result(
@@ -63,9 +63,9 @@ async def result(
         Seconds to wait at most; the run goes on.
     """
     check_timeout(timeout)
-    from llm_do_temporal.cli.terminal.attend import Manner, attend
+    from llm_do_temporal.cli.terminal.attend import AttendOptions, attend
 
-    return await attend(location, run, Manner("until_end", output, timeout))
+    return await attend(location, run, AttendOptions("until_end", output, timeout))
 
 
 def check_from_seq(number: int | None, output: OutputFormat) -> None:

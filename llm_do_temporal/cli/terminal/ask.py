@@ -35,7 +35,7 @@ class _NotAsItWas(Exception):
 
 
 @dataclass(frozen=True)
-class Leaving:
+class LeaveKey:
     """How a person leaves a question without an answer: a letter, and the words for the menu."""
 
     letter: str
@@ -50,7 +50,7 @@ class Asker:
         client: LlmDoClient,
         console: Console,
         interrupt: Interrupt,
-        leaving: Leaving,
+        leave_key: LeaveKey,
         votes_of: Callable[[Question], int | None],
     ) -> None:
         """`votes_of` says how many have agreed to a question so far; None: it needs no answer any more."""
@@ -61,7 +61,7 @@ class Asker:
         self._client = client
         self._console = console
         self._interrupt = interrupt
-        self._leaving = leaving
+        self._leave_key = leave_key
         self._votes_of = votes_of
 
     def wants(self, run: str, approval: str) -> bool:
@@ -100,11 +100,11 @@ class Asker:
         change = "[m]odify  " if can_change else ""
         prompter.tell(
             f"[a]pprove  with a [n]ote  and remember for thi[s] run  {change}[r]eject  "
-            f"[v]iew all  {self._leaving.menu}  [x] stop the run"
+            f"[v]iew all  {self._leave_key.menu}  [x] stop the run"
         )
         line = await prompter.line(f"{question.id}> ")
         choice = (line or "").strip().lower()[:1]
-        if line is None or choice in (self._leaving.letter, "q"):
+        if line is None or choice in (self._leave_key.letter, "q"):
             return False
         if choice == "a":
             await self._decide(question, prompter, DecisionKind.APPROVE)

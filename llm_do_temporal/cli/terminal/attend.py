@@ -20,7 +20,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.callers import PASSING_STATUSES
 from llm_do_temporal.cli.options import Location, OutputFormat
-from llm_do_temporal.cli.output import EventLines, ItemLines, Outcome, failure, report, seen_of
+from llm_do_temporal.cli.output import EventLines, ItemLines, RunOutcome, failure, report, seen_of
 from llm_do_temporal.cli.session import Session, opened
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.lines import Interrupt
@@ -37,7 +37,7 @@ from llm_do_temporal.errors import ConnectionFailed, LlmDoError, RunFailed, Usag
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TIMED_OUT = 6
 WAITING = 3
-_SIGNALLED = 128
+SIGNALLED = 128
 """Added to the number of the signal, as shells do."""
 _RETRY_SECONDS = 1.0
 _GUARD_SECONDS = 1.0
@@ -51,7 +51,7 @@ Stay = Literal["live", "until_question", "until_end"]
 
 
 @dataclass(frozen=True)
-class Manner:
+class AttendOptions:
     """How to stay with a run."""
 
     stay: Stay
@@ -77,47 +77,47 @@ def choose_stay(output: OutputFormat, recording: Recording = NOTHING) -> Stay:
     return "live" if os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp() else "until_question"
 
 
-async def attend(location: Location, run: str, manner: Manner) -> int:
-    """Stay with the run in this manner, print what came of it, and return the exit code."""
+async def attend(location: Location, run: str, options: AttendOptions) -> int:
+    """Stay with the run as `options` say, print what came of it, and return the exit code."""
     interrupt = Interrupt()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupt.raise_it, number)
-    attending = _Attending(location, run, manner, interrupt)
-    following = asyncio.create_task(attending.follow())
+    session = _RunSession(location, run, options, interrupt)
+    following = asyncio.create_task(session.follow())
     leaving = asyncio.create_task(interrupt.happened.wait())
     try:
-        await asyncio.wait({following, leaving}, timeout=manner.timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({following, leaving}, timeout=options.timeout, return_when=asyncio.FIRST_COMPLETED)
         if following.done():
             outcome = following.result()
         else:
             await _stop(following)
-            outcome = attending.left(timed_out=not interrupt.happened.is_set())
+            outcome = session.left(timed_out=not interrupt.happened.is_set())
     except LlmDoError as error:
         outcome = failure(error, run=run)
     finally:
         await _stop(leaving)
-        attending.recorder.close()
+        session.recorder.close()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-    return report(outcome, manner.output)
+    return report(outcome, options.output)
 
 
-class _Attending:
+class _RunSession:
     """One stay with one run, over as many connections as it takes."""
 
-    def __init__(self, location: Location, run: str, manner: Manner, interrupt: Interrupt) -> None:
+    def __init__(self, location: Location, run: str, options: AttendOptions, interrupt: Interrupt) -> None:
         self._location = location
         self._run = run
-        self._manner = manner
+        self._options = options
         self._interrupt = interrupt
-        self._lines = EventLines(enabled=manner.output == "jsonl", from_seq=manner.from_seq)
-        self._items = ItemLines(enabled=manner.output == "text")
-        self.recorder = Recorder(manner.recording, run, location)
+        self._lines = EventLines(enabled=options.output == "jsonl", from_seq=options.from_seq)
+        self._items = ItemLines(enabled=options.output == "text")
+        self.recorder = Recorder(options.recording, run, location)
         self._both = [lines for lines in (self._lines, self.recorder.lines) if lines.enabled]
         self._view: RunView | None = None
 
-    async def follow(self) -> Outcome:
+    async def follow(self) -> RunOutcome:
         """Follow to the outcome, connecting again whenever the connection is lost."""
         told = ""
         while True:
@@ -136,20 +136,20 @@ class _Attending:
                     say(f"the connection was lost ({told}); the run goes on, connecting again …")
             await asyncio.sleep(_RETRY_SECONDS)
 
-    def left(self, *, timed_out: bool) -> Outcome:
+    def left(self, *, timed_out: bool) -> RunOutcome:
         """The outcome when nobody stays any longer; says how to come back."""
         again = self._location.command(f"watch {self._run}")
         if timed_out:
-            say(f"no result after {self._manner.timeout:g} s; run {self._run} goes on; {again}")
+            say(f"no result after {self._options.timeout:g} s; run {self._run} goes on; {again}")
             code = TIMED_OUT
         else:
             say(f"run {self._run} goes on; {again}")
             number = self._interrupt.number
-            at_terminal = self._manner.stay == "live" and number is signal.SIGINT
-            code = 0 if at_terminal else _SIGNALLED + number
-        return Outcome(self._run, "running", exit_code=code, **seen_of(self._view))
+            at_terminal = self._options.stay == "live" and number is signal.SIGINT
+            code = 0 if at_terminal else SIGNALLED + number
+        return RunOutcome(self._run, "running", exit_code=code, **seen_of(self._view))
 
-    async def _over(self, session: Session) -> Outcome:
+    async def _over(self, session: Session) -> RunOutcome:
         """Follow over one connection. Raises ConnectionLost."""
         self.recorder.begin(session)
         follower = Follower(session.client.temporal, self._run, wait=True, tap=self.recorder.take)
@@ -188,7 +188,7 @@ class _Attending:
                 return
             if self._both:
                 sequence.take(event)
-            if event.type.startswith("item.") and self._manner.stay != "live":
+            if event.type.startswith("item.") and self._options.stay != "live":
                 self._items.tell(follower.view)
             news.set()
 
@@ -205,16 +205,16 @@ class _Attending:
             for lines in self._both:
                 lines.tell(event)
 
-    def _front(self, session: Session, view: RunView, news: asyncio.Event) -> Coroutine[Any, Any, Outcome]:
-        if self._manner.stay == "live":
+    def _front(self, session: Session, view: RunView, news: asyncio.Event) -> Coroutine[Any, Any, RunOutcome]:
+        if self._options.stay == "live":
             from llm_do_temporal.cli.terminal.screen import Screen
 
             return Screen(session.client, view, news, self._interrupt).show()
-        if self._manner.stay == "until_end":
+        if self._options.stay == "until_end":
             return self._note_questions(view, news)
         return self._until_question(session, view, news)
 
-    async def _until_question(self, session: Session, view: RunView, news: asyncio.Event) -> Outcome:
+    async def _until_question(self, session: Session, view: RunView, news: asyncio.Event) -> RunOutcome:
         """Wait for the first questions, print how to answer them, and leave."""
         while not view.pending:
             await news.wait()
@@ -225,9 +225,9 @@ class _Attending:
             return await self._until_question(session, view, news)
         _say_questions(pending, self._location, session)
         shown = tuple(one.as_json() for one in pending)
-        return Outcome(self._run, "waiting", exit_code=WAITING, pending=shown, **seen_of(view))
+        return RunOutcome(self._run, "waiting", exit_code=WAITING, pending=shown, **seen_of(view))
 
-    async def _note_questions(self, view: RunView, news: asyncio.Event) -> Outcome:
+    async def _note_questions(self, view: RunView, news: asyncio.Event) -> RunOutcome:
         """Mention new questions, and never leave."""
         noted: set[str] = set()
         while True:
@@ -244,12 +244,12 @@ class _Attending:
         said: set[tuple[str, str]] = set()
         while True:
             for path, trouble in await note_troubles(session.client.temporal, view):
-                if self._manner.stay != "live" and (path, trouble.failure) not in said:
+                if self._options.stay != "live" and (path, trouble.failure) not in said:
                     said.add((path, trouble.failure))
                     say(f"{path} waits: {visible_line(trouble.shown(), 400)}")
             await asyncio.sleep(_TROUBLE_SECONDS)
 
-    async def _ended(self, session: Session, view: RunView) -> Outcome:
+    async def _ended(self, session: Session, view: RunView) -> RunOutcome:
         if view.status == "completed" and any(item.is_open for item in view.items.values()):
             view = await session.client.view(self._run)
         self._items.tell(view)
@@ -259,7 +259,7 @@ class _Attending:
             if not isinstance(error.__cause__, WorkflowFailureError):
                 raise
             return failure(error, run=self._run, view=view)
-        seen = Outcome(self._run, "completed", output=result.output, **seen_of(view))
+        seen = RunOutcome(self._run, "completed", output=result.output, **seen_of(view))
         seen = replace(seen, usage=result.usage)
         failed = sum(item.status != "completed" for item in view.items.values())
         if not failed:

@@ -17,9 +17,9 @@ from rich.text import Text
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import ago, locked_line
-from llm_do_temporal.cli.terminal.ask import Asker, Leaving
-from llm_do_temporal.cli.terminal.attend import ConnectionLost, while_served
-from llm_do_temporal.cli.terminal.keys import Keys
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
+from llm_do_temporal.cli.terminal.attend import SIGNALLED, ConnectionLost, while_served
+from llm_do_temporal.cli.terminal.keys import KeyReader
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.text import PROGRAM, say, visible_line
 from llm_do_temporal.client.client import LlmDoClient
@@ -33,12 +33,10 @@ _DRAW_SECONDS = 0.25
 _FRAME_LINES = 4
 """Lines around the list: its head, the keys, an empty one, and the cursor's own."""
 _MOST_LOCKED = 5
-_SIGNALLED = 128
-"""Added to the number of the signal, as shells do."""
 _KEYS = "j/k or arrows: move   Enter or a number: open   q: leave"
 
 
-class Choice:
+class Selection:
     """Which entry is chosen; stays with it while others come and go."""
 
     def __init__(self) -> None:
@@ -84,10 +82,10 @@ class Inbox:
         self._client = client
         self._run = run
         self._console = console
-        self._asker = Asker(client, console, interrupt, Leaving("b", "[b]ack to the list"), self._votes_of)
+        self._asker = Asker(client, console, interrupt, LeaveKey("b", "[b]ack to the list"), self._votes_of)
         self._all: list[InboxEntry] = []
         self._locked: list[LockedRun] = []
-        self._choice = Choice()
+        self._selection = Selection()
 
     @property
     def _entries(self) -> list[InboxEntry]:
@@ -135,19 +133,19 @@ class Inbox:
 
     async def _choose(self) -> InboxEntry | None:
         """The entry that the person opens; None: they leave."""
-        with Keys() as keys, Live(console=self._console, auto_refresh=False, transient=True) as live:
+        with KeyReader() as keys, Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
                 entries = self._entries
-                self._choice.follow(entries)
+                self._selection.follow(entries)
                 shown = render_inbox(
-                    entries, self._choice.row, datetime.now(UTC), self._console.height, locked=self._locked
+                    entries, self._selection.row, datetime.now(UTC), self._console.height, locked=self._locked
                 )
                 live.update(shown, refresh=True)
                 key = await keys.next(_DRAW_SECONDS)
                 if key in ("q", "end"):
                     return None
-                if key and self._choice.press(key, entries):
-                    return entries[self._choice.row]
+                if key and self._selection.press(key, entries):
+                    return entries[self._selection.row]
 
     async def _keep_refreshing(self) -> None:
         while True:
@@ -217,7 +215,7 @@ async def watch_inbox(location: Location, run: str | None) -> int:
         if showing.done():
             showing.result()
             return 0
-        return 0 if interrupt.number is signal.SIGINT else _SIGNALLED + interrupt.number
+        return 0 if interrupt.number is signal.SIGINT else SIGNALLED + interrupt.number
     finally:
         for task in (showing, leaving):
             task.cancel()

@@ -16,7 +16,7 @@ _KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|.", re.DOTALL)
 _READ_BYTES = 1024
 
 
-class Keys:
+class KeyReader:
     """The keys, as long as the block lasts; then the terminal reads lines again. Ctrl-C stays a signal."""
 
     def __init__(self) -> None:

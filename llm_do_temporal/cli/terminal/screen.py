@@ -9,7 +9,7 @@ from typing import NoReturn
 from rich.console import Console
 from rich.live import Live
 
-from llm_do_temporal.cli.terminal.ask import Asker, Leaving
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.terminal.run_picture import render_run
 from llm_do_temporal.client.client import LlmDoClient
@@ -32,7 +32,7 @@ class Screen:
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._interrupt = interrupt
         self._tails: dict[str, Tail] = {}
-        self._asker = Asker(client, self._console, interrupt, Leaving("d", "[d]etach"), self._votes_of)
+        self._asker = Asker(client, self._console, interrupt, LeaveKey("d", "[d]etach"), self._votes_of)
 
     @property
     def _unanswered(self) -> list[PendingApprovalMemo]:

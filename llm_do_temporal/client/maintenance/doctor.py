@@ -23,7 +23,7 @@ from llm_do_temporal.definitions.workshop.workshop import own_queues
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.policy.queues import ROLES, polled_queues
-from llm_do_temporal.sandbox.programs import Program
+from llm_do_temporal.sandbox.programs import InstalledProgram
 
 _ATTRIBUTES = {STATE_ATTRIBUTE: "Keyword", PENDING_ATTRIBUTE: "Int", WORKER_ATTRIBUTE: "Keyword"}
 
@@ -112,7 +112,7 @@ def _not_running() -> list[Finding]:
     return [Finding("Temporal", "ok", "the workshop's own, which is not running: `start` and `dev` start it"), program]
 
 
-def chosen(program: Program, passed_over: Sequence[str]) -> str:
+def chosen(program: InstalledProgram, passed_over: Sequence[str]) -> str:
     """Which program is used, and why none of the others is."""
     return "; ".join([str(program), *(f"passed over: {one}" for one in passed_over)])
 

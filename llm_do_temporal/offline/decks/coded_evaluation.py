@@ -7,13 +7,13 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from llm_do_temporal.offline.decks.deck_choice import choose_decks, listed_decks
-from llm_do_temporal.offline.model.play import Steps, ask
+from llm_do_temporal.offline.model.play import PlaySteps, ask
 from llm_do_temporal.offline.model.seen import SeenRequest, fields_of
 
 LIST, EVALUATE = "list_decks", "evaluate_decks"
 
 
-def evaluate_by_code(seen: SeenRequest) -> Steps:
+def evaluate_by_code(seen: SeenRequest) -> PlaySteps:
     """Find out which decks the request means, have them evaluated in one call, and report what came back."""
     listing = yield from ask(LIST, "Looking which decks there are.")
     decks = listed_decks(listing.data)

@@ -39,7 +39,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Page:
+class DeckPage:
     """One page: its number from 1, what it says, and whether it holds pictures."""
 
     number: int
@@ -56,7 +56,7 @@ class Page:
 class Deck:
     """A deck that could be opened."""
 
-    pages: tuple[Page, ...]
+    pages: tuple[DeckPage, ...]
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -74,7 +74,7 @@ class Deck:
         return next((statement.text for statement in self.statements), "")
 
     @property
-    def unreadable_pages(self) -> tuple[Page, ...]:
+    def unreadable_pages(self) -> tuple[DeckPage, ...]:
         """Pages without any text."""
         return tuple(page for page in self.pages if not page.statements)
 
@@ -97,10 +97,10 @@ def read_deck(data: bytes) -> Deck:
     return Deck(pages=tuple(_page(number, text, has_images) for number, (text, has_images) in enumerate(pages, 1)))
 
 
-def _page(number: int, said: str, has_images: bool) -> Page:
+def _page(number: int, said: str, has_images: bool) -> DeckPage:
     texts = [text for text in _joined(said.splitlines()) if _WORD.search(text)]
     statements = tuple(Statement(page=number, text=text) for text in texts)
-    return Page(number=number, statements=statements, has_images=has_images)
+    return DeckPage(number=number, statements=statements, has_images=has_images)
 
 
 def _joined(lines: list[str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ _ALL = re.compile(r"\b(?:every|all|each)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Choice:
+class DeckSelection:
     """The decks to evaluate, and the names in the prompt that no deck has."""
 
     decks: tuple[str, ...]
@@ -28,18 +28,18 @@ def listed_decks(listing: Any) -> tuple[str, ...]:
     return tuple(sorted({path for text in _strings(listing) for path in _pdfs(text)}))
 
 
-def choose_decks(decks: Sequence[str], prompt: str) -> Choice:
+def choose_decks(decks: Sequence[str], prompt: str) -> DeckSelection:
     """The decks the prompt names, by path, file name or stem; all of them where it names none."""
     mentioned = tuple(dict.fromkeys(_PDF_NAME.findall(prompt)))
     if mentioned:
         chosen = {name: [deck for deck in decks if _is_called(deck, name)] for name in mentioned}
         named = {deck for found in chosen.values() for deck in found}
-        return Choice(
+        return DeckSelection(
             decks=tuple(deck for deck in decks if deck in named),
             unknown=tuple(name for name, found in chosen.items() if not found),
         )
     by_stem = () if _ALL.search(prompt) else tuple(deck for deck in decks if _stem_occurs(deck, prompt))
-    return Choice(decks=by_stem or tuple(decks))
+    return DeckSelection(decks=by_stem or tuple(decks))
 
 
 def evaluation_paths(decks: Sequence[str], folder: str = "/evaluations") -> dict[str, str]:

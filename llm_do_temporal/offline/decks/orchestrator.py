@@ -8,13 +8,18 @@ only a rejected write whose note names another file is written there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic_ai.messages import ModelResponsePart, TextPart, ToolCallPart
 
-from llm_do_temporal.offline.decks.deck_choice import Choice, choose_decks, evaluation_paths, json_in, listed_decks
+from llm_do_temporal.offline.decks.deck_choice import (
+    DeckSelection,
+    choose_decks,
+    evaluation_paths,
+    json_in,
+    listed_decks,
+)
 from llm_do_temporal.offline.decks.delegation_choice import Delegate, find_delegate
 from llm_do_temporal.offline.decks.evaluation_page import evaluation_page
 from llm_do_temporal.offline.decks.outcome import DeckOutcome, summary
@@ -33,7 +38,7 @@ class _Position:
 
     seen: SeenRequest
     listings: tuple[ToolResult, ...]
-    choice: Choice
+    choice: DeckSelection
     delegate: Delegate | None
     evaluations: tuple[ToolResult, ...]
     writes: tuple[ToolResult, ...]
@@ -61,9 +66,6 @@ def _position(seen: SeenRequest) -> _Position:
         evaluations=tuple(seen.results(delegate.tool.name)) if delegate else (),
         writes=tuple(seen.results(WRITE)),
     )
-
-
-Step = Callable[[_Position], list[ModelResponsePart]]
 
 
 def _list(position: _Position) -> list[ModelResponsePart]:

@@ -33,7 +33,7 @@ class Signal:
 
 
 @dataclass(frozen=True)
-class Dimension:
+class RubricLine:
     """One line of the rubric."""
 
     name: str
@@ -67,7 +67,7 @@ PERSON_IN_ROLE = re.compile(
 )
 
 DIMENSIONS = (
-    Dimension(
+    RubricLine(
         "problem",
         _words(
             r"\bproblem|\bbroken\b|\bthrow\w* away|\bpain\b|\bstruggl|\bmanual(?:ly)?\b"
@@ -86,7 +86,7 @@ DIMENSIONS = (
             ),
         ),
     ),
-    Dimension(
+    RubricLine(
         "solution",
         _words(
             r"\bsolution|\bproduct\b|\bhow it works|\bplatform\b|\bour (?:app|software|device|sensors?|tool|technology)"
@@ -111,7 +111,7 @@ DIMENSIONS = (
             ),
         ),
     ),
-    Dimension(
+    RubricLine(
         "market",
         _words(r"\bmarket\b|\bTAM\b|\bSAM\b|\bSOM\b|\baddressable|\bcompetit|\bsegment\b"),
         (
@@ -128,7 +128,7 @@ DIMENSIONS = (
             ),
         ),
     ),
-    Dimension(
+    RubricLine(
         "business_model",
         _words(
             r"\bbusiness model|\bpric(?:e|es|ing)\b|\brevenue model|\bsubscription|\bmargin|\blicen[cs]e|\bcommission"
@@ -147,7 +147,7 @@ DIMENSIONS = (
             ),
         ),
     ),
-    Dimension(
+    RubricLine(
         "traction",
         _words(
             r"\btraction\b|\bARR\b|\bMRR\b|\bpaying\b|\bretention\b|\bchurn\b|\bwait(?:ing )?list|\bpilots?\b"
@@ -168,7 +168,7 @@ DIMENSIONS = (
             ),
         ),
     ),
-    Dimension(
+    RubricLine(
         "team",
         _words(rf"\bteam\b|\b{_ROLE}\b|\badvis[oe]r"),
         (
@@ -181,7 +181,7 @@ DIMENSIONS = (
             ),
         ),
     ),
-    Dimension(
+    RubricLine(
         "financials_and_ask",
         _words(
             r"\bask\b|\brais(?:e|es|ing)\b|\bseed\b|\bseries [a-d]\b|\brunway\b|\buse of funds|\bfinancials?\b"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_do_temporal.offline.decks.deck import MIN_WORDS, Deck, Statement
-from llm_do_temporal.offline.decks.rubric import DIMENSIONS, HYPE, NO_COMPETITION, Dimension
+from llm_do_temporal.offline.decks.rubric import DIMENSIONS, HYPE, NO_COMPETITION, RubricLine
 
 MAX_RED_FLAGS = 3
 MAX_QUOTE_CHARS = 240
@@ -74,7 +74,7 @@ def _verdict(mean: float, flags: int) -> str:
     return "go" if mean >= GO_AVERAGE and flags == 0 else "watch"
 
 
-def _score(deck: Deck, dimension: Dimension) -> Score:
+def _score(deck: Deck, dimension: RubricLine) -> Score:
     relevant = _relevant(deck, dimension)
     if not relevant:
         pages = "1 page" if len(deck.pages) == 1 else f"{len(deck.pages)} pages"
@@ -85,7 +85,7 @@ def _score(deck: Deck, dimension: Dimension) -> Score:
     return Score(dimension.name, min(5, 1 + len(found)), quote(_strongest(deck, relevant, dimension)) + note)
 
 
-def _relevant(deck: Deck, dimension: Dimension) -> list[Statement]:
+def _relevant(deck: Deck, dimension: RubricLine) -> list[Statement]:
     found: list[Statement] = []
     for page in deck.pages:
         about = bool(dimension.topic.search(page.heading)) and page.number > 1
@@ -93,7 +93,7 @@ def _relevant(deck: Deck, dimension: Dimension) -> list[Statement]:
     return found
 
 
-def _strongest(deck: Deck, relevant: Sequence[Statement], dimension: Dimension) -> Statement:
+def _strongest(deck: Deck, relevant: Sequence[Statement], dimension: RubricLine) -> Statement:
     def strength(said: Statement) -> tuple[bool, int, bool, bool]:
         signals = sum(bool(signal.pattern.search(said.text)) for signal in dimension.signals)
         own_page = bool(dimension.topic.search(deck.pages[said.page - 1].heading))

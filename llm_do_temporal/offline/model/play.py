@@ -25,22 +25,22 @@ class Say:
     """One answer of a model: a line of text, and calls that are made side by side."""
 
     text: str
-    calls: Sequence[Call]
+    calls: Sequence[PlayCall]
 
 
 @dataclass(frozen=True)
-class Call:
+class PlayCall:
     """One tool call; arguments that the tool does not take are left out."""
 
     tool: str
     args: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Steps = Generator[Say, list[ToolResult], Words]
+PlaySteps = Generator[Say, list[ToolResult], Words]
 """What a play is: it yields what to say, and is sent the results of the calls in their order."""
 
 
-def perform(play: Callable[[SeenRequest], Steps]) -> Callable[[SeenRequest], list[ModelResponsePart]]:
+def perform(play: Callable[[SeenRequest], PlaySteps]) -> Callable[[SeenRequest], list[ModelResponsePart]]:
     """The function that answers one request as the play does at this point of the conversation."""
 
     def act(seen: SeenRequest) -> list[ModelResponsePart]:
@@ -58,7 +58,7 @@ def perform(play: Callable[[SeenRequest], Steps]) -> Callable[[SeenRequest], lis
 
 def ask(tool: str, text: str = "", **args: Any) -> Generator[Say, list[ToolResult], ToolResult]:
     """Make one call, for `result = yield from ask(...)`."""
-    (result,) = yield Say(text or f"Calling {tool}.", [Call(tool, args)])
+    (result,) = yield Say(text or f"Calling {tool}.", [PlayCall(tool, args)])
     return result
 
 
@@ -69,7 +69,7 @@ def _spoken(seen: SeenRequest, said: Say) -> list[ModelResponsePart]:
     return [TextPart(said.text), *(_call(seen, call, number) for number, call in enumerate(said.calls, start=1))]
 
 
-def _call(seen: SeenRequest, call: Call, number: int) -> ToolCallPart:
+def _call(seen: SeenRequest, call: PlayCall, number: int) -> ToolCallPart:
     accepted = seen.tools[call.tool].parameters_json_schema.get("properties", {})
     args = {key: value for key, value in call.args.items() if key in accepted}
     return ToolCallPart(call.tool, args, tool_call_id=f"call_{seen.turn}_{number}")

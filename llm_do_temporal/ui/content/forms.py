@@ -16,11 +16,11 @@ from pydantic_core import from_json
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.hidden_characters import told_apart
 
-Kind = Literal["text", "number", "boolean", "choice", "json"]
+FieldKind = Literal["text", "number", "boolean", "choice", "json"]
 PREFIX = "arg."
 OMIT_PREFIX = "omit."
 MIN_ROWS, MAX_ROWS = 1, 24
-_SIMPLE: dict[str, Kind] = {"string": "text", "number": "number", "integer": "number", "boolean": "boolean"}
+_SIMPLE: dict[str, FieldKind] = {"string": "text", "number": "number", "integer": "number", "boolean": "boolean"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Field:
     """One argument in the form."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
     value: str
     """What stands in the field, as text or, for a choice and for `json`, as JSON."""
     description: str = ""
@@ -111,7 +111,7 @@ def _field(name: str, schema: Mapping[str, Any], args: Mapping[str, Any], *, opt
     )
 
 
-def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[Kind, tuple[str, ...]]:
+def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[FieldKind, tuple[str, ...]]:
     choices = schema.get("enum")
     if isinstance(choices, list) and choices and (not given or value in choices):
         return "choice", tuple(editable_json(choice) for choice in cast("list[Any]", choices))
@@ -122,7 +122,7 @@ def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[Kind, 
     return kind, ()
 
 
-def _fits(kind: Kind, value: Any) -> bool:
+def _fits(kind: FieldKind, value: Any) -> bool:
     """Whether a plain field can hold the value as it is."""
     if kind == "text":
         if not isinstance(value, str):

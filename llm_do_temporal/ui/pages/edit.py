@@ -64,11 +64,12 @@ async def take_form(request: Request) -> Response:
     if edited.problems:
         return _page(request, question, edited, raw=raw, status=422)
     if step != "send":
-        return _review(request, question, edited.args, form)
-    return await _send(request, question, edited.args, form)
+        return _review(request, question, edited.args)
+    return await _send(request, question, edited.args)
 
 
-async def _send(request: Request, question: Question, args: dict[str, Any], form: FormData) -> Response:
+async def _send(request: Request, question: Question, args: dict[str, Any]) -> Response:
+    form: FormData = request.state.form
     decision = Decision(
         id=question.id,
         decision=DecisionKind.MODIFY,
@@ -81,7 +82,7 @@ async def _send(request: Request, question: Question, args: dict[str, Any], form
     try:
         taken = await decide(request, question, decision)
     except DecisionRefused as refused:
-        return _review(request, await question_of(request), args, form, problem=refused.message, status=409)
+        return _review(request, await question_of(request), args, problem=refused.message, status=409)
     return RedirectResponse(decided_address(question, taken=taken), status_code=303)
 
 
@@ -117,14 +118,9 @@ def _shown_digest(request: Request, question: Question) -> str:
 
 
 def _review(
-    request: Request,
-    question: Question,
-    args: dict[str, Any],
-    form: FormData,
-    *,
-    problem: str = "",
-    status: int = 200,
+    request: Request, question: Question, args: dict[str, Any], *, problem: str = "", status: int = 200
 ) -> Response:
+    form: FormData = request.state.form
     return render(
         request,
         "review.html",

@@ -27,7 +27,7 @@ _QUICK_SECONDS, _SLOW_SECONDS, _LARGE = 4, 30, 300
 
 
 @dataclass
-class Row:
+class InvocationRow:
     """An invocation as it is shown."""
 
     branch: Branch
@@ -36,7 +36,7 @@ class Row:
     toggle: str | None
     """The address at which it is open, or folded again; None where nothing is below it."""
     is_opened: bool = False
-    rows: list[Row] = field(default_factory=list["Row"])
+    rows: list[InvocationRow] = field(default_factory=list["InvocationRow"])
     more: str | None = None
     """The address at which all below it are shown; None where they are."""
 
@@ -85,7 +85,9 @@ class _Tree:
     folding: Folding
     questions: dict[str, list[PendingApprovalMemo]]
 
-    async def rows(self, branches: list[Branch], parent: Spent | None, path: str) -> tuple[list[Row], str | None]:
+    async def rows(
+        self, branches: list[Branch], parent: Spent | None, path: str
+    ) -> tuple[list[InvocationRow], str | None]:
         """What is shown of these, and where to find the rest."""
         shown = branches if self.folding.shows_all(path) else branches[:MOST_ROWS]
         shown += [one for one in branches[len(shown) :] if one.workflow_id in self.questions]
@@ -93,10 +95,10 @@ class _Tree:
         rows = [await self._row(one, spent[one.workflow_id]) for one in shown]
         return rows, None if len(shown) == len(branches) else self.folding.with_all(path)
 
-    async def _row(self, branch: Branch, spent: Spent) -> Row:
+    async def _row(self, branch: Branch, spent: Spent) -> InvocationRow:
         opened = bool(branch.children) and self.folding.is_open(branch.path)
         toggle = self.folding.toggled(branch.path) if branch.children else None
-        row = Row(branch, spent, self.questions.get(branch.workflow_id, []), toggle, opened)
+        row = InvocationRow(branch, spent, self.questions.get(branch.workflow_id, []), toggle, opened)
         if opened:
             row.spent = await self.accounts.read_one(branch, whole=True)
             row.rows, row.more = await self.rows(branch.children, row.spent, branch.path)
@@ -141,7 +143,7 @@ def temporal_link(settings: UiSettings, workflow_id: str, run_id: str) -> str | 
     return f"{place}/{quote(workflow_id, safe='')}/{run_id}/history"
 
 
-def _total(spent: Spent, roots: Sequence[Branch], rows: Sequence[Row]) -> Spent:
+def _total(spent: Spent, roots: Sequence[Branch], rows: Sequence[InvocationRow]) -> Spent:
     """What the run has spent: the account of its only root knows more while it is under way."""
     return rows[0].spent if len(roots) == 1 and rows and roots[0].is_open else spent
 

@@ -34,7 +34,7 @@ _PLACE = re.compile(r"/(?![/\\])[!-~]*")
 """Where a form may lead once somebody is signed in: a path of this page."""
 
 
-class Guard:
+class RequestGuard:
     """ASGI middleware; everything below it may trust `request.state`."""
 
     def __init__(self, app: ASGIApp, settings: UiSettings) -> None:

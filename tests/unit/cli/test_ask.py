@@ -11,7 +11,7 @@ from rich.console import Console
 
 from llm_do_temporal.cli.terminal import ask as asking
 from llm_do_temporal.cli.terminal import prompts as prompting
-from llm_do_temporal.cli.terminal.ask import Asker, Leaving
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
@@ -46,7 +46,9 @@ async def test_agreeing_is_about_the_arguments_that_were_shown(
         vote = Verdict(decision=DecisionKind.MODIFY, args=args, by="ann", at=pending.asked_at, door="update")
         pending = replace(pending, votes=(vote,))
     desk, shown = Desk(), Console(file=StringIO(), width=100, height=50)
-    asker = Asker(cast("LlmDoClient", desk), shown, Interrupt(), Leaving("b", ""), lambda question: len(question.votes))
+    asker = Asker(
+        cast("LlmDoClient", desk), shown, Interrupt(), LeaveKey("b", ""), lambda question: len(question.votes)
+    )
     assert await asker.ask(pending)
     (decision,) = desk.taken
     assert (decision.decision, decision.args) == sent

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.terminal.inbox import Choice, render_inbox
+from llm_do_temporal.cli.terminal.inbox import Selection, render_inbox
 from llm_do_temporal.cli.terminal.keys import parse_keys
 from llm_do_temporal.client.views.inbox import InboxEntry, LockedRun
 
@@ -73,7 +73,7 @@ def test_bytes_of_a_terminal_are_keys(typed: bytes, meant: list[str]) -> None:
 )
 def test_keys_choose_and_open(keys: list[str], row: int, *, opened: bool) -> None:
     entries = [entry(f"run-{number}") for number in range(12)]
-    choice = Choice()
+    choice = Selection()
     choice.follow(entries)
     pressed = [choice.press(key, entries) for key in keys]
     assert choice.row == row
@@ -82,7 +82,7 @@ def test_keys_choose_and_open(keys: list[str], row: int, *, opened: bool) -> Non
 
 def test_the_choice_stays_with_its_entry_while_others_come_and_go() -> None:
     first, second, third = entry("r1"), entry("r2"), entry("r3")
-    choice = Choice()
+    choice = Selection()
     choice.follow([first, second, third])
     choice.press("j", [first, second, third])
     choice.follow([second, third])

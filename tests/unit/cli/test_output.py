@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from llm_do_temporal.cli.output import EventLines, Outcome, dump_json, failure, report
+from llm_do_temporal.cli.output import EventLines, RunOutcome, dump_json, failure, report
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.errors import BudgetExceeded, DefinitionError, LlmDoError, ModelFailed, RunCancelled
 from llm_do_temporal.messages.usage import Usage
@@ -29,7 +29,7 @@ KEYS = [
 def test_the_object_of_a_completed_run() -> None:
     spent = {"requests": 2, "tool_calls": 1, "input_tokens": 30, "output_tokens": 4}
     usage = Usage(**spent, cost_usd=Decimal("0.0125"), unpriced=("x:y",))
-    outcome = Outcome("r1", "completed", output={"score": 4}, usage=usage, duration_ms=1234)
+    outcome = RunOutcome("r1", "completed", output={"score": 4}, usage=usage, duration_ms=1234)
     assert outcome.as_json() == {
         "type": "run.completed",
         "status": "completed",
@@ -74,16 +74,16 @@ def test_the_error_decides_status_and_exit_code(error: LlmDoError, status: str, 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "waiting", "running"])
 def test_every_outcome_has_the_same_keys(status: str) -> None:
-    assert list(Outcome("r", status).as_json()) == KEYS  # pyright: ignore[reportArgumentType]
+    assert list(RunOutcome("r", status).as_json()) == KEYS  # pyright: ignore[reportArgumentType]
 
 
 def test_text_output_is_printed_as_it_is_into_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(Outcome("r", "completed", output="raw \x1b[1m text"), "text") == 0
+    assert report(RunOutcome("r", "completed", output="raw \x1b[1m text"), "text") == 0
     assert capsys.readouterr().out == "raw \x1b[1m text\n"
 
 
 def test_structured_output_is_printed_as_indented_json(capsys: pytest.CaptureFixture[str]) -> None:
-    report(Outcome("r", "completed", output={"name": "Grün"}), "text")
+    report(RunOutcome("r", "completed", output={"name": "Grün"}), "text")
     assert capsys.readouterr().out == '{\n  "name": "Grün"\n}\n'
 
 

@@ -11,7 +11,7 @@ from llm_do_temporal.offline import offline_model
 from llm_do_temporal.offline.calculator import calculate, sum_in
 from llm_do_temporal.offline.code_analyzer import analyze
 from llm_do_temporal.offline.file_organizer import organize
-from llm_do_temporal.offline.model.play import Call, Say, Steps, perform
+from llm_do_temporal.offline.model.play import PlayCall, PlaySteps, Say, perform
 from llm_do_temporal.offline.model.script_model import ScriptModel
 from llm_do_temporal.offline.model.seen import SeenRequest
 from llm_do_temporal.offline.notes import keep_notes
@@ -207,8 +207,8 @@ class TestActing:
         assert "needs a tool 'list_files', and there is none" in await talk.text()
 
     async def test_arguments_that_a_tool_does_not_take_are_left_out(self) -> None:
-        def play(_: SeenRequest) -> Steps:
-            yield Say("Both.", [Call("shell", {"command": "ls", "cwd": "/"}), Call("shell", {"command": "wc"})])
+        def play(_: SeenRequest) -> PlaySteps:
+            yield Say("Both.", [PlayCall("shell", {"command": "ls", "cwd": "/"}), PlayCall("shell", {"command": "wc"})])
             return "done"
 
         calls = await Talk(playing(play), offering(SHELL), "go").calls()
