@@ -29,7 +29,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput, ToolCaller
 from llm_do_temporal.tools import ToolCallFailed
 

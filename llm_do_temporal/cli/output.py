@@ -17,7 +17,7 @@ from llm_do_temporal.redaction.configured_keys import without_keys
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.views.run_view import RunView, ViewEvent
-    from llm_do_temporal.messages.usage import Usage
+    from llm_do_temporal.messages.budget import Usage
 
 EVENT_VERSION = 1
 _COUNTS = ("requests", "tool_calls", "input_tokens", "output_tokens")

@@ -9,9 +9,8 @@ from pydantic import Field
 
 from llm_do_temporal.messages.approvals import DeskState
 from llm_do_temporal.messages.base import Json, Message, Strict
+from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
-from llm_do_temporal.messages.limits import Spending
-from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.notifications import NotifySettings

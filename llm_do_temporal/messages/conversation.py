@@ -7,15 +7,14 @@ is kept in blobs, its base.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from llm_do_temporal.messages.base import Message
+from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.definitions import DelegateTool
 from llm_do_temporal.messages.external import ExternalToolListing
-from llm_do_temporal.messages.limits import Spending
-from llm_do_temporal.messages.usage import Usage
 
 CONVERSATION_SETTING = "llm_do_conversation"
 """The key of a request's model settings that holds its ConversationPart; taken out before anything is sent."""
@@ -27,6 +26,8 @@ OTHER_MODEL = "other_model"
 """The key of a failed turn's details that holds an OtherModel; without it no other model would answer either."""
 FIRST_TRIES = 2
 """Attempts at a model, at first, before another one is asked: one mishap changes nothing."""
+TAIL_CHARS = 4_000
+"""How much of the answer a heartbeat carries: its end."""
 
 
 class OtherModel(StrEnum):
@@ -99,3 +100,16 @@ class ContinuedInvocation(Message):
     spending: Spending = Spending()
     external: ExternalToolListing | None = None
     """The tools of toolsets from elsewhere, as they were when the invocation began."""
+
+
+class LiveText(Message):
+    """The answer so far."""
+
+    text: str
+    """The end of all its parts: thinking, text, calls of tools as `name` and their arguments."""
+    chars: int
+    """How long all of it is."""
+    attempt: int = 1
+    """Which attempt writes it. The server keeps what an attempt said until the next one says something."""
+    part: Literal["text", "thinking", "tool-call"] = "text"
+    """What is being written."""

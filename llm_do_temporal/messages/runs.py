@@ -8,9 +8,9 @@ from pydantic import Field
 
 from llm_do_temporal.messages.base import Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.batches import Batch, ItemResult
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
-from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment

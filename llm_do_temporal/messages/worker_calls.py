@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from llm_do_temporal.messages.base import Json, Message
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 
 CALL_FOR_TOOL_UPDATE = "call_for_tool"
 """From an activity that carries out a tool to the invocation that it works for; carries a CallForToolInput."""

@@ -9,9 +9,9 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 
 from llm_do_temporal.errors import ModelRefusal
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.integration.conftest import Place
 from tests.integration.test_delegation import ALL, calls, calls_any, told

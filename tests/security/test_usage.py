@@ -18,7 +18,7 @@ from llm_do_temporal.activities.models.turns import ServedModel
 from llm_do_temporal.activities.models.usage_reports import MAX_TOKENS, counted
 from llm_do_temporal.cli.output import usage_json
 from llm_do_temporal.errors import BudgetExceeded
-from llm_do_temporal.messages.usage import Usage as Spent
+from llm_do_temporal.messages.budget import Usage as Spent
 from tests.integration.conftest import Place
 from tests.support.answers import Call, Reported, Text, ToolCalls, Usage
 from tests.support.provider import FakeProvider, by_function

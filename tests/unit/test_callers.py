@@ -10,7 +10,7 @@ import pytest
 from llm_do_temporal import callers
 from llm_do_temporal.callers import CallerContext, TimeLimit, WorkerCall, WorkerRunResult
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 
 RESULT = WorkerRunResult(output="Fine.", usage=Usage(requests=2), run="r1")
 

@@ -32,7 +32,7 @@ from temporalio import activity
 from llm_do_temporal.activities.models.answer_bounds import MAX_ANSWER_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.models.answers import whole_characters
 from llm_do_temporal.activities.models.builder import shown_name
-from llm_do_temporal.messages.live import TAIL_CHARS, LiveText
+from llm_do_temporal.messages.conversation import TAIL_CHARS, LiveText
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 BEAT_SECONDS = 0.2

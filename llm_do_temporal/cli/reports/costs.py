@@ -9,7 +9,7 @@ from llm_do_temporal.cli.tables import format_table
 from llm_do_temporal.cli.terminal.run_picture import dollars
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.views.run_view import RunView
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 
 _INVOCATIONS = ("INVOCATION", "MODEL", "TURNS", "TOKENS IN", "TOKENS OUT", "OWN", "TOTAL")
 _MODELS = ("MODEL", "TURNS", "TOKENS IN", "TOKENS OUT", "COST")

@@ -17,7 +17,7 @@ from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import Node, RunView, ViewEvent
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 
 _PIPE_WIDTH = 200
 

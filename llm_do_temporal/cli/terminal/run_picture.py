@@ -19,7 +19,7 @@ from rich.text import Text
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.views.live_text import Tail
 from llm_do_temporal.client.views.run_view import Node, RunView
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 
 _SYMBOLS = {
     "running": ("●", "cyan"),

@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.messages.batches import ItemResult, item_path
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 
 _OPEN = "not done"
 

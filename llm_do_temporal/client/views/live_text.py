@@ -19,7 +19,7 @@ from llm_do_temporal.client.views.pending_work import MOST_ASKED
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.activities import REQUEST_MODEL
-from llm_do_temporal.messages.live import LiveText
+from llm_do_temporal.messages.conversation import LiveText
 
 
 @dataclass(frozen=True)

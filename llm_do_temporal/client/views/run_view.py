@@ -30,9 +30,9 @@ from llm_do_temporal.messages.base import (
     REQUEST_APPROVAL_SIGNAL,
     RUN_MEMO,
 )
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.runs import RunMemo
-from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.models.ids import models_of, read_serving_id
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 

@@ -21,7 +21,7 @@ from llm_do_temporal.client.history.events import put_back, read_events
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.views.run_view import Node, template_of
 from llm_do_temporal.messages.base import INVOCATION_MEMO
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 
 AT_ONCE = 16
 """Histories read side by side."""

@@ -17,9 +17,8 @@ from pydantic_ai.models import ModelRequestContext
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from llm_do_temporal.messages.limits import REPORT_SPENDING_SIGNAL, Spending
+from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Spending, Usage
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.policy.budget.limits import MEASURED, NOTHING, RESERVED, Amounts, Dimension
 from llm_do_temporal.workflows.invocation.model_fallback import running_chain

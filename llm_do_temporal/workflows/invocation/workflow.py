@@ -33,10 +33,9 @@ with workflow.unsafe.imports_passed_through():
         REQUEST_APPROVAL_SIGNAL,
         WORKER_WORKFLOW,
     )
+    from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL, Usage
     from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
-    from llm_do_temporal.messages.limits import GRANT_SPENDING_SIGNAL
     from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
-    from llm_do_temporal.messages.usage import Usage
     from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.policy.approvals import Terms
     from llm_do_temporal.policy.budget.ledger import Action

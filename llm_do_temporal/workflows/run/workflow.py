@@ -42,8 +42,8 @@ with workflow.unsafe.imports_passed_through():
         WORKER_ATTRIBUTE,
     )
     from llm_do_temporal.messages.batches import Batch, ContinuedBatch
+    from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
     from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput
-    from llm_do_temporal.messages.limits import REPORT_SPENDING_SIGNAL
     from llm_do_temporal.messages.runs import InvokeWorkerInput, RunMemo, RunResult, StartRunInput
     from llm_do_temporal.policy.budget.ledger import Report
     from llm_do_temporal.policy.delegation import check_depth

@@ -15,8 +15,8 @@ from temporalio.workflow import ParentClosePolicy
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
 from llm_do_temporal.messages.base import INVOCATION_MEMO, WORKER_WORKFLOW
+from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
 from llm_do_temporal.messages.definitions import CalledTemplate
-from llm_do_temporal.messages.limits import REPORT_SPENDING_SIGNAL
 from llm_do_temporal.messages.runs import InvocationMemo, InvocationResult, InvokeWorkerInput
 from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
 from llm_do_temporal.policy.budget.ledger import Report

@@ -37,9 +37,9 @@ from llm_do_temporal.errors import (
     rebuild_error,
 )
 from llm_do_temporal.messages.base import TIME_IS_UP
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
 from llm_do_temporal.messages.sizes import TOO_LARGE
-from llm_do_temporal.messages.usage import Usage
 
 _SAID_CHARACTERS = 500
 """Of what a model says when it refuses."""

@@ -14,8 +14,8 @@ from opentelemetry.trace import Span
 from temporalio import workflow
 
 from llm_do_temporal.messages.approvals import RequestApprovalInput, Verdict
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.models.ids import full_name, models_of
 from llm_do_temporal.telemetry.contents import (
     as_text,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Verdict
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.policy.approvals import CapabilityUse, Terms, canonical
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from temporalio import workflow
 
 from llm_do_temporal.errors import EffectFailed
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.policy.python_tools import call_arguments
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed
 from llm_do_temporal.workflows.runtime.activities import await_shielded

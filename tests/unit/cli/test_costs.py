@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from llm_do_temporal.cli.reports.costs import cost_lines
 from llm_do_temporal.client.views.run_view import Node, RunView
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 
 
 def priced(cost: str) -> Usage:

@@ -8,7 +8,7 @@ import pytest
 from llm_do_temporal.cli.output import EventLines, RunOutcome, dump_json, failure, report
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.errors import BudgetExceeded, DefinitionError, LlmDoError, ModelFailed, RunCancelled
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 from tests.support.moments import START, after
 
 KEYS = [

@@ -58,7 +58,7 @@ def test_a_schema_file_may_import_its_neighbours(workshop: WorkshopFolder) -> No
 
 
 def test_an_installed_class_can_be_used(workshop: WorkshopFolder) -> None:
-    assert load_schema(workshop, "llm_do_temporal.messages.usage.Usage")["title"] == "Usage"
+    assert load_schema(workshop, "llm_do_temporal.messages.budget.Usage")["title"] == "Usage"
 
 
 def test_an_edited_file_is_read_anew(workshop: WorkshopFolder) -> None:

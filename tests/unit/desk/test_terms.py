@@ -12,10 +12,9 @@ from llm_do_temporal.desk.votes import agreed_to
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Approval, DecisionKind, DeskState, Remember, RevokeGrantInput
 from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch
+from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
-from llm_do_temporal.messages.limits import Spending
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.messages.usage import Usage
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.workflows.run.workflow import LlmDoRun

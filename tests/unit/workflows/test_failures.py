@@ -23,7 +23,7 @@ from llm_do_temporal.errors import (
     RunFailed,
     SandboxRefusal,
 )
-from llm_do_temporal.messages.usage import Usage
+from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.workflows.runtime.failures import as_failure, explain, explain_agent, spent_before
 from tests.unit.workflows.test_gate import activity_failed
 
