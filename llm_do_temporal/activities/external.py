@@ -2,7 +2,8 @@
 
 Owns the construction of toolsets from what a worker's file says. A toolset is built for one activity and closed with
 it, so nothing it keeps in memory lasts from one call to the next. Its text is hostile: names, descriptions and
-schemas are checked and bounded here before they enter a history.
+schemas are checked and bounded here before they enter a history. Secrets are read here, from the variables that a
+worker's file names, and go to the server alone.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 from pydantic import ValidationError
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
@@ -26,11 +28,10 @@ from temporalio import activity
 from temporalio.client import Client
 
 from llm_do_temporal.activities.external_output import bounded, logged, logged_error, server_stderr
-from llm_do_temporal.activities.external_sources import construct
 from llm_do_temporal.activities.models.builder import NamedModel
 from llm_do_temporal.activities.runtime.failures import user_errors
 from llm_do_temporal.callers import CallerContext, working_for
-from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD
+from llm_do_temporal.definitions.tools.external import CAPABILITIES_METHOD, MCP_STEP, has_mcp, load_toolset_class
 from llm_do_temporal.errors import DefinitionError, EffectFailed, LlmDoError
 from llm_do_temporal.json_schema import check_schema
 from llm_do_temporal.messages.activities import CALL_EXTERNAL_TOOL, EXTERNAL_CAPABILITIES, LIST_EXTERNAL_TOOLS
@@ -43,9 +44,10 @@ from llm_do_temporal.messages.external import (
     ExternalTools,
     ExternalToolset,
     ListExternalToolsInput,
+    McpServer,
 )
 from llm_do_temporal.policy.external import offered_name
-from llm_do_temporal.redaction.configured_keys import remove_keys
+from llm_do_temporal.redaction.configured_keys import know_variable, remove_keys
 from llm_do_temporal.tools import ToolCallFailed
 
 LISTING_SECONDS = 60
@@ -58,6 +60,10 @@ MAX_WARNINGS = 20
 MAX_RESULT_BYTES = 256 * 1024
 """Of one call; the result comes back with every later turn."""
 MAX_DESCRIPTION_CHARS = 8_000
+CONNECT_SECONDS = 45
+"""Seconds for a server to answer first: one that is a program has to be loaded, perhaps on a busy machine."""
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
+"""Variables that a program needs to run at all; all others a server gets by name."""
 
 _log = logging.getLogger(__name__)
 Tools = dict[str, ToolsetTool[Any]]
@@ -147,6 +153,52 @@ def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
         f"'{toolset.name}' failed: {type(_first(error)).__name__}",
         next_step="The log of the worker service says more.",
     )
+
+
+def construct(toolset: ExternalToolset, workshop: Path, stderr: TextIO) -> AbstractToolset[object]:
+    """The toolset, not yet entered. Raises DefinitionError where it cannot be built.
+
+    `stderr` is the standard error of a server that is a program.
+    """
+    if toolset.server is not None:
+        return _mcp_client(toolset.name, toolset.server, workshop, stderr)
+    assert toolset.reference is not None
+    kind = load_toolset_class(toolset.reference, root=workshop)
+    try:
+        built: object = kind(**toolset.options)
+    except TypeError as error:
+        options = ", ".join(f"'{name}'" for name in toolset.options) or "none"
+        raise DefinitionError(f"'{toolset.reference}' does not take these options: {options}") from error
+    if not isinstance(built, AbstractToolset):
+        raise DefinitionError(f"'{toolset.reference}' is not a toolset of Pydantic AI")
+    return cast("AbstractToolset[object]", built)
+
+
+def _mcp_client(name: str, server: McpServer, workshop: Path, stderr: TextIO) -> AbstractToolset[object]:
+    if not has_mcp():
+        raise DefinitionError("MCP support is not installed", next_step=MCP_STEP)
+    # Imported here: optional, and slow to load for those who have no server.
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai.mcp import MCPToolset
+
+    if server.command is None:
+        headers = {header: _variable(variable) for header, variable in server.headers_env.items()}
+        return MCPToolset(server.url or "", id=name, headers=headers or None, init_timeout=CONNECT_SECONDS)
+    program, *arguments = server.command
+    environment = {known: os.environ[known] for known in _PASSED_ON if known in os.environ}
+    environment |= {variable: _variable(variable) for variable in server.env}
+    transport = StdioTransport(
+        program, arguments, env=environment, cwd=str(workshop), keep_alive=False, log_file=stderr
+    )
+    return MCPToolset(transport, id=name, init_timeout=CONNECT_SECONDS)
+
+
+def _variable(name: str) -> str:
+    know_variable(name)
+    value = os.environ.get(name)
+    if not value:
+        raise DefinitionError(f"the variable '{name}' is not set", next_step="Set it where the worker service runs.")
+    return value
 
 
 def listing_of(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> ExternalTools:

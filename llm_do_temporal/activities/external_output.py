@@ -62,7 +62,7 @@ async def server_stderr(name: str) -> AsyncGenerator[TextIO]:
     finally:
         transport.close()
         if heard.total:
-            _log.warning("the server of toolset %s wrote to its standard error: %s", name, heard.told())
+            _log.warning("the server of toolset %s wrote to its standard error: %s", name, heard.text())
 
 
 class _Heard(asyncio.Protocol):
@@ -80,7 +80,7 @@ class _Heard(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.ended.set()
 
-    def told(self) -> str:
+    def text(self) -> str:
         """What is logged of it."""
         said = logged(self._kept.decode("utf-8", errors="replace").strip())
         left = self.total - len(self._kept)

@@ -29,7 +29,7 @@ from pydantic_ai.tools import ToolDefinition
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.models.builder import build_model
-from llm_do_temporal.activities.models.turns import ServedModel
+from llm_do_temporal.activities.models.turns import TurnModel
 from llm_do_temporal.client.views.transcript_pages import read_transcript
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
@@ -259,7 +259,7 @@ async def test_a_tool_that_has_gone_was_there_all_the_same(providers: Providers,
 
     async def turn() -> ModelResponse:
         model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
-        return await ServedModel(model).request(GONE, settings, parameters)
+        return await TurnModel(model).request(GONE, settings, parameters)
 
     answer = await ActivityEnvironment().run(turn)
     assert answer.text == "Fine."

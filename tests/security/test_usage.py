@@ -14,7 +14,7 @@ from pydantic_ai.usage import RequestUsage
 from temporalio.testing import ActivityEnvironment
 
 from llm_do_temporal.activities.models.pricing import priced
-from llm_do_temporal.activities.models.turns import ServedModel
+from llm_do_temporal.activities.models.turns import TurnModel
 from llm_do_temporal.activities.models.usage_reports import MAX_TOKENS, counted
 from llm_do_temporal.cli.output import usage_json
 from llm_do_temporal.errors import BudgetExceeded
@@ -80,7 +80,7 @@ async def turn(point_at: Callable[..., FakeProvider], usage: Any, *, streamed: b
     """What is counted for one turn of gpt-4o whose provider says this of it."""
     point_at(by_function(lambda _: Text(ANSWER, usage=Reported(usage))))
     model = OpenAIChatModel("gpt-4o")
-    served = ServedModel(model)
+    served = TurnModel(model)
     if not streamed:
         setattr(model, "llm_do_cannot_stream", True)  # noqa: B010 - an attribute that is put there by ours
     request: list[ModelMessage] = [ModelRequest([UserPromptPart(PROMPT)])]

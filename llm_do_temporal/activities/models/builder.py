@@ -3,6 +3,9 @@
 `build_model` runs on both sides: in workflow code it returns a stand-in that knows the name and never
 sends anything; in an activity it builds the real one, with the address of an alias and the key from the variable
 that the alias names. Keys are read here and nowhere else, and never leave this process but to the provider.
+
+Models are kept between turns, with their connections open: one that is built for a single turn costs a new HTTP
+client, a new set of certificates and a new connection, more processor time than all the rest of the turn.
 """
 
 from __future__ import annotations
@@ -12,8 +15,10 @@ import inspect
 import os
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import (
@@ -30,14 +35,15 @@ from pydantic_ai.settings import ModelSettings
 from temporalio import activity, workflow
 
 from llm_do_temporal.activities.models.answer_bounds import bounded_model
-from llm_do_temporal.activities.models.cache import KeptModels
-from llm_do_temporal.activities.models.openai_requests import send_as_made
+from llm_do_temporal.activities.models.openai_requests import skip_transform
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.conversation import OtherModel
 from llm_do_temporal.policy.models.ids import ModelAlias, read_serving_id
 from llm_do_temporal.redaction.configured_keys import know_variable
 
+MOST_CACHED = 32
+"""Models kept in one process; those used longest ago leave first."""
 _KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(?:API_)?(?:KEY|TOKEN)")
 _building = threading.Lock()
 _SHOWN = "llm_do_shown"
@@ -55,7 +61,7 @@ async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> M
     if workflow.in_workflow():
         return NamedModel(model_id)
     try:
-        model = await _kept_or_new(model_id)
+        model = await _cached_or_new(model_id)
         setattr(model, _SHOWN, read_serving_id(model_id)[0])
         return model
     except LlmDoError as error:
@@ -127,12 +133,12 @@ class NamedModel(Model):
         raise NotImplementedError("a model request must run as an activity")
 
 
-async def _kept_or_new(model_id: str) -> Model:
+async def _cached_or_new(model_id: str) -> Model:
     """A model of a provider is kept from turn to turn; one that plays a script is looked up each time."""
     _, alias = read_serving_id(model_id)
     if parse_model_id(alias.model)[0] in ("offline", "test"):
         return await asyncio.to_thread(_real_model_in_turn, model_id)
-    return await _kept.get(model_id)
+    return await _cache.get(model_id)
 
 
 def _real_model_in_turn(model_id: str) -> Model:
@@ -152,8 +158,8 @@ def _real_model(model_id: str) -> Model:
     key = _key_of(alias, name)
     try:
         if alias.base_url is None and key is None:
-            return bounded_model(send_as_made(infer_model(alias.model)))
-        return bounded_model(send_as_made(infer_model(alias.model, provider_factory=_providers_at(alias, key, name))))
+            return bounded_model(skip_transform(infer_model(alias.model)))
+        return bounded_model(skip_transform(infer_model(alias.model, provider_factory=_providers_at(alias, key, name))))
     except LlmDoError:
         raise
     except Exception as error:
@@ -201,4 +207,35 @@ def _providers_at(alias: ModelAlias, key: str | None, name: str) -> Callable[[st
     return make
 
 
-_kept = KeptModels(_real_model_in_turn)
+_Key = tuple[str, int]
+"""Id of a model, and a hash of the environment."""
+
+
+class ModelCache:
+    """Models of one process, for each of its event loops, because connections belong to a loop."""
+
+    def __init__(self, build: Callable[[str], Model]) -> None:
+        self._build = build
+        self._models: WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[_Key, Model]] = WeakKeyDictionary()
+
+    async def get(self, model_id: str) -> Model:
+        """Return the model with this id; a new one when the environment, which has keys and addresses, has changed."""
+        models = self._models.setdefault(asyncio.get_running_loop(), OrderedDict())
+        key = (model_id, hash(frozenset(os.environ.items())))
+        model = models.get(key)
+        if model is None:
+            model = await asyncio.to_thread(self._build, model_id)
+            # Entered once more than it is left, its connections stay open while turns enter and leave it.
+            await model.__aenter__()
+            models[key] = model
+            await self._drop_oldest(models)
+        models.move_to_end(key)
+        return model
+
+    async def _drop_oldest(self, models: OrderedDict[_Key, Model]) -> None:
+        while len(models) > MOST_CACHED:
+            _, dropped = models.popitem(last=False)
+            await dropped.__aexit__(None, None, None)
+
+
+_cache = ModelCache(_real_model_in_turn)

@@ -56,7 +56,7 @@ class Request:
 
 
 @dataclass
-class Sent:
+class SentHistory:
     """What a history tells of a conversation."""
 
     requests: list[Request] = field(default_factory=list[Request])
@@ -66,7 +66,7 @@ class Sent:
 
 
 @dataclass
-class Whole:
+class WholeConversation:
     """A conversation as far as it is known."""
 
     messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
@@ -119,7 +119,7 @@ class Whole:
             raise ModelFailed(f"the answer '{mark}' of this conversation is not in its history")
         return lean(self.answer)
 
-    def told(self, max_tokens: int | None) -> list[ModelMessage]:
+    def fitting(self, max_tokens: int | None) -> list[ModelMessage]:
         """What the model is told of it: all, or how it began and the newest turns. A turn begins with an answer."""
         if max_tokens is None:
             return list(self.messages)
@@ -142,7 +142,7 @@ class Conversations:
 
     def __init__(self, blobs: BlobStore | None) -> None:
         self._blobs = blobs
-        self._known: OrderedDict[str, Whole] = OrderedDict()
+        self._known: OrderedDict[str, WholeConversation] = OrderedDict()
 
     async def whole(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
@@ -154,11 +154,11 @@ class Conversations:
             return messages, settings, parameters
         request = Request(ConversationPart.model_validate(marked), messages, parameters)
         run, after = _this_run(), request.part.after
-        known = Whole() if after is None else await self._at(run, after, request.part.answer)
+        known = WholeConversation() if after is None else await self._at(run, after, request.part.answer)
         base = await asyncio.to_thread(self._read_base, request.part.base) if request.part.base else []
         known.add(request, base)
         self._remember(run, known)
-        return known.told(request.part.max_tokens), cast("ModelSettings", given) or None, known.parameters
+        return known.fitting(request.part.max_tokens), cast("ModelSettings", given) or None, known.parameters
 
     def mark(self, answer: ModelResponse, messages: Sequence[ModelMessage]) -> ModelResponse:
         """The answer to these messages, marked so that the next request need not carry it. Call it in the activity.
@@ -187,19 +187,19 @@ class Conversations:
         self._known.pop(run, None)  # the run that asks is about to end
         return KeptConversation(base=(*wanted.base, digest))
 
-    async def _at(self, run: str, number: int, answer: str | None = None) -> Whole:
+    async def _at(self, run: str, number: int, answer: str | None = None) -> WholeConversation:
         """The conversation that ends, or went through, a request; and the answer with that mark, if one is given."""
         known = self._known.get(run)
         if known is not None and number in known.ends and (answer is None or answer == mark_of(known.answer)):
             return known
-        sent = await _sent()
+        sent = await _read_history()
         sent.requests = [request for request in sent.requests if request.part.number <= number]
         whole = await asyncio.to_thread(self._put_together, sent, number)
         whole.answer = sent.answers.get(answer)
         return whole
 
-    def _put_together(self, sent: Sent, number: int) -> Whole:
-        whole = Whole()
+    def _put_together(self, sent: SentHistory, number: int) -> WholeConversation:
+        whole = WholeConversation()
         for request in sent.requests:
             if request.part.number not in whole.ends:
                 whole.answer = sent.answers.get(request.part.answer)
@@ -216,7 +216,7 @@ class Conversations:
         blobs = self._blobs
         return [message for digest in base for message in ModelMessagesTypeAdapter.validate_json(blobs.read(digest))]
 
-    def _remember(self, run: str, whole: Whole) -> None:
+    def _remember(self, run: str, whole: WholeConversation) -> None:
         self._known[run] = whole
         self._known.move_to_end(run)
         kept = sum(one.characters for one in self._known.values())
@@ -225,11 +225,11 @@ class Conversations:
             kept -= dropped.characters
 
 
-async def _sent() -> Sent:
+async def _read_history() -> SentHistory:
     """What the workflow that scheduled this activity has sent and got so far."""
     info, client = activity.info(), activity.client()
     handle = client.get_workflow_handle(cast("str", info.workflow_id), run_id=info.workflow_run_id)
-    found, turns = Sent(), set[int]()
+    found, turns = SentHistory(), set[int]()
     async for event in handle.fetch_history_events():
         scheduled = event.activity_task_scheduled_event_attributes
         completed = event.activity_task_completed_event_attributes

@@ -48,7 +48,7 @@ _CANNOT_STREAM = "llm_do_cannot_stream"
 _telling: set[asyncio.Task[None]] = set()
 
 
-class Tail:
+class AnswerTail:
     """The end of an answer that is being written."""
 
     def __init__(self, attempt: int) -> None:
@@ -68,7 +68,7 @@ class Tail:
             elif isinstance(delta, ToolCallPartDelta):
                 self._add(delta.args_delta)
 
-    def told(self) -> LiveText:
+    def live_text(self) -> LiveText:
         """What a heartbeat carries."""
         text = remove_keys(whole_characters(self._text[-TAIL_CHARS:]))
         return LiveText(text=text, chars=self.chars, attempt=self._attempt, part=self._part)
@@ -131,7 +131,7 @@ async def ask(
 async def _streamed(
     model: Model, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
 ) -> ModelResponse:
-    tail = Tail(activity.info().attempt)
+    tail = AnswerTail(activity.info().attempt)
     telling = asyncio.create_task(_tell(tail))
     _telling.add(telling)
     telling.add_done_callback(_telling.discard)
@@ -153,13 +153,13 @@ async def _streamed(
     return answer
 
 
-async def _tell(tail: Tail) -> None:
+async def _tell(tail: AnswerTail) -> None:
     told = 0
     while True:
         await asyncio.sleep(max(BEAT_SECONDS, len(_telling) / MOST_BEATS_A_SECOND))
         if tail.chars != told:
             told = tail.chars
-            activity.heartbeat(tail.told())
+            activity.heartbeat(tail.live_text())
 
 
 def _note(model: Model, why: str) -> None:

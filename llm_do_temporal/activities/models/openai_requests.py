@@ -16,7 +16,7 @@ _AS_MADE = ("messages", "tools")
 """The parts of a request that are long, and are plain JSON already."""
 
 
-def send_as_made(model: Model) -> Model:
+def skip_transform(model: Model) -> Model:
     """The model, told to send its requests as they were made if it speaks chat completions through OpenAI's library."""
     from pydantic_ai.models.openai import OpenAIChatModel
 

@@ -69,15 +69,15 @@ def install_blobs(blobs: BlobStore) -> Conversations:
     return _conversations
 
 
-class BlobContent(AbstractCapability[Any]):
+class ResolveAttachments(AbstractCapability[Any]):
     """Wraps the model that sends, so that references to attachments become bytes there and only there."""
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """The wrapped model; in workflow code too, where it changes nothing because nothing is sent."""
-        return ServedModel(model)
+        return TurnModel(model)
 
 
-class ServedModel(WrapperModel):
+class TurnModel(WrapperModel):
     """Resolves blob references, logs each turn, and sorts failures into those worth another attempt and others."""
 
     async def request(

@@ -17,7 +17,7 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityConfig
 
 from llm_do_temporal.activities.models.builder import build_model
-from llm_do_temporal.activities.models.turns import BlobContent
+from llm_do_temporal.activities.models.turns import ResolveAttachments
 from llm_do_temporal.messages.base import AGENT_NAME
 from llm_do_temporal.messages.sizes import TOO_LARGE
 from llm_do_temporal.workflows.invocation.budget import BudgetCapability
@@ -83,7 +83,7 @@ AGENT: Agent[object, Any] = Agent(
     capabilities=[
         TurnSpans(),
         ResolveModelId(build_model),
-        BlobContent(),
+        ResolveAttachments(),
         OutputCheck(),
         ToolCallCount(),
         ServerSideTools(),

@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from llm_do_temporal.activities.models.conversations import Request, Whole
+from llm_do_temporal.activities.models.conversations import Request, WholeConversation
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import ANSWER_MARK, ConversationPart
 
@@ -25,10 +25,10 @@ CALLED = ModelResponse(parts=[ToolCallPart("read", tool_call_id="1")], metadata=
 RESULT = ModelRequest(parts=[ToolReturnPart("read", "text", tool_call_id="1")])
 
 
-def begun() -> Whole:
+def begun() -> WholeConversation:
     """A conversation of one request, whose instructions stand in its parameters only."""
     parameters = ModelRequestParameters(instruction_parts=[InstructionPart("Be brief.")])
-    whole = Whole()
+    whole = WholeConversation()
     prompt = ModelRequest(parts=[UserPromptPart("Go.")])
     whole.add(Request(ConversationPart(number=1), [prompt], parameters), [])
     return whole

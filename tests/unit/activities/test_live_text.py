@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, ToolCallPart, ToolCallPartDelta
 
-from llm_do_temporal.activities.models.live_text import Tail
+from llm_do_temporal.activities.models.live_text import AnswerTail
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,10 @@ from llm_do_temporal.activities.models.live_text import Tail
     ],
 )
 def test_arguments_are_shown_as_far_as_they_are_written(begun: Any, shown: str) -> None:
-    tail = Tail(attempt=1)
+    tail = AnswerTail(attempt=1)
     tail.take(PartStartEvent(index=0, part=ToolCallPart("read_file", begun)))
-    told = tail.told()
+    told = tail.live_text()
     assert (told.text, told.part) == (shown, "tool-call")
     if isinstance(begun, str):
         tail.take(PartDeltaEvent(index=0, delta=ToolCallPartDelta(args_delta="…")))
-        assert tail.told().text == f"{shown}…"
+        assert tail.live_text().text == f"{shown}…"

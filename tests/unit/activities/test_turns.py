@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.models.turns import ServedModel
+from llm_do_temporal.activities.models.turns import TurnModel
 
 
 @pytest.mark.parametrize(
@@ -26,5 +26,5 @@ async def test_a_server_that_is_busy_is_asked_again_and_ends_no_run(
 
     with pytest.raises(raised):
         await ActivityEnvironment().run(
-            ServedModel(FunctionModel(fail)).request, [ModelRequest([])], None, ModelRequestParameters()
+            TurnModel(FunctionModel(fail)).request, [ModelRequest([])], None, ModelRequestParameters()
         )
