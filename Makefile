@@ -46,6 +46,7 @@ check: .venv/.ready  ## Check format, style, types, layers, budgets and document
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python scripts/check_budgets.py
+	$(BIN)/python scripts/check_rooms.py
 	$(BIN)/python scripts/check_docs.py
 	$(BIN)/python scripts/check_packages.py
 
