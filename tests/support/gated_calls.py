@@ -22,7 +22,7 @@ from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.workflows.tools.filesystem import file_tools
 from llm_do_temporal.workflows.tools.gate import Gate
-from llm_do_temporal.workflows.tools.gated_tool import GatedTool, ToolQuestion
+from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion
 from tests.support.desk_questions import NOON
 
 APPROVE, REJECT = DecisionKind.APPROVE, DecisionKind.REJECT
@@ -41,7 +41,14 @@ class Person:
     """Every question with the difference that was shown."""
 
     async def ask(
-        self, tool: GatedTool, question: ToolQuestion, *, diff: str | None, reason: str, terms: Terms
+        self,
+        tool: AskedTool,
+        question: ToolQuestion,
+        *,
+        reason: str,
+        terms: Terms,
+        diff: str | None = None,
+        account: str | None = None,
     ) -> Verdict:
         """See AsksDesk."""
         self.asked.append((question, diff))
@@ -53,9 +60,12 @@ class Person:
             kind, args = DecisionKind.MODIFY, self.changes_to
         return Verdict(decision=kind, args=args, by="ada", at=NOON, door="update")
 
-    def report(self, tool: GatedTool, error: Exception) -> None:
+    def report(self, tool: AskedTool, error: Exception) -> None:
         """See AsksDesk."""
         raise error
+
+    async def withdraw_abandoned(self) -> None:
+        """See AsksDesk."""
 
 
 @dataclass

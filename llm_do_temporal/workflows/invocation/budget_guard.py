@@ -10,20 +10,20 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from llm_do_temporal.errors import BudgetExceeded, LlmDoError
-from llm_do_temporal.messages.approvals import DecisionKind, Verdict
+from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.approvals import LIMIT, CapabilityUse, Mode, Terms, terms_of
+from llm_do_temporal.policy.approvals import LIMIT, CapabilityUse, Mode, terms_of
 from llm_do_temporal.policy.budget.ledger import Account, Action
 from llm_do_temporal.policy.budget.limits import Dimension, Limits, agreed_limit, described, most
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.runtime.failures import explain
-from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
+from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, ToolQuestion
 
 T = TypeVar("T")
 
@@ -56,20 +56,10 @@ class LimitQuestion:
         }
 
 
-class AsksToGoOn(Protocol):
-    """Whoever can put the question at a reached limit to the desk."""
-
-    async def ask_to_go_on(
-        self, tool: LimitQuestion, question: ToolQuestion, account: str, reason: str, terms: Terms
-    ) -> Verdict:
-        """The decision, however long it takes."""
-        ...
-
-
 class BudgetGuard:
     """Watches over the limits that belong to one invocation."""
 
-    def __init__(self, invocation: InvokeWorkerInput, lease: BudgetLease, desk: AsksToGoOn | None) -> None:
+    def __init__(self, invocation: InvokeWorkerInput, lease: BudgetLease, desk: AsksDesk | None) -> None:
         """Without a `desk` nobody is asked, whatever the mode."""
         self._invocation = invocation
         self._lease = lease
@@ -138,8 +128,9 @@ class BudgetGuard:
         summary = f"{told}; go on to {described(dimension, further)}?"
         reason = "a limit is reached: approve to go on to `next`, change `next` for another limit, reject to stop"
         terms = terms_of(self._invocation.settings.rules, [LIMIT])
-        verdict = await self._desk.ask_to_go_on(
-            LimitQuestion(dimension, spent), ToolQuestion((use,), args, summary), account.path, reason, terms
+        question = ToolQuestion((use,), args, summary)
+        verdict = await self._desk.ask(
+            LimitQuestion(dimension, spent), question, reason=reason, terms=terms, account=account.path
         )
         if verdict.decision is DecisionKind.REJECT:
             note = f": {verdict.note}" if verdict.note else ""

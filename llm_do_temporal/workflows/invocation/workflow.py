@@ -23,44 +23,37 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.messages.approvals import (
         DeliverDecisionInput,
         DeliverVotesInput,
-        RequestApprovalInput,
-        Verdict,
-        WithdrawApprovalsInput,
     )
     from llm_do_temporal.messages.base import (
         DELIVER_DECISION_SIGNAL,
         DELIVER_VOTES_SIGNAL,
-        REQUEST_APPROVAL_SIGNAL,
         WORKER_WORKFLOW,
     )
     from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL, Usage
     from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
     from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
     from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
-    from llm_do_temporal.policy.approvals import Terms
     from llm_do_temporal.policy.budget.ledger import Action
-    from llm_do_temporal.policy.identity import IDENTITY_VERSION
     from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.invocation.agent import AGENT, TOOL_RETRIES
-    from llm_do_temporal.workflows.invocation.approvals import raise_if_expired, request_fields
     from llm_do_temporal.workflows.invocation.budget import BudgetLease
-    from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, LimitQuestion, within
+    from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
     from llm_do_temporal.workflows.invocation.capabilities import HIDDEN
     from llm_do_temporal.workflows.invocation.conversation import Conversation, check_size, earlier_messages
+    from llm_do_temporal.workflows.invocation.desk_client import DeskClient
     from llm_do_temporal.workflows.invocation.first_message import first_message
     from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
     from llm_do_temporal.workflows.invocation.output import checked_output
-    from llm_do_temporal.workflows.runtime.activities import run_activity, send_signal, withdraw
+    from llm_do_temporal.workflows.runtime.activities import run_activity
     from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.runtime.inbound import read_signal
-    from llm_do_temporal.workflows.runtime.metrics import is_generated
-    from llm_do_temporal.workflows.runtime.spans import approval_span, invocation_span, tell_result, tell_verdict
+    from llm_do_temporal.workflows.runtime.spans import invocation_span, tell_result
     from llm_do_temporal.workflows.tools.delegate import Delegator
     from llm_do_temporal.workflows.tools.delegation import delegation_tools
     from llm_do_temporal.workflows.tools.external import OUTPUT_TOOL, check_tool_names, external_tools, list_external
     from llm_do_temporal.workflows.tools.filesystem import file_tools, unusable
     from llm_do_temporal.workflows.tools.gate import Gate, for_model
-    from llm_do_temporal.workflows.tools.gated_tool import GatedTool, ToolQuestion
+    from llm_do_temporal.workflows.tools.gated_tool import GatedTool
     from llm_do_temporal.workflows.tools.python import Functions, python_tools
     from llm_do_temporal.workflows.tools.shell import shell_tools
     from llm_do_temporal.workflows.tools.tool_context import ToolDispatch
@@ -82,17 +75,14 @@ class LlmDoWorker:
     @workflow.init
     def __init__(self, invocation: InvokeWorkerInput) -> None:
         self._invocation = invocation
-        self._answers: dict[str, Verdict] = {}
-        self._waiting: list[str] = []
-        self._abandoned: list[str] = []
         before = invocation.continued or ContinuedInvocation(base=(), usage={})
         self.models = FallbackChain(invocation)
+        self._desk = DeskClient(invocation, self.models, before.asked)
         self.queues = invocation.settings.queues
         self.lease = BudgetLease(invocation, before.spending)
-        self._guard = BudgetGuard(invocation, self.lease, self)
-        self._gate = Gate(invocation.settings, self, self.lease.begin_call)
-        self._dispatch = ToolDispatch(self._gate, self)
-        self._asked = before.asked
+        self._guard = BudgetGuard(invocation, self.lease, self._desk)
+        self._gate = Gate(invocation.settings, self._desk, self.lease.begin_call)
+        self._dispatch = ToolDispatch(self._gate)
         self._spent = _RUN_USAGE.validate_python(before.usage)
         self._tool_calls = before.tool_calls
         self._cut_off = False
@@ -104,7 +94,7 @@ class LlmDoWorker:
             Counter(before.delegations),
             self.lease.begin_invocation,
         )
-        self._errands = Errands(invocation, self._dispatch, self._delegator, Counter(before.occurrences))
+        self._errands = Errands(invocation, self._dispatch, self._desk, self._delegator, Counter(before.occurrences))
         self._functions = Functions(invocation, self._dispatch, self._errands)
         self._external = before.external
         tokens = invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
@@ -138,11 +128,11 @@ class LlmDoWorker:
             return await self._run_agent(invocation)
         result = await within(self._run_agent(invocation), self._guard)
         # The question at a limit needs no answer once the work is done.
-        await self._withdraw(self._waiting)
+        await self._desk.withdraw_all()
         return result
 
     async def _leave(self) -> None:
-        await self._withdraw(self._waiting)
+        await self._desk.withdraw_all()
         await self.lease.close()
 
     async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
@@ -206,7 +196,7 @@ class LlmDoWorker:
     async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
         """Continue this workflow as new, with all that was said in the blob store. Called between two turns."""
         number, base = self.conversation.number, self.conversation.base
-        if not number or self._waiting:
+        if not number or self._desk.is_waiting:
             return
         unsent = self.conversation.unsent(list(messages))
         check_size(unsent)
@@ -218,7 +208,7 @@ class LlmDoWorker:
             usage=_RUN_USAGE.dump_python(usage, mode="json"),
             tool_calls=self._tool_calls,
             below=self._below,
-            asked=self._asked,
+            asked=self._desk.asked,
             created=tuple(self._delegator.created.values()),
             delegations=self._delegator.calls,
             occurrences=self._errands.occurrences,
@@ -241,7 +231,7 @@ class LlmDoWorker:
 
         own: dict[str, list[GatedTool]] = {
             "filesystem": file_tools(invocation.tree) if invocation.worker.filesystem else [],
-            "shell": shell_tools(invocation, self),
+            "shell": shell_tools(invocation, self._desk),
             "delegation": delegation_tools(self._delegator, offer),
             "custom": python_tools(self._functions),
         }
@@ -287,88 +277,21 @@ class LlmDoWorker:
     def _check_call_for_tool(self, asked: CallForToolInput) -> None:
         self._errands.check(asked)
 
-    # --- approvals ---
-
-    async def ask(
-        self, tool: GatedTool, question: ToolQuestion, *, diff: str | None, reason: str, terms: Terms
-    ) -> Verdict:
-        """Put a question to the desk and park until it is answered, however long that takes. See AsksDesk."""
-        return await self._ask(tool, question, diff=diff, reason=reason, terms=terms)
-
-    async def ask_to_go_on(
-        self, tool: LimitQuestion, question: ToolQuestion, account: str, reason: str, terms: Terms
-    ) -> Verdict:
-        """Put the question at a reached limit to the desk, and park like any other call."""
-        return await self._ask(tool, question, reason=reason, account=account, terms=terms)
-
-    async def _ask(
-        self,
-        tool: GatedTool | LimitQuestion,
-        question: ToolQuestion,
-        *,
-        reason: str,
-        terms: Terms,
-        diff: str | None = None,
-        account: str | None = None,
-    ) -> Verdict:
-        invocation = self._invocation
-        self._asked += 1
-        key = str(self._asked)
-        request = RequestApprovalInput(
-            invocation=workflow.info().workflow_id,
-            key=key,
-            worker=invocation.worker.name,
-            path=invocation.path,
-            tool=tool.name,
-            args=question.args,
-            args_schema=tool.schema if question.changeable else None,
-            tree=invocation.tree,
-            capabilities=question.uses,
-            summary=question.summary,
-            diff=diff,
-            attachments=question.attachments,
-            files=question.files,
-            circumstances=question.circumstances,
-            identity_version=IDENTITY_VERSION,
-            reason=reason,
-            account=account,
-            model=self.models.shown,
-            generated=is_generated(invocation.worker),
-            **request_fields(terms),
-        )
-        self._waiting.append(key)
-        workflow.set_current_details(f"Waiting for approval: {question.summary}")
-        with approval_span(request) as span:
-            try:
-                await send_signal(invocation.run, REQUEST_APPROVAL_SIGNAL, request)
-                await workflow.wait_condition(lambda: key in self._answers)
-            except asyncio.CancelledError:
-                self._abandoned.append(key)
-                raise
-            self._waiting.remove(key)
-            workflow.set_current_details("")
-            verdict = self._answers.pop(key)
-            tell_verdict(span, verdict)
-            raise_if_expired(verdict, request)
-            return verdict
-
-    def report(self, tool: GatedTool, error: Exception) -> None:
-        """Log that a tool broke in a way that nobody thought of."""
-        workflow.logger.error("tool %s broke", tool.name, exc_info=error)
+    # --- answers of the desk ---
 
     @workflow.signal(name=DELIVER_DECISION_SIGNAL)
     def deliver_decision(self, *payloads: Any) -> None:
         """Take the desk's answer; one that nobody waits for is dropped."""
         delivery = read_signal(DeliverDecisionInput, payloads)
-        if delivery is not None and delivery.key in self._waiting:
-            self._answers[delivery.key] = delivery.verdict
+        if delivery is not None:
+            self._desk.take_decision(delivery)
 
     @workflow.signal(name=DELIVER_VOTES_SIGNAL)
     def deliver_votes(self, *payloads: Any) -> None:
         """Take note that somebody has agreed, where several must."""
-        agreed = read_signal(DeliverVotesInput, payloads)
-        if agreed is not None and agreed.key in self._waiting:
-            workflow.set_current_details(f"Waiting for approval; agreed so far: {len(agreed.votes)}")
+        delivery = read_signal(DeliverVotesInput, payloads)
+        if delivery is not None:
+            self._desk.show_votes(delivery)
 
     @workflow.signal(name=GRANT_SPENDING_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def grant_spending(self, *payloads: Any) -> None:
@@ -376,15 +299,3 @@ class LlmDoWorker:
         action = read_signal(Action, payloads)
         if action is not None:
             await self._guard.apply(action)
-
-    async def withdraw_abandoned(self) -> None:
-        """Take back the questions of calls that were cancelled while the invocation goes on."""
-        abandoned, self._abandoned = self._abandoned, []
-        await self._withdraw(abandoned)
-
-    async def _withdraw(self, keys: list[str]) -> None:
-        """Tell the desk that questions left open by a failure or a cancellation need no answer any more."""
-        if keys:
-            withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(keys))
-            self._waiting = [key for key in self._waiting if key not in withdrawn.keys]
-            await withdraw(self._invocation.run, withdrawn)

@@ -12,7 +12,18 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from llm_do_temporal.desk import state as desk
+    from llm_do_temporal.desk.state import (
+        archived,
+        at_time,
+        find_question,
+        next_due,
+        pending,
+        with_decision,
+        with_ignored,
+        with_request,
+        with_revocation,
+        with_withdrawal,
+    )
     from llm_do_temporal.errors import LlmDoError, UsageError
     from llm_do_temporal.messages.activities import LOAD_RUN
     from llm_do_temporal.messages.approvals import (
@@ -156,7 +167,7 @@ class LlmDoRun:
             settings=loaded.settings,
             tree=loaded.tree,
             notify=loaded.notify,
-            desk=desk.archived(self.desk_state()),
+            desk=archived(self.desk_state()),
             spending=work.lease.state,
             started_at=work.started_at,
         )
@@ -167,7 +178,7 @@ class LlmDoRun:
     @property
     def is_asking(self) -> bool:
         """Whether anybody waits for a person."""
-        return bool(desk.pending(self._desk))
+        return bool(pending(self._desk))
 
     async def _load(self, start: StartRunInput) -> LoadedRun:
         before = start.batch.continued if start.batch is not None else None
@@ -231,7 +242,7 @@ class LlmDoRun:
         request = read_signal(RequestApprovalInput, payloads)
         if request is None:
             return
-        self._desk, approval = desk.with_request(self._desk, request, now=workflow.now())
+        self._desk, approval = with_request(self._desk, request, now=workflow.now())
         if approval.verdict is not None:
             self._undelivered.append(approval)
         self._stale = True
@@ -242,7 +253,7 @@ class LlmDoRun:
         withdrawal = read_signal(WithdrawApprovalsInput, payloads)
         if withdrawal is None:
             return
-        self._desk = desk.with_withdrawal(self._desk, withdrawal)
+        self._desk = with_withdrawal(self._desk, withdrawal)
         self._stale = True
 
     @workflow.signal(name=DECIDE_SIGNAL)
@@ -250,10 +261,10 @@ class LlmDoRun:
         """A decision that cannot be answered; whatever is wrong with it is noted and ignored."""
         try:
             decision = read_one(Decision, payloads, "decision")
-            self._desk, answered = desk.with_decision(self._desk, decision, door="signal", now=workflow.now())
+            self._desk, answered = with_decision(self._desk, decision, door="signal", now=workflow.now())
         except Exception as error:
             # Anybody may send anything; an exception that left here would stop the whole run.
-            self._desk = desk.with_ignored(self._desk, malformed("decision", error), now=workflow.now())
+            self._desk = with_ignored(self._desk, malformed("decision", error), now=workflow.now())
             return
         self._undelivered.extend(answered)
         self._stale = True
@@ -261,23 +272,23 @@ class LlmDoRun:
     @workflow.update(name=DECIDE_UPDATE)
     def decide_now(self, decision: Decision) -> Approval:
         """A decision that is answered: the approval as decided."""
-        self._desk, answered = desk.with_decision(self._desk, decision, door="update", now=workflow.now())
+        self._desk, answered = with_decision(self._desk, decision, door="update", now=workflow.now())
         self._undelivered.extend(answered)
         self._stale = True
         return answered[0]
 
     @decide_now.validator
     def _check_decision(self, decision: Decision) -> None:
-        desk.find_question(self._desk, decision)
+        find_question(self._desk, decision)
 
     @workflow.signal(name=REVOKE_GRANT_SIGNAL)
     def revoke_grant(self, *payloads: Any) -> None:
         """A remembered decision no longer holds; whatever is wrong with this is noted and ignored."""
         try:
             revocation = read_one(RevokeGrantInput, payloads, "revocation")
-            self._desk = desk.with_revocation(self._desk, revocation)
+            self._desk = with_revocation(self._desk, revocation)
         except Exception as error:
-            self._desk = desk.with_ignored(self._desk, malformed("revocation", error), now=workflow.now())
+            self._desk = with_ignored(self._desk, malformed("revocation", error), now=workflow.now())
 
     @workflow.signal(name=REPORT_SPENDING_SIGNAL)
     def report_spending(self, *payloads: Any) -> None:
@@ -298,7 +309,7 @@ class LlmDoRun:
             while self._undelivered:
                 await self._deliver(self._undelivered.pop(0))
             self._stale = False
-            self._due = desk.next_due(self._desk)
+            self._due = next_due(self._desk)
             self._show()
             self._notifier.see(self._desk)
 
@@ -306,9 +317,9 @@ class LlmDoRun:
         """Remind people when it is time, and reject what nobody decided in time."""
         while True:
             if await self._has_come(self._due):
-                self._desk, late = desk.at_time(self._desk, now=workflow.now())
+                self._desk, late = at_time(self._desk, now=workflow.now())
                 self._undelivered.extend(late)
-                self._stale, self._due = True, desk.next_due(self._desk)
+                self._stale, self._due = True, next_due(self._desk)
 
     async def _has_come(self, due: datetime | None) -> bool:
         """Wait for that moment; False as soon as another one is the next."""
@@ -336,12 +347,12 @@ class LlmDoRun:
             await send_signal(asked, DELIVER_DECISION_SIGNAL, delivery)
         except FailureError:
             # The invocation ended while its answer was on the way: nobody is left to tell.
-            self._desk = desk.with_ignored(
+            self._desk = with_ignored(
                 self._desk, f"the worker that asked '{approval.id}' has ended", now=workflow.now()
             )
 
     def _show(self) -> None:
-        waiting = self._shown = desk.pending(self._desk)
+        waiting = self._shown = pending(self._desk)
         if self._search_attributes:
             state = "waiting" if waiting else "running"
             workflow.upsert_search_attributes([_STATE.value_set(state), _PENDING.value_set(len(waiting))])

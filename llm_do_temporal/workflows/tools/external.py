@@ -118,7 +118,7 @@ class ExternalCall:
         return PreparedCall((question,), effect)
 
     async def _called(self, request: CallExternalToolInput, question: ToolQuestion) -> Any:
-        desk, settings = self.errands.dispatch.desk, self.errands.invocation.settings
+        desk, settings = self.errands.desk, self.errands.invocation.settings
         result = await run_at_most_once(
             CALL_EXTERNAL_TOOL,
             request,

@@ -108,6 +108,10 @@ class Gate:
         """
         self._steps = Steps()
 
+    async def withdraw_abandoned(self) -> None:
+        """Take back the questions of calls that were cancelled on their way through the gate."""
+        await self._desk.withdraw_abandoned()
+
     async def call(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> ToolOutcome:
         """The tool's result as the model is told it. Raises what `carry_out` raises."""
         return _with_note(await self.carry_out(tool, args, call_id, self._steps))

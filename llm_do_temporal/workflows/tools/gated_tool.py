@@ -98,15 +98,43 @@ class GatedTool(Protocol):
         ...
 
 
-class AsksDesk(Protocol):
-    """Whoever can put a question to the desk and wait for the answer."""
+class AskedTool(Protocol):
+    """A tool as a question at the desk names it, or a limit in the place of a tool."""
 
-    async def ask(
-        self, tool: GatedTool, question: ToolQuestion, *, diff: str | None, reason: str, terms: Terms
-    ) -> Verdict:
-        """The decision, however long it takes within these terms. Raises ApprovalTimedOut."""
+    @property
+    def name(self) -> str:
+        """The name that people and approval rules know it by."""
         ...
 
-    def report(self, tool: GatedTool, error: Exception) -> None:
-        """Tell whoever runs the service that a tool broke."""
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments that a person may change."""
+        ...
+
+
+class AsksDesk(Protocol):
+    """The desk of the run, as an invocation and its tools see it."""
+
+    async def ask(
+        self,
+        tool: AskedTool,
+        question: ToolQuestion,
+        *,
+        reason: str,
+        terms: Terms,
+        diff: str | None = None,
+        account: str | None = None,
+    ) -> Verdict:
+        """The decision, however long it takes within these terms. Raises ApprovalTimedOut.
+
+        `account` is that of the limit in question, for a question at a reached limit.
+        """
+        ...
+
+    def report(self, tool: AskedTool, error: Exception) -> None:
+        """Log, for the people who run the service, that a tool broke."""
+        ...
+
+    async def withdraw_abandoned(self) -> None:
+        """Take back the questions of calls that were cancelled."""
         ...

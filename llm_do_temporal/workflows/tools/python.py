@@ -120,7 +120,7 @@ class PlainFunction(_Function):
             request,
             summary=question.summary,
             timeout=LONGEST_WAIT,
-            ask=ask_whether_to_repeat(self.functions.dispatch.desk, settings, self, question, what=question.summary),
+            ask=ask_whether_to_repeat(self.functions.errands.desk, settings, self, question, what=question.summary),
         )
         return result.value
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import anyio
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
@@ -19,23 +19,14 @@ from llm_do_temporal.policy.python_tools import call_arguments
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed
 from llm_do_temporal.workflows.runtime.activities import await_shielded
 from llm_do_temporal.workflows.tools.gate import ENDS_INVOCATION, Gate, for_model
-from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, GatedTool, ToolOutcome
-
-
-class Withdraws(AsksDesk, Protocol):
-    """A desk that can also be told that a question needs no answer any more."""
-
-    async def withdraw_abandoned(self) -> None:
-        """Take back the questions of calls that were cancelled."""
-        ...
+from llm_do_temporal.workflows.tools.gated_tool import GatedTool, ToolOutcome
 
 
 @dataclass
 class ToolDispatch:
-    """What calls pass on their way: the gate, the desk, and all the tools of the invocation by name."""
+    """The gate, and the tools of the invocation by name: all that a call from code needs."""
 
     gate: Gate
-    desk: Withdraws
     tools: dict[str, GatedTool] = field(default_factory=dict[str, GatedTool])
 
 
@@ -104,7 +95,7 @@ class WorkflowToolContext:
         with anyio.CancelScope(shield=True):
             if running:
                 await workflow.wait(running)
-                await self._dispatch.desk.withdraw_abandoned()
+                await self._dispatch.gate.withdraw_abandoned()
         for task in self._open:
             if not task.cancelled():
                 task.exception()  # seen: nobody has to be told that it was never asked for

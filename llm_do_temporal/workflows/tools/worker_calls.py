@@ -27,7 +27,7 @@ from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.tools.delegate import Delegator
 from llm_do_temporal.workflows.tools.delegation import WorkerCallTool
 from llm_do_temporal.workflows.tools.gate import ENDS_INVOCATION
-from llm_do_temporal.workflows.tools.gated_tool import ToolOutcome
+from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, ToolOutcome
 from llm_do_temporal.workflows.tools.tool_context import ToolDispatch, WorkflowToolContext
 
 
@@ -55,6 +55,7 @@ class Errands:
 
     invocation: InvokeWorkerInput
     dispatch: ToolDispatch
+    desk: AsksDesk
     delegator: Delegator
     occurrences: Counter[str] = field(default_factory=Counter[str])
     """How often each call of a tool was made, by its digest."""

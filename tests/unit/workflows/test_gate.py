@@ -17,7 +17,7 @@ from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling, Terms
 from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.workflows.tools.gate import Gate
-from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion
+from llm_do_temporal.workflows.tools.gated_tool import AskedTool, PreparedCall, ToolOutcome, ToolQuestion
 from tests.support.desk_questions import NOON
 
 
@@ -52,14 +52,24 @@ class Recorder:
         return PreparedCall((shared, own), self._effect, self._preview)
 
     async def ask(
-        self, tool: GatedTool, question: ToolQuestion, *, diff: str | None, reason: str, terms: Terms
+        self,
+        tool: AskedTool,
+        question: ToolQuestion,
+        *,
+        reason: str,
+        terms: Terms,
+        diff: str | None = None,
+        account: str | None = None,
     ) -> Verdict:
         self.terms.append(terms)
         self._step(f"ask {question.summary} ({diff}; {reason})")
         return self.answers.pop(0)
 
-    def report(self, tool: GatedTool, error: Exception) -> None:
+    def report(self, tool: AskedTool, error: Exception) -> None:
         self.steps.append(f"report {type(error).__name__}")
+
+    async def withdraw_abandoned(self) -> None:
+        self._step("withdraw")
 
     async def _effect(self) -> ToolOutcome:
         self._step("effect")

@@ -1,0 +1,160 @@
+"""The client of the run's desk: an invocation puts its questions there, and waits for the answers.
+
+Owns the keys of the questions, which of them are open, and their fields on the wire. Used by `LlmDoWorker`, whose
+signals bring the answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from temporalio import workflow
+
+from llm_do_temporal.errors import ApprovalTimedOut
+from llm_do_temporal.messages.approvals import (
+    DeliverDecisionInput,
+    DeliverVotesInput,
+    RequestApprovalInput,
+    Verdict,
+    WithdrawApprovalsInput,
+)
+from llm_do_temporal.messages.base import REQUEST_APPROVAL_SIGNAL
+from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.policy.approvals import Terms
+from llm_do_temporal.policy.identity import IDENTITY_VERSION
+from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
+from llm_do_temporal.workflows.runtime.activities import send_signal, withdraw
+from llm_do_temporal.workflows.runtime.metrics import is_generated
+from llm_do_temporal.workflows.runtime.spans import approval_span, tell_verdict
+from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion
+
+
+class DeskClient:
+    """The questions of one invocation at the desk of its run. See AsksDesk."""
+
+    def __init__(self, invocation: InvokeWorkerInput, models: FallbackChain, asked: int) -> None:
+        """`asked` questions were put before the invocation's workflow was continued as new."""
+        self.asked = asked
+        """Number of questions put to the desk; the key of the newest one."""
+        self._invocation = invocation
+        self._models = models
+        self._answers: dict[str, Verdict] = {}
+        self._waiting: list[str] = []
+        """Keys of the open questions."""
+        self._abandoned: list[str] = []
+        """Keys of open questions whose call was cancelled."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a question is open."""
+        return bool(self._waiting)
+
+    async def ask(
+        self,
+        tool: AskedTool,
+        question: ToolQuestion,
+        *,
+        reason: str,
+        terms: Terms,
+        diff: str | None = None,
+        account: str | None = None,
+    ) -> Verdict:
+        """Put a question to the desk and park until it is answered, however long that takes. See AsksDesk."""
+        request = self._request(tool, question, reason=reason, diff=diff, account=account, **request_fields(terms))
+        key = request.key
+        self._waiting.append(key)
+        workflow.set_current_details(f"Waiting for approval: {question.summary}")
+        with approval_span(request) as span:
+            try:
+                await send_signal(self._invocation.run, REQUEST_APPROVAL_SIGNAL, request)
+                await workflow.wait_condition(lambda: key in self._answers)
+            except asyncio.CancelledError:
+                self._abandoned.append(key)
+                raise
+            self._waiting.remove(key)
+            workflow.set_current_details("")
+            verdict = self._answers.pop(key)
+            tell_verdict(span, verdict)
+            raise_if_expired(verdict, request)
+            return verdict
+
+    def _request(self, tool: AskedTool, question: ToolQuestion, **more: Any) -> RequestApprovalInput:
+        invocation = self._invocation
+        self.asked += 1
+        return RequestApprovalInput(
+            invocation=workflow.info().workflow_id,
+            key=str(self.asked),
+            worker=invocation.worker.name,
+            path=invocation.path,
+            tool=tool.name,
+            args=question.args,
+            args_schema=tool.schema if question.changeable else None,
+            tree=invocation.tree,
+            capabilities=question.uses,
+            summary=question.summary,
+            attachments=question.attachments,
+            files=question.files,
+            circumstances=question.circumstances,
+            identity_version=IDENTITY_VERSION,
+            model=self._models.shown,
+            generated=is_generated(invocation.worker),
+            **more,
+        )
+
+    def report(self, tool: AskedTool, error: Exception) -> None:
+        """Log that a tool broke in a way that no error of ours describes. See AsksDesk."""
+        workflow.logger.error("tool %s broke", tool.name, exc_info=error)
+
+    def take_decision(self, delivery: DeliverDecisionInput) -> None:
+        """Take the desk's answer; an answer to a question that is not open is dropped."""
+        if delivery.key in self._waiting:
+            self._answers[delivery.key] = delivery.verdict
+
+    def show_votes(self, delivery: DeliverVotesInput) -> None:
+        """Show how many people have agreed, where several must."""
+        if delivery.key in self._waiting:
+            workflow.set_current_details(f"Waiting for approval; agreed so far: {len(delivery.votes)}")
+
+    async def withdraw_abandoned(self) -> None:
+        """Take back the questions of calls that were cancelled while the invocation goes on. See AsksDesk."""
+        abandoned, self._abandoned = self._abandoned, []
+        await self._withdraw(abandoned)
+
+    async def withdraw_all(self) -> None:
+        """Tell the desk that questions left open by a failure or a cancellation need no answer any more."""
+        await self._withdraw(self._waiting)
+
+    async def _withdraw(self, keys: Sequence[str]) -> None:
+        if keys:
+            withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(keys))
+            self._waiting = [key for key in self._waiting if key not in withdrawn.keys]
+            await withdraw(self._invocation.run, withdrawn)
+
+
+def request_fields(terms: Terms) -> dict[str, Any]:
+    """The fields of RequestApprovalInput that say who must agree, and until when."""
+    return {
+        "approvers": terms.approvers or (),
+        "quorum": terms.quorum,
+        "forbid_own": terms.forbid_own,
+        "deadline": _in(terms.timeout),
+        "on_timeout": terms.on_timeout,
+        "remind_at": _in(terms.remind_after),
+        "timeout_seconds": terms.timeout,
+    }
+
+
+def raise_if_expired(verdict: Verdict, request: RequestApprovalInput) -> None:
+    """Raise ApprovalTimedOut for a verdict of the desk's timer, where the workshop says `on_timeout: fail`."""
+    if verdict.door == "timer" and request.on_timeout == "fail":
+        raise ApprovalTimedOut(
+            f"{verdict.note}: {request.summary[:200]}",
+            next_step="Start it again when somebody is there, or raise `timeout` under `approvals` in workshop.yaml.",
+        )
+
+
+def _in(seconds: int | None) -> datetime | None:
+    return None if seconds is None else workflow.now() + timedelta(seconds=seconds)
