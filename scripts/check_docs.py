@@ -1,8 +1,8 @@
 """Holds the documentation to the project: links resolve, examples parse, commands exist, forbidden words are absent.
 
-Reads README.md, CHANGELOG.md, workers/README.md and everything in docs/. Run by `make check`, by CI and before each
-commit; prints one line a violation and exits 1 when there is any. docs/reference/command-line.md must be what the
-program would write now.
+Reads README.md, CHANGELOG.md, CONTRIBUTING.md, workers/README.md and everything in docs/. Run by `make check`, by CI
+and before each commit; prints one line a violation and exits 1 when there is any. Pages and tables that scripts write
+must be what they would write now, and modules that pages about the code name must exist.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import yaml
@@ -23,7 +24,21 @@ import yaml
 PROGRAM = "llm-do-temporal"
 COMMANDS_MODULE = "llm_do_temporal.cli.app"
 COMMANDS_PAGE = Path("docs/reference/command-line.md")
-PAGE_SCRIPT = "make_cli_docs"
+WRITTEN = {
+    COMMANDS_PAGE: "make_cli_docs",
+    Path("docs/reference/errors.md"): "make_error_docs",
+    Path("docs/reference/python.md"): "make_python_docs",
+}
+"""The pages that are written by a script of this folder, whose function `render` returns the page."""
+TABLES_SCRIPT = "key_tables"
+"""The script that writes the tables of keys inside of pages."""
+CODE_PAGES = {Path("docs") / name for name in ("architecture.md", "glossary.md", "decisions.md")} | {
+    Path("CONTRIBUTING.md")
+}
+"""The pages whose code spans that end in `.py` name modules of the project."""
+CODE_FOLDERS = ("", "llm_do_temporal")
+"""The folders that such a path may begin at."""
+CODE_PATH = re.compile(r"^[\w./-]+\.py$")
 FORBIDDEN_WORDS: tuple[str, ...] = ()
 """Words that nothing of the project's text may contain, compared without regard to case."""
 
@@ -164,15 +179,42 @@ def check_commands(page: Page, commands: Collection[str]) -> Iterator[Fault]:
                 yield Fault(page.path, number, f'there is no command "{PROGRAM} {name}"; there are: {known}')
 
 
-def check_written(root: Path, render: Callable[[], str]) -> Iterator[Fault]:
-    """Hold the page that is written by a script to what would be written now; the fault is at the first difference."""
-    path = root / COMMANDS_PAGE
-    if not path.exists():
+def check_code_paths(page: Page, root: Path) -> Iterator[Fault]:
+    """Look up every module that a code span of the pages about the project's own code names by its path."""
+    if page.path.relative_to(root) not in CODE_PAGES:
         return
-    pairs = zip_longest(path.read_text(encoding="utf-8").split("\n"), render().split("\n"))
-    line = next((number for number, (written, wanted) in enumerate(pairs, 1) if written != wanted), None)
+    for number, line in page.prose:
+        for _, span in CODE_SPAN.findall(line):
+            if CODE_PATH.match(span) and not any((root / above / span).is_file() for above in CODE_FOLDERS):
+                yield Fault(page.path, number, f'there is no module "{span}"')
+
+
+def check_tables(page: Page) -> Iterator[Fault]:
+    """Hold the tables of keys to the models that read the keys; only pages that have some are given to the script."""
+    text = page.path.read_text(encoding="utf-8")
+    if "<!-- keys: " not in text:
+        return
+    script = _script(TABLES_SCRIPT)
+    try:
+        yield from _differences(page.path, text, script.render(text), TABLES_SCRIPT)
+    except script.TableError as error:
+        yield Fault(page.path, 1, str(error))
+
+
+def check_written(root: Path, render: Callable[[str], str]) -> Iterator[Fault]:
+    """Hold the pages that are written by scripts to what would be written now. `render` is given a script's name."""
+    for page, script in WRITTEN.items():
+        path = root / page
+        if path.exists():
+            yield from _differences(path, path.read_text(encoding="utf-8"), render(script), script)
+
+
+def _differences(path: Path, text: str, wanted: str, script: str) -> Iterator[Fault]:
+    """Yield a fault at the first line that differs."""
+    pairs = zip_longest(text.split("\n"), wanted.split("\n"))
+    line = next((number for number, (written, line) in enumerate(pairs, 1) if written != line), None)
     if line is not None:
-        yield Fault(path, line, f"not what the program says now; write it anew with `python scripts/{PAGE_SCRIPT}.py`")
+        yield Fault(path, line, f"not what the program says now; write it anew with `python scripts/{script}.py`")
 
 
 def check_words(path: Path, words: Collection[str]) -> Iterator[Fault]:
@@ -200,17 +242,20 @@ def load_commands() -> frozenset[str]:
     return frozenset(commands)
 
 
-def render_commands() -> str:
-    """The page about the command line as the program would write it now."""
-    # As a script this module has the folder of its neighbours on the path, as a module it has a package.
-    name = f"{__package__}.{PAGE_SCRIPT}" if __package__ else PAGE_SCRIPT
-    render: Callable[[], str] = importlib.import_module(name).render
+def render_written(script: str) -> str:
+    """Return a page as its script would write it now."""
+    render: Callable[[], str] = _script(script).render
     return render()
+
+
+def _script(name: str) -> Any:
+    """Return a module of this folder. As a script this module has its neighbours on the path, as a module a package."""
+    return importlib.import_module(f"{__package__}.{name}" if __package__ else name)
 
 
 def find_pages(root: Path) -> list[Path]:
     """The pages of the documentation."""
-    front = [root / "README.md", root / "CHANGELOG.md", root / "workers" / "README.md"]
+    front = [root / "README.md", root / "CHANGELOG.md", root / "CONTRIBUTING.md", root / "workers" / "README.md"]
     return [path for path in front if path.exists()] + sorted((root / "docs").rglob("*.md"))
 
 
@@ -226,7 +271,7 @@ def check_docs(
     root: Path,
     commands: Callable[[], Collection[str]],
     words: Collection[str] = FORBIDDEN_WORDS,
-    render: Callable[[], str] = render_commands,
+    render: Callable[[str], str] = render_written,
 ) -> list[Fault]:
     """Run all checks. `commands` and `render` are asked only when there is a page to check."""
     pages = [load_page(path) for path in find_pages(root)]
@@ -234,6 +279,7 @@ def check_docs(
     faults: list[Fault] = []
     for page in pages:
         faults += [*check_links(page, root), *check_yaml(page), *check_python(page), *check_commands(page, known)]
+        faults += [*check_code_paths(page, root), *check_tables(page)]
     faults += check_written(root, render)
     if words:
         faults += [fault for path in find_texts(root) for fault in check_words(path, words)]

@@ -84,7 +84,18 @@ def test_a_planted_fault_is_named(tmp_path: Path, text: str, line: int, message:
     assert message in str(fault)
 
 
-@pytest.mark.parametrize("page", ["CHANGELOG.md", "docs/deep/down.md"])
+def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
+    root = write_project(tmp_path, "The README may say `nowhere.py`.\n")
+    (root / "llm_do_temporal").mkdir()
+    (root / "llm_do_temporal" / "errors.py").touch()
+    (root / "docs" / "architecture.md").write_text(
+        "`errors.py`, `llm_do_temporal/errors.py`\n\n`policy/gone.py`, `*.py`\n"
+    )
+    (fault,) = faults_of(root)
+    assert str(fault) == f'{root / "docs/architecture.md"}:3: there is no module "policy/gone.py"'
+
+
+@pytest.mark.parametrize("page", ["CHANGELOG.md", "CONTRIBUTING.md", "docs/deep/down.md"])
 def test_every_page_is_read(tmp_path: Path, page: str) -> None:
     root = write_project(tmp_path, "# Nothing\n")
     (root / page).parent.mkdir(exist_ok=True)
