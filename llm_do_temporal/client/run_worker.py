@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,9 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.connect import Connection, names_server
 from llm_do_temporal.client.embedded.single_file import check_single_file, is_worker_file, name_in, single_file_workshop
 from llm_do_temporal.client.session import open_session
-from llm_do_temporal.client.start import Prepared, attach_files, check_size, prepare, template_path
+from llm_do_temporal.client.start import StartRequest, check_request_size, template_path
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
-from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Limits
@@ -36,20 +35,13 @@ Parameter = str | int | float | bool
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A run that is wanted, with nothing looked at yet."""
+class _Where:
+    """Workshop and server of a run, as the caller named them; None for those that are to be searched."""
 
-    worker: str
-    prompt: str
-    input: Any
-    attachments: tuple[Path, ...]
-    model: str | None
-    mode: Mode | None
-    workshop: Path | None
-    limits: Limits = field(default_factory=Limits)
-    params: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
-    template: str | None = None
-    """The template that `worker` is, where that is known already."""
+    workshop: AnyPath | None
+    connection: LlmDoClient | Connection | None
+    is_template: bool = False
+    """Whether the run's worker is known to be a template, spelled as runs call it."""
 
 
 async def run_worker(
@@ -80,9 +72,17 @@ async def run_worker(
     Raises LlmDoError: DefinitionError, UsageError or ConnectionFailed before there is a run, RunFailed, or the error
     that it ended with, after. Cancelling the call leaves the run going.
     """
-    asked = _asked(worker, prompt, input, attachments, workshop, model, mode)
-    asked = replace(asked, limits=_limits(limits), params=dict(params or {}))
-    return await _run(asked, id, connection, approval_callback)
+    request = StartRequest(
+        worker=os.fspath(worker),
+        read_prompt=lambda: prompt or "",
+        read_input=lambda: input,
+        params=dict(params or {}),
+        files=tuple(Path(file) for file in attachments),
+        model=model,
+        mode=_mode(mode),
+        limits=_limits(limits),
+    )
+    return await _run(request, _Where(workshop, connection), run=id, callback=approval_callback)
 
 
 async def run_template(
@@ -96,27 +96,32 @@ async def run_template(
     mode: Mode | str | None,
     connection: LlmDoClient | Connection | None,
 ) -> WorkerRunResult:
-    """The same for the template `name`, as `choose_template` spells it."""
-    asked = _asked(name, prompt, None, attachments, workshop, model, mode)
-    return await _run(replace(asked, params=params, template=name), None, connection)
+    """Do as `run_worker` for the template `name`, as `choose_template` spells it."""
+    request = StartRequest(
+        worker=name,
+        read_prompt=lambda: prompt,
+        params=dict(params),
+        files=tuple(Path(file) for file in attachments),
+        model=model,
+        mode=_mode(mode),
+    )
+    return await _run(request, _Where(workshop, connection, is_template=True))
 
 
 async def _run(
-    asked: _Asked,
-    run: str | None,
-    connection: LlmDoClient | Connection | None,
-    callback: ApprovalCallback | None = None,
+    request: StartRequest, where: _Where, *, run: str | None = None, callback: ApprovalCallback | None = None
 ) -> WorkerRunResult:
     _refuse_workflow_code()
-    if isinstance(connection, LlmDoClient):
-        request, _ = await asyncio.to_thread(_prepare, asked, elsewhere=True)
-        check_size(request, kept_outside=connection.takes_big_values)
-        return await _started(connection, request, run, callback=callback)
-    there = connection or Connection()
-    elsewhere = names_server(there)
-    request, place = await asyncio.to_thread(_prepare, asked, elsewhere=elsewhere)
-    async with open_session(there, place) as session:
-        return await _started(session.client, request, run, callback=callback)
+    if isinstance(where.connection, LlmDoClient):
+        client = where.connection
+        sent, _ = await asyncio.to_thread(_prepare, request, where, elsewhere=True)
+        check_request_size(sent, kept_outside=client.takes_big_values)
+        return await _started(client, sent, run, callback=callback)
+    connection = where.connection or Connection()
+    elsewhere = names_server(connection)
+    sent, folder = await asyncio.to_thread(_prepare, request, where, elsewhere=elsewhere)
+    async with open_session(connection, folder) as session:
+        return await _started(session.client, sent, run, callback=callback)
 
 
 def call_worker(
@@ -181,92 +186,58 @@ def _refuse_workflow_code() -> None:
         )
 
 
-def _asked(
-    worker: AnyPath,
-    prompt: str | None,
-    given: Any,
-    attachments: Sequence[AnyPath],
-    workshop: AnyPath | None,
-    model: str | None,
-    mode: Mode | str | None,
-) -> _Asked:
-    return _Asked(
-        worker=os.fspath(worker),
-        prompt=prompt or "",
-        input=given,
-        attachments=tuple(Path(file) for file in attachments),
-        model=model,
-        mode=None if mode is None else _mode(mode),
-        workshop=None if workshop is None else Path(workshop),
-    )
-
-
-def _mode(mode: Mode | str) -> Mode:
+def _mode(mode: Mode | str | None) -> Mode | None:
     try:
-        return Mode(mode)
+        return None if mode is None else Mode(mode)
     except ValueError:
-        raise UsageError(f"there is no mode '{mode}'; modes are {', '.join(repr(one.value) for one in Mode)}") from None
+        raise UsageError(
+            f"there is no mode '{mode}'; modes are {', '.join(repr(mode.value) for mode in Mode)}"
+        ) from None
 
 
-def _limits(given: Limits | Mapping[str, Any] | None) -> Limits:
-    if isinstance(given, Limits):
-        return given
+def _limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
+    if isinstance(limits, Limits):
+        return limits
     try:
-        return Limits.model_validate(dict(given or {}))
+        return Limits.model_validate(dict(limits or {}))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(map(str, problem["loc"]))
         raise UsageError(f"the limit '{where}' cannot be used: {problem['msg']}") from None
 
 
-def _prepare(asked: _Asked, *, elsewhere: bool) -> tuple[StartRunInput, Path | None]:
-    """The request, and the workshop's folder where one is known."""
-    prepared, name = _prepared(asked, elsewhere=elsewhere)
-    request = StartRunInput(
-        worker=name,
-        prompt=asked.prompt,
-        input=asked.input,
-        params=dict(asked.params),
-        attachments=attach_files(prepared, asked.attachments),
-        model=asked.model,
-        mode=asked.mode,
-        environment_model=os.environ.get("LLM_DO_MODEL") or None,
-        started_by=login_name(),
-        limits=asked.limits,
-    )
-    if prepared is not None and not elsewhere:
-        prepared.check_model(request)
-    if prepared is not None:
-        prepared.check_input(request)
-    check_size(request, kept_outside=prepared is not None)
-    return request, None if prepared is None else prepared.workshop
+def _prepare(request: StartRequest, where: _Where, *, elsewhere: bool) -> tuple[StartRunInput, Path | None]:
+    """Return the checked request, and the workshop's folder where one is known."""
+    request, folder = _located(request, where, elsewhere=elsewhere)
+    return request.prepare(folder, embedded=not elsewhere), folder
 
 
-def _prepared(asked: _Asked, *, elsewhere: bool) -> tuple[Prepared | None, str]:
-    """What is known of the worker here, and what the run calls it."""
-    named = asked.workshop or (Path(os.environ["LLM_DO_WORKSHOP"]) if os.environ.get("LLM_DO_WORKSHOP") else None)
-    is_file, missing = is_worker_file(asked.worker), None
+def _located(request: StartRequest, where: _Where, *, elsewhere: bool) -> tuple[StartRequest, Path | None]:
+    """Return the request with its worker as runs call it, and the workshop's folder; None where none is known."""
+    variable = os.environ.get("LLM_DO_WORKSHOP") or None
+    named = variable if where.workshop is None else where.workshop
+    is_file, missing = is_worker_file(request.worker), None
     try:
-        folder = find_workshop(named or Path.cwd(), named=named is not None)
+        folder = find_workshop(Path.cwd() if named is None else Path(named), named=named is not None)
     except WorkshopNotFound as error:
         folder, missing = None, error
-    template = asked.template or template_path(asked.worker, folder, has_params=bool(asked.params))
+    template = request.worker
+    if not where.is_template:
+        template = template_path(request.worker, folder, has_params=bool(request.params))
     if is_file and template is None:
-        prepared = _single_file(asked, elsewhere=elsewhere)
-        return prepared, prepared.worker.name
+        return _single_file(request, where, elsewhere=elsewhere)
     if folder is None and missing is not None and not (elsewhere and named is None):
         raise missing
-    worker = template or asked.worker
-    return None if folder is None else prepare(folder, worker, asked.params), worker
+    return replace(request, worker=template or request.worker), folder
 
 
-def _single_file(asked: _Asked, *, elsewhere: bool) -> Prepared:
-    file = Path(asked.worker)
-    if elsewhere or asked.workshop is not None:
+def _single_file(request: StartRequest, where: _Where, *, elsewhere: bool) -> tuple[StartRequest, Path]:
+    file = Path(request.worker)
+    if elsewhere or where.workshop is not None:
         raise UsageError(
             f"the file '{file}' runs by itself, on a server of its own",
             next_step="Leave `workshop` and `connection` and TEMPORAL_ADDRESS out, or name a worker of a workshop.",
         )
     folder = single_file_workshop(file)
     check_single_file(folder, name_in(file))
-    return prepare(folder, name_in(file))
+    return replace(request, worker=name_in(file)), folder

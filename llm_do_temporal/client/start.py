@@ -1,16 +1,19 @@
-"""What is sent to start a run, checked as far as files and environment of this process can tell.
+"""Requests to start runs, checked as far as files and environment of this process can tell.
 
-Owns the checks before a run exists: the worker's file, its model, the attachments and their policy, the
-size of it all. Used by `start` and by `run_worker`. Must not connect to anything.
+Owns all checks before a run exists, in one order: the worker's file, the attachments and their policy, its model, its
+input, the size of everything. The command line, the page, `run_worker` and `certify` only fill in a `StartRequest`.
+Must not connect to anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from llm_do_temporal.client.batches import check_batch_size
 from llm_do_temporal.definitions.registry.inputs import check_input
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import check_single, load_started
@@ -23,9 +26,13 @@ from llm_do_temporal.errors import (
     SandboxRefusal,
     UsageError,
 )
+from llm_do_temporal.login import login_name
+from llm_do_temporal.messages.batches import Batch
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
+from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
 from llm_do_temporal.policy.files.sandbox import narrow, root_tree
 from llm_do_temporal.policy.models.ids import Aliases
@@ -34,20 +41,103 @@ from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 
+Attach = Callable[[Sequence[Path]], tuple[Attachment, ...]]
+"""Copies the files of one item of a batch, beside those of the run, to the worker service. Raises UsageError."""
+
+
+def _no_prompt() -> str:
+    return ""
+
+
+def _nothing(*_given: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartRequest:
+    """A run to be started, as it was typed or passed: no file has been looked at and no text read."""
+
+    worker: str
+    """Name of the worker, or of the template, as runs call it."""
+    read_prompt: Callable[[], str] = _no_prompt
+    """Returns the prompt. Called after the worker was found and its files were copied, since stdin may be slow."""
+    read_input: Callable[[], Any] = _nothing
+    """Returns the structured input, None without any. Called after `read_prompt`."""
+    read_batch: Callable[[Attach], Batch | None] = _nothing
+    """Returns the items of a batch, None without any. Called after `read_input`."""
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict[str, str | int | float | bool])
+    """Values for the parameters of a template."""
+    files: tuple[Path, ...] = ()
+    """Files of this machine to attach."""
+    model: str | None = None
+    """Model of workers that name none."""
+    force_model: str | None = None
+    """Model of every worker, whatever it names."""
+    mode: Mode | None = None
+    """None leaves it to the workshop."""
+    limits: Limits = field(default_factory=Limits)
+    started_by: str = field(default_factory=login_name)
+
+    def prepare(
+        self, workshop: Path | None, *, embedded: bool, warn: Callable[[str], None] = _nothing
+    ) -> StartRunInput:
+        """Check the request against the workshop's folder, copy its files to the blob store, and return what is sent.
+
+        `workshop` is None where no folder is known: then only the service can check the worker. `embedded` says that
+        the run goes to an embedded worker service. It shares this environment, so the model that it would choose is
+        known now. `warn` is given each warning about the worker's file. Raises DefinitionError and UsageError for
+        everything that can be known to be wrong.
+        """
+        worker = None if workshop is None else load_local_worker(workshop, self.worker, self.params)
+        for warning in worker.worker.warnings if worker is not None else ():
+            warn(warning)
+        attachments = _attach(worker, self.files)
+        request = StartRunInput(
+            **self._settings(),
+            prompt=self.read_prompt(),
+            input=self.read_input(),
+            attachments=attachments,
+            batch=self.read_batch(lambda files: _attach(worker, files, beside=attachments)),
+        )
+        if worker is not None and embedded:
+            worker.choose_model(request)
+        if worker is not None:
+            worker.check_input(request)
+        check_request_size(request, kept_outside=worker is not None)
+        check_batch_size(request, kept_outside=worker is not None)
+        return request
+
+    def choose_model(self, workshop: Path) -> tuple[str, Aliases]:
+        """Do `LocalWorker.choose_model`, with no text read and no file copied. Raises DefinitionError, UsageError."""
+        worker = load_local_worker(workshop, self.worker, self.params)
+        return worker.choose_model(StartRunInput(**self._settings()))
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "worker": self.worker,
+            "params": dict(self.params),
+            "model": self.model,
+            "force_model": self.force_model,
+            "environment_model": os.environ.get("LLM_DO_MODEL") or None,
+            "mode": self.mode,
+            "started_by": self.started_by,
+            "limits": self.limits,
+        }
+
 
 @dataclass(frozen=True)
-class Prepared:
+class LocalWorker:
     """A worker that was found in a workshop of this machine."""
 
     workshop: Path
     worker: PinnedWorker
     template: str | None = None
-    """Its name, where the worker is a template."""
+    """Name of the template that the worker was made from; None for a worker with a file of its own."""
 
     def attach(self, files: Sequence[Path], *, beside: Sequence[Attachment] = ()) -> tuple[Attachment, ...]:
-        """Check the files against the worker's policy, and copy them to where the worker service finds them.
+        """Check the files against the worker's policy, and copy them to the blob store of the worker service.
 
-        `beside` are others that the worker gets with them. Raises UsageError.
+        `beside` are other attachments, which count with them. Raises UsageError.
         """
         policy, whose = self.worker.attachment_policy, f"worker '{self.worker.name}'"
         try:
@@ -59,17 +149,10 @@ class Prepared:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
         return attachments
 
-    def check_model(self, request: StartRunInput) -> None:
-        """Raise UsageError where no model can run the worker.
-
-        Only for the embedded worker service: it shares this environment, so what it would choose is known now.
-        """
-        self.choose_model(request)
-
     def choose_model(self, request: StartRunInput) -> tuple[str, Aliases]:
-        """The worker's model as an embedded worker service would choose it, and the aliases it may be one of.
+        """Return the worker's model as an embedded worker service would choose it, and the workshop's aliases.
 
-        Raises UsageError where there is none.
+        Raises UsageError where no model can run the worker.
         """
         settings = run_settings(load_workshop(self.workshop).config, request)
         try:
@@ -91,44 +174,46 @@ class Prepared:
         if self.worker.input_ref is None:
             return
         place = Registry(load_workshop(self.workshop)).place_of(request.worker)
-        given: dict[str, Any] = {}
+        inputs: dict[str, Any] = {}
         for item in request.batch.items if request.batch is not None else ():
             if item.input is not None:
-                given[f"{item.name}: "] = item.input
-        if request.batch is None or len(given) < len(request.batch.items):
-            given[""] = {} if request.input is None else request.input
-        for where, value in given.items():
+                inputs[f"{item.name}: "] = item.input
+        if request.batch is None or len(inputs) < len(request.batch.items):
+            inputs[""] = {} if request.input is None else request.input
+        for prefix, value in inputs.items():
             try:
                 check_input(self.worker.input_ref, value, place)
             except EffectFailed as error:
-                raise UsageError(f"{where}{error.message}", next_step=error.next_step) from error
+                raise UsageError(f"{prefix}{error.message}", next_step=error.next_step) from error
 
 
-def prepare(workshop: Path, worker: str, params: Mapping[str, str | int | float | bool] | None = None) -> Prepared:
-    """Find and load the worker, or the template with its parameters.
+def load_local_worker(
+    folder: Path, worker: str, params: Mapping[str, str | int | float | bool] | None = None
+) -> LocalWorker:
+    """Find and load the worker, or the template with its parameters, in the workshop of this folder.
 
-    Raises DefinitionError, also where it asks for more files than the workshop has, and UsageError for parameters that
-    are not those of the template.
+    Raises DefinitionError, also where the worker asks for more files than the workshop has, and UsageError for
+    parameters that are not those of the template.
     """
-    found = load_workshop(workshop)
+    workshop = load_workshop(folder)
     start = StartRunInput(worker=worker, params=dict(params or {}))
-    loaded, template = load_started(Registry(found), found.root, start)
-    _check_files(found, loaded)
-    called = None if template is None else template.template
-    return Prepared(workshop, loaded, None if called is None else called.name)
+    loaded, template = load_started(Registry(workshop), workshop.root, start)
+    _check_files(workshop, loaded)
+    identity = None if template is None else template.template
+    return LocalWorker(folder, loaded, None if identity is None else identity.name)
 
 
-def template_path(given: str, workshop: Path | None, *, has_params: bool) -> str | None:
-    """The name of the template whose file somebody named, as runs call it; None where it is none.
+def template_path(worker: str, workshop: Path | None, *, has_params: bool) -> str | None:
+    """Return the name by which runs call the template whose file `worker` names; None where that is no template.
 
     A YAML file is a template where it lies below `templates/` of the workshop, or where parameters are given for it.
     Any other is a worker file. Files are looked for from here, then from the workshop's folder.
     """
-    if not given.endswith(TEMPLATE_SUFFIXES) or given.startswith(PACKAGE):
+    if not worker.endswith(TEMPLATE_SUFFIXES) or worker.startswith(PACKAGE):
         return None
     root = None if workshop is None else workshop.resolve()
-    name = PurePosixPath(given).as_posix()
-    for path in () if root is None else (Path.cwd() / given, root / given):
+    name = PurePosixPath(worker).as_posix()
+    for path in () if root is None else (Path.cwd() / worker, root / worker):
         real = path.parent.resolve() / path.name
         if real.is_file() and root is not None and real.is_relative_to(root):
             name = real.relative_to(root).as_posix()
@@ -144,22 +229,22 @@ def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:
         raise DefinitionError(refusal.message, file=worker.source, next_step=refusal.next_step) from refusal
 
 
-def attach_files(
-    prepared: Prepared | None, files: Sequence[Path], *, beside: Sequence[Attachment] = ()
+def _attach(
+    worker: LocalWorker | None, files: Sequence[Path], *, beside: Sequence[Attachment] = ()
 ) -> tuple[Attachment, ...]:
-    """What `Prepared.attach` returns. Raises UsageError, also for files where no workshop is known."""
+    """Do `LocalWorker.attach`. Raises UsageError, also for files where no workshop is known."""
     if not files:
         return ()
-    if prepared is None:
+    if worker is None:
         raise UsageError(
             "files can only be attached in a workshop: its folder is where they are kept for the worker service",
             next_step="Go to the workshop's folder, or name it with --workshop DIR.",
         )
-    return prepared.attach(files, beside=beside)
+    return worker.attach(files, beside=beside)
 
 
-def check_size(request: StartRunInput, *, kept_outside: bool = False) -> None:
-    """Raise UsageError for more than can be sent; `kept_outside`: big values have a blob store to go to."""
+def check_request_size(request: StartRunInput, *, kept_outside: bool = False) -> None:
+    """Raise UsageError for a request with more bytes than can be sent; `kept_outside`: a blob store takes big ones."""
     size, most = len(request.model_dump_json()), MAX_VALUE_BYTES if kept_outside else MAX_INLINE_BYTES
     if size > most:
         raise UsageError(

@@ -20,7 +20,7 @@ from llm_do_temporal.callers import loop_is_running
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.connect import Connection
 from llm_do_temporal.client.run_worker import AnyPath, Parameter, run_template
-from llm_do_temporal.client.start import prepare
+from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import normalised, schema_problems
@@ -145,7 +145,7 @@ class TemplateCall:
     def _schema(self, name: str, params: Mapping[str, Parameter] | None) -> dict[str, Any]:
         named = self._workshop or os.environ.get("LLM_DO_WORKSHOP") or None
         folder = find_workshop(Path(named or Path.cwd()), named=named is not None)
-        schema = prepare(folder, name, params).worker.output_schema
+        schema = load_local_worker(folder, name, params).worker.output_schema
         if schema is None:
             raise UsageError(
                 f"template '{name}' has no schema, so its result cannot be expected as JSON",

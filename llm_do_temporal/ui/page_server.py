@@ -46,10 +46,16 @@ class PageServer(BoundServer):
         """What to open in a browser; carries the token where it is a random one."""
 
     async def serve(
-        self, client: LlmDoClient, *, workshop: Path | None, temporal_ui: str | None, namespace: str = "default"
+        self,
+        client: LlmDoClient,
+        *,
+        workshop: Path | None,
+        temporal_ui: str | None,
+        namespace: str = "default",
+        embedded: bool = False,
     ) -> None:
-        """Answer until `stop` is called."""
-        settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace)
+        """Answer until `stop` is called. `embedded` says whether the client's server is an embedded one."""
+        settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace, embedded)
         await self._answer(build_app(settings, client))
 
 

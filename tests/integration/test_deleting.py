@@ -15,7 +15,7 @@ from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.maintenance import delete as deleting
 from llm_do_temporal.client.maintenance.delete import delete_run, open_parts
 from llm_do_temporal.client.maintenance.gc import collect
-from llm_do_temporal.client.start import prepare
+from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
@@ -93,7 +93,7 @@ async def test_a_file_stays_that_a_run_is_about_to_start_with(place: Place, monk
     """Files are stored before their run is started: here before the other run with the same file has ended."""
     place.worker("main", scripted("Done."), attachment_policy={"allowed_suffixes": [".txt"]})
     file = place.write("notes.txt", uuid4().hex)
-    attached = [one.model_dump() for one in prepare(place.folder, "main").attach([file])]
+    attached = [one.model_dump() for one in load_local_worker(place.folder, "main").attach([file])]
     await place.client.result(run := await place.start("main", attachments=attached))
     later: list[str] = []
 

@@ -15,7 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.maintenance.gc import collect
-from llm_do_temporal.client.start import prepare
+from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.service import build as service
 from llm_do_temporal.storage import places as blob_places
@@ -58,7 +58,7 @@ async def test_attachments_and_large_values_are_in_the_store(remote: Place, tmp_
         toolsets={"custom": {"large": {"pre_approved": True}}},
     )
     (file := tmp_path / "notes.txt").write_text("Attached.")
-    attached = prepare(remote.folder, "main").attach([file])
+    attached = load_local_worker(remote.folder, "main").attach([file])
     run = await remote.start("main", LARGE, attachments=[one.model_dump() for one in attached])
     assert (await remote.client.result(run)).output == LARGE
     last = model.requests[-1]
@@ -153,4 +153,4 @@ async def test_a_client_says_that_the_store_does_not_answer(
         with pytest.raises(BlobsUnreachable, match="'s3://blobs/some/prefix' does not answer"):
             await LlmDoClient(impatient).view(run)
         with pytest.raises(BlobsUnreachable, match="'s3://blobs/some/prefix' does not answer"):
-            prepare(remote.folder, "main").attach([file])
+            load_local_worker(remote.folder, "main").attach([file])

@@ -28,9 +28,10 @@ FILES: dict[str, Any] = {"filesystem": {}}
 SCRIPT = "<script>alert(1)</script>"
 
 
-async def browser(place: Place, user: str = "ada", *, workshop: bool = True) -> Browser:
+async def browser(place: Place, user: str = "ada", *, workshop: bool = True, embedded: bool = False) -> Browser:
     """A browser in which `user` has signed in."""
-    settings = UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), place.folder if workshop else None)
+    folder = place.folder if workshop else None
+    settings = UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), folder, embedded=embedded)
     opened = Browser(build_app(settings, place.client), BASE)
     assert (await opened.open(f"/sign-in?token={TOKENS[user]}")).status == 200
     return opened

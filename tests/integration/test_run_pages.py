@@ -221,6 +221,33 @@ async def test_a_form_that_makes_no_sense_says_why(place: Place, typed: dict[str
     assert complaint in answer.text
 
 
+@pytest.mark.parametrize(
+    ("worker", "model", "complaint"),
+    [
+        # nobody names a model
+        ("main", "", "no model for worker 'main'"),
+        # neither an alias nor the model of a provider
+        ("main", "nonsense", "model 'nonsense' names no provider"),
+        # not one of those that the worker works with
+        ("picky", "test:other", "does not work with model 'test:other'; compatible: openai:*"),
+    ],
+)
+async def test_a_model_that_an_embedded_service_would_refuse_is_refused_before_there_is_a_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch, worker: str, model: str, complaint: str
+) -> None:
+    monkeypatch.delenv("LLM_DO_MODEL", raising=False)
+    place.worker("main")
+    place.worker("picky", compatible_models=["openai:*"])
+    ada = await browser(place, embedded=True)
+    page = await ada.open("/start")
+    (form,) = (form for form in page.forms if form.action == "/start")
+    answer = await ada.send(page, form, worker=worker, prompt="go", model=model)
+    assert answer.status == 400
+    assert complaint in answer.text
+    with pytest.raises(LlmDoError, match="there is no run"):
+        await place.client.status(f"{worker}-{form.fields['key']}")
+
+
 @pytest.mark.parametrize(("mode", "written"), [("approve_all", True), ("strict", False)])
 async def test_a_form_chooses_what_becomes_of_calls_that_need_approval(place: Place, mode: str, written: bool) -> None:
     place.worker("main", scripted(writes(), "Done."), toolsets=FILES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,10 @@ from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.tables import print_table
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.certify.plan import Certificate, Plan, Row
-    from llm_do_temporal.messages.runs import StartRunInput
+    from llm_do_temporal.client.certify.plan import Certificate, Plan, Strike
+    from llm_do_temporal.client.start import StartRequest
 
 KindName = Literal["service", "server", "two", "freeze"]
 
@@ -42,15 +40,15 @@ class Blows:
     jobs: Annotated[int, Parameter(help="Runs at a time.")] = 2
     yes: Annotated[bool, Parameter(help="Do it though a provider charges for every run.")] = False
 
-    def plan(self, workshop: Path, request: StartRunInput, attach: tuple[Path, ...]) -> Plan:
-        """What is to be proven. Raises UsageError."""
+    def plan(self, workshop: Path, request: StartRequest) -> Plan:
+        """Return the proof to be made. Raises UsageError."""
         from llm_do_temporal.client.certify.plan import Plan
 
         for flag, number in (("--every", self.every), ("--jobs", self.jobs)):
             if number < 1:
                 raise UsageError(f"{flag} {number} is not a number above zero")
         kinds = tuple(dict.fromkeys(self.kill))
-        return Plan(workshop, request, attach, kinds, self.every, self.event, self.jobs, paid=self.yes)
+        return Plan(workshop, request, kinds, self.every, self.event, self.jobs, paid=self.yes)
 
 
 async def certify(
@@ -83,21 +81,16 @@ async def certify(
         What goes to stdout: a table (default), or one JSON object.
     """
     from llm_do_temporal.client.certify.plan import certify as prove
-    from llm_do_temporal.messages.runs import StartRunInput
+    from llm_do_temporal.client.start import StartRequest
 
     if location.address is not None:
         raise UsageError(
             f"certify kills a server of its own and leaves '{location.address}' alone; leave --address out"
         )
-    request = StartRunInput(
-        worker=worker,
-        prompt=read_prompt(prompt),
-        input=None if input_json is None else read_json(input_json, "--input"),
-        model=model,
-        environment_model=os.environ.get("LLM_DO_MODEL") or None,
-        started_by=login_name(),
-    )
-    plan = blows.plan(location.find_workshop(), request, attach)
+    text = read_prompt(prompt)
+    value = None if input_json is None else read_json(input_json, "--input")
+    request = StartRequest(worker=worker, read_prompt=lambda: text, read_input=lambda: value, files=attach, model=model)
+    plan = blows.plan(location.find_workshop(), request)
     certificate = await prove(plan, _tell)
     if output == "json":
         print_json(_as_json(plan, certificate), pretty=sys.stdout.isatty())
@@ -107,11 +100,11 @@ async def certify(
     return 1 if certificate.failed else 0
 
 
-def _tell(row: Row, number: int, total: int) -> None:
+def _tell(row: Strike, number: int, total: int) -> None:
     say(f"{number}/{total}  {row.kind} at event {row.point.number}: {_outcome(row)}")
 
 
-def _outcome(row: Row) -> str:
+def _outcome(row: Strike) -> str:
     if not row.passed:
         return f"FAILED: {'; '.join(row.problems)}"
     return "same, a person was asked what happened" if row.doubts else "same"

@@ -233,7 +233,7 @@ async def _serve_page(page: PageServer, info: HostInfo, workshop: Path) -> None:
 
     begin_telemetry()
     client = LlmDoClient(await connect_embedded(info.address, workshop), task_queue=task_queue())
-    await page.serve(client, workshop=workshop, temporal_ui=info.ui)
+    await page.serve(client, workshop=workshop, temporal_ui=info.ui, embedded=True)
 
 
 def _announce(info: HostInfo, workshop: Path, page: PageServer | None, *, elsewhere: bool) -> None:

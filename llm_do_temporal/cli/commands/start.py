@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +20,7 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.start import Prepared
+    from llm_do_temporal.client.start import StartRequest
     from llm_do_temporal.messages.runs import StartRunInput
     from llm_do_temporal.policy.approvals import Mode
     from llm_do_temporal.policy.budget.limits import Limits
@@ -86,8 +85,8 @@ class LimitFlags:
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """What was typed, with files and JSON not looked at yet."""
+class _TypedStart:
+    """A start as it was typed, with files and JSON not looked at yet."""
 
     worker: str | None
     prompt: str | None
@@ -102,6 +101,23 @@ class _Wanted:
         """Raise UsageError for flags that do not go together, or that nothing can be done with."""
         recording.check()
         self.batch.check(self.worker, others=(self.prompt, self.attach, self.input, self.params))
+
+    def request(self, worker: str) -> StartRequest:
+        """Return the request to run this worker. Raises UsageError."""
+        from llm_do_temporal.client.start import StartRequest
+
+        return StartRequest(
+            worker=worker,
+            read_prompt=lambda: read_prompt(self.prompt),
+            read_input=lambda: None if self.input is None else read_json(self.input, "--input"),
+            read_batch=self.batch.batch,
+            params=dict(self.params),
+            files=self.attach,
+            model=self.overrides.model,
+            force_model=self.overrides.force_model,
+            mode=self.overrides.mode(),
+            limits=self.limits.limits(),
+        )
 
 
 async def start(
@@ -148,11 +164,11 @@ async def start(
         Seconds to stay at most; the run goes on.
     """
     try:
-        wanted = _Wanted(worker, prompt, attach, input_json, read_params(param), overrides, limits, batch)
+        typed = _TypedStart(worker, prompt, attach, input_json, read_params(param), overrides, limits, batch)
         check_timeout(timeout)
-        wanted.check(recording)
-        wanted, location = _by_itself(wanted, location)
-        run = await _begin(wanted, location, id)
+        typed.check(recording)
+        typed, location = _by_itself(typed, location)
+        run = await _begin(typed, location, id)
     except LlmDoError as error:
         from llm_do_temporal.cli.output import failure, report
 
@@ -165,16 +181,16 @@ async def start(
     return await attend(location, run, AttendOptions(choose_stay(output, recording), output, timeout, recording))
 
 
-async def _begin(wanted: _Wanted, location: Location, run: str | None) -> str:
+async def _begin(typed: _TypedStart, location: Location, run: str | None) -> str:
     """Start the run, with this id if one is given; returns its id. Raises LlmDoError."""
-    worker = None if wanted.batch.retry_failed else wanted.worker
-    request = None if worker is None else _prepare(wanted, worker, location)
+    worker = None if typed.batch.retry_failed else typed.worker
+    request = None if worker is None else _prepare(typed, worker, location)
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.telemetry import begin_telemetry
 
     begin_telemetry()
     async with opened(location) as session:
-        request = request or await _again(wanted, session.client)
+        request = request or await _again(typed, session.client)
         return await session.client.start(request, run=run)
 
 
@@ -187,7 +203,7 @@ async def _leave(location: Location, run: str, output: OutputFormat, recording: 
     return report(RunOutcome(run, "running"), output)
 
 
-def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:
+def _by_itself(typed: _TypedStart, location: Location) -> tuple[_TypedStart, Location]:
     """Where a worker file was named: its worker's name, and the place where that one file is served."""
     from llm_do_temporal.client.connection.connect import names_server
     from llm_do_temporal.client.embedded.single_file import (
@@ -200,13 +216,13 @@ def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:
     from llm_do_temporal.client.start import template_path
     from llm_do_temporal.policy.templates import TEMPLATE_SUFFIXES
 
-    if wanted.worker is None or not is_worker_file(wanted.worker):
-        return wanted, location
-    if wanted.worker.endswith(TEMPLATE_SUFFIXES):
-        template = template_path(wanted.worker, location.local_workshop(), has_params=bool(wanted.params))
+    if typed.worker is None or not is_worker_file(typed.worker):
+        return typed, location
+    if typed.worker.endswith(TEMPLATE_SUFFIXES):
+        template = template_path(typed.worker, location.local_workshop(), has_params=bool(typed.params))
         if template is not None:
-            return replace(wanted, worker=template), location
-    file = Path(wanted.worker)
+            return replace(typed, worker=template), location
+    file = Path(typed.worker)
     name = name_in(file)
     if location.workshop is not None:
         raise UsageError(
@@ -223,66 +239,31 @@ def _by_itself(wanted: _Wanted, location: Location) -> tuple[_Wanted, Location]:
     check_single_file(single_file_workshop(file), name)
     if enclosing_workshop(file) is not None:
         say(f"note: '{file}' runs by itself, without the files of the workshop it lies in; `start {name}` uses them")
-    return replace(wanted, worker=name), alone
+    return replace(typed, worker=name), alone
 
 
-async def _again(wanted: _Wanted, client: LlmDoClient) -> StartRunInput:
+async def _again(typed: _TypedStart, client: LlmDoClient) -> StartRunInput:
     """What is sent for the items that another run has left over. Raises UsageError."""
-    before = await client.unfinished(wanted.batch.retry_failed or "")
-    said = wanted.overrides
+    before = await client.unfinished(typed.batch.retry_failed or "")
+    said = typed.overrides
     changes: dict[str, Any] = {
         "model": said.model,
         "force_model": said.force_model,
         "mode": said.mode(),
-        "limits": wanted.limits.limits(),
+        "limits": typed.limits.limits(),
         "started_by": login_name(),
     }
-    return wanted.batch.again(before, wanted.worker, changes)
+    return typed.batch.again(before, typed.worker, changes)
 
 
-def _prepare(wanted: _Wanted, worker: str, location: Location) -> StartRunInput:
-    """What is sent to the server. Raises LlmDoError for all that can be known to be wrong."""
-    from llm_do_temporal.client.batches import check_batch_size
+def _prepare(typed: _TypedStart, worker: str, location: Location) -> StartRunInput:
+    """Return what is sent to the server. Raises LlmDoError for all that can be known to be wrong."""
     from llm_do_temporal.client.connection.connect import names_server
-    from llm_do_temporal.client.start import attach_files, check_size
-    from llm_do_temporal.messages.runs import StartRunInput
 
-    mode = wanted.overrides.mode()
-    limits = wanted.limits.limits()
+    request = typed.request(worker)
     elsewhere = names_server(location.connection())
     workshop = location.local_workshop() if elsewhere else location.find_workshop()
-    prepared = None if workshop is None else _load(workshop, worker, wanted.params)
-    attachments = attach_files(prepared, wanted.attach)
-    request = StartRunInput(
-        worker=worker,
-        prompt=read_prompt(wanted.prompt),
-        input=None if wanted.input is None else read_json(wanted.input, "--input"),
-        params=dict(wanted.params),
-        attachments=attachments,
-        model=wanted.overrides.model,
-        force_model=wanted.overrides.force_model,
-        environment_model=os.environ.get("LLM_DO_MODEL") or None,
-        mode=mode,
-        started_by=login_name(),
-        limits=limits,
-        batch=wanted.batch.batch(lambda files: attach_files(prepared, files, beside=attachments)),
-    )
-    if prepared is not None and not elsewhere:
-        prepared.check_model(request)
-    if prepared is not None:
-        prepared.check_input(request)
-    check_size(request, kept_outside=workshop is not None)
-    check_batch_size(request, kept_outside=workshop is not None)
-    return request
-
-
-def _load(workshop: Path, name: str, params: Mapping[str, str]) -> Prepared:
-    from llm_do_temporal.client.start import prepare
-
-    prepared = prepare(workshop, name, params)
-    for warning in prepared.worker.warnings:
-        say(f"warning: {warning}")
-    return prepared
+    return request.prepare(workshop, embedded=not elsewhere, warn=lambda warning: say(f"warning: {warning}"))
 
 
 def read_params(given: Sequence[str]) -> dict[str, str]:

@@ -71,6 +71,7 @@ async def ui(
                 workshop=session.workshop,
                 temporal_ui=temporal_ui.rstrip("/") if temporal_ui else _own_temporal_ui(session),
                 namespace=session.client.temporal.namespace,
+                embedded=session.embedded,
             )
     finally:
         page.stop()

@@ -9,17 +9,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.certify.evidence import Evidence, Point, compare
 from llm_do_temporal.client.certify.rehearsal import Rehearsal
-from llm_do_temporal.client.certify.stage import Kind, Lane, Server, digests
-from llm_do_temporal.client.start import check_size, prepare
+from llm_do_temporal.client.certify.stage import KillKind, Lane, Server, digests
+from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError
-from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.models.ids import Aliases, full_name
 
 PATIENCE_SECONDS = 300.0
@@ -29,13 +27,12 @@ _FREE = ("offline:", "test:")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be proven."""
+    """A proof to be made: the run, and the events after which something is killed."""
 
     workshop: Path
-    request: StartRunInput
-    """What starts each run, without its attachments."""
-    attach: tuple[Path, ...] = ()
-    kinds: tuple[Kind, ...] = ("service",)
+    request: StartRequest
+    """Start of each run."""
+    kinds: tuple[KillKind, ...] = ("service",)
     every: int = 1
     """Strike after every N-th event."""
     events: tuple[int, ...] = ()
@@ -47,10 +44,10 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Row:
+class Strike:
     """What came of one blow."""
 
-    kind: Kind
+    kind: KillKind
     point: Point
     struck_after: str
     problems: tuple[str, ...]
@@ -72,7 +69,7 @@ class Certificate:
     run: Evidence
     exact: bool
     """Whether results, files and turns were compared too, as they can be where the models are scripted."""
-    rows: list[Row] = field(default_factory=list[Row])
+    rows: list[Strike] = field(default_factory=list[Strike])
     kept: Path | None = None
     """Where the server and the copies of the workshop are kept, if something failed."""
 
@@ -82,13 +79,13 @@ class Certificate:
         return sum(not row.passed for row in self.rows)
 
 
-async def certify(plan: Plan, tell: Callable[[Row, int, int], None]) -> Certificate:
+async def certify(plan: Plan, tell: Callable[[Strike, int, int], None]) -> Certificate:
     """Prove it; `tell` is given each row, its number and how many there will be.
 
     Raises UsageError where runs would cost money and may not, RunFailed where the recorded run ends without a result,
-    and what `prepare` raises.
+    and what `StartRequest.prepare` raises.
     """
-    model, aliases = prepare(plan.workshop, plan.request.worker, plan.request.params).choose_model(plan.request)
+    model, aliases = plan.request.choose_model(plan.workshop)
     _check_cost(plan, [] if is_free(aliases, model) else [model])
     folder = Path(tempfile.mkdtemp(prefix="llm-do-certify-"))
     server = Server(folder)
@@ -134,7 +131,7 @@ class _Stage:
 
 
 class _Proof:
-    def __init__(self, plan: Plan, aliases: Aliases, stage: _Stage, tell: Callable[[Row, int, int], None]) -> None:
+    def __init__(self, plan: Plan, aliases: Aliases, stage: _Stage, tell: Callable[[Strike, int, int], None]) -> None:
         self._plan, self._aliases, self._stage, self._tell = plan, aliases, stage, tell
         self._before = digests(plan.workshop)
         self._patience = PATIENCE_SECONDS
@@ -169,7 +166,7 @@ class _Proof:
         _check_cost(self._plan, paid)
         return Certificate(evidence, exact=not paid)
 
-    async def _strike_all(self, kind: Kind, todo: list[Point], certificate: Certificate) -> None:
+    async def _strike_all(self, kind: KillKind, todo: list[Point], certificate: Certificate) -> None:
         lane = self._lane(kind)
         try:
             while todo:
@@ -183,17 +180,17 @@ class _Proof:
         finally:
             lane.close()
 
-    async def _strike(self, lane: Lane, point: Point, certificate: Certificate) -> Row:
+    async def _strike(self, lane: Lane, point: Point, certificate: Certificate) -> Strike:
         rehearsal = self._rehearsal(lane, point)
         try:
             evidence = await rehearsal.perform(self._patience)
         except (TimeoutError, RPCError, LlmDoError) as error:
             problem = f"the run did not end: {str(error) or f'{self._patience:.0f} s have passed'}"
-            return Row(lane.kind, point, rehearsal.struck_after, (problem,), 0, None)
+            return Strike(lane.kind, point, rehearsal.struck_after, (problem,), 0, None)
         problems = compare(certificate.run, evidence, self._before, exact=certificate.exact)
-        return Row(lane.kind, point, rehearsal.struck_after, tuple(problems), evidence.doubts, rehearsal.resumed)
+        return Strike(lane.kind, point, rehearsal.struck_after, tuple(problems), evidence.doubts, rehearsal.resumed)
 
-    def _lane(self, kind: Kind) -> Lane:
+    def _lane(self, kind: KillKind) -> Lane:
         self._lanes += 1
         folder = self._stage.folder / f"lane-{self._lanes}"
         return Lane(self._plan.workshop, folder, self._stage.server, self._stage.client, kind)
@@ -201,8 +198,5 @@ class _Proof:
     def _rehearsal(self, lane: Lane, point: Point | None = None) -> Rehearsal:
         lane.reset()
         self._runs += 1
-        prepared = prepare(lane.workshop, self._plan.request.worker)
-        update: dict[str, Any] = {"attachments": prepared.attach(self._plan.attach)} if self._plan.attach else {}
-        request = self._plan.request.model_copy(update=update)
-        check_size(request, kept_outside=True)
+        request = self._plan.request.prepare(lane.workshop, embedded=True)
         return Rehearsal(lane, f"certify-{self._runs}", request, point)

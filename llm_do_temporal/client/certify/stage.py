@@ -20,10 +20,10 @@ from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, TEMPORARY_NAME
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 
-Kind = Literal["service", "server", "two", "freeze"]
+KillKind = Literal["service", "server", "two", "freeze"]
 """What is struck: the only worker service, the server, one of two worker services, or a service that is stopped
 (SIGSTOP), replaced, and woken when the run is over."""
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[KillKind, ...] = get_args(KillKind)
 _NOT_COPIED = (STATE_FOLDER, ".git", ".venv", "__pycache__")
 
 
@@ -62,12 +62,12 @@ class Server:
 class Lane:
     """A copy of the workshop in which one run after the other is rehearsed, with the services that serve it."""
 
-    def __init__(self, original: Path, folder: Path, server: Server, client: Client, kind: Kind) -> None:
+    def __init__(self, original: Path, folder: Path, server: Server, client: Client, kind: KillKind) -> None:
         """`folder` is where the copy goes; its name is the task queue, so it is unlike all others."""
         self.workshop = folder / original.name
         big = with_big_payloads(client, workshop_blobs(self.workshop))
         self.client = LlmDoClient(big, task_queue=folder.name)
-        self.kind: Kind = kind
+        self.kind: KillKind = kind
         self._original, self._folder, self._server = original, folder, server
         self._services: list[subprocess.Popen[bytes]] = []
         self._frozen: subprocess.Popen[bytes] | None = None

@@ -34,7 +34,7 @@ from llm_do_temporal.telemetry.contents import (
     told_parts,
 )
 
-Kind = Literal[
+EntryKind = Literal[
     "template",
     "instructions",
     "prompt",
@@ -64,7 +64,7 @@ class File:
 class Entry:
     """Something that was said or happened, in its place in the conversation."""
 
-    kind: Kind
+    kind: EntryKind
     at: datetime
     turn: int
     """The model turn it belongs to, from 1; 0 for what came before the first."""
@@ -124,7 +124,7 @@ class Transcriber:
             return self._decision(event)
         return self._ended(event) if kind in ENDS else []
 
-    def _entry(self, kind: Kind, event: HistoryEvent, text: str = "", **more: Any) -> Entry:
+    def _entry(self, kind: EntryKind, event: HistoryEvent, text: str = "", **more: Any) -> Entry:
         return Entry(kind, event.event_time.ToDatetime(UTC), self.turn, event.event_id, text, **more)
 
     def _started(self, event: HistoryEvent) -> list[Entry]:
@@ -206,7 +206,7 @@ class Transcriber:
         kind = part.get("part_kind")
         if kind in ("text", "thinking"):
             text = str(part.get("content") or "")
-            return self._entry(cast("Kind", kind), event, text) if text else None
+            return self._entry(cast("EntryKind", kind), event, text) if text else None
         name, call = str(part.get("tool_name") or kind), str(part.get("tool_call_id") or "")
         if kind in ("tool-call", "builtin-tool-call"):
             return self._entry("call", event, name=name, call=call, value=scrubbed(arguments_of(part), binary=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import secrets
 from collections.abc import Sequence
@@ -19,13 +18,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.start import Prepared, attach_files, check_size, prepare
+from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
-from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import run_address
@@ -38,8 +36,8 @@ _MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What was typed."""
+class StartForm:
+    """Fields of the form as they were typed."""
 
     worker: str = ""
     prompt: str = ""
@@ -51,8 +49,8 @@ class Wanted:
 
 
 async def show_form(request: Request) -> Response:
-    """An empty form, or one for the worker that the address names."""
-    return await _form(request, Wanted(worker=request.query_params.get("worker", ""), key=secrets.token_hex(8)))
+    """Show an empty form, or a form for the worker that the address names."""
+    return await _form(request, StartForm(worker=request.query_params.get("worker", ""), key=secrets.token_hex(8)))
 
 
 async def start_run(request: Request) -> Response:
@@ -60,18 +58,18 @@ async def start_run(request: Request) -> Response:
     settings: UiSettings = request.app.state.settings
     client: LlmDoClient = request.app.state.client
     form: FormData = request.state.form
-    wanted = Wanted(**{name: text_of(form, name) for name in Wanted.__dataclass_fields__})
+    typed = StartForm(**{name: text_of(form, name) for name in StartForm.__dataclass_fields__})
     files = [one for one in form.getlist("files") if isinstance(one, UploadFile) and one.filename]
     try:
-        if not _KEY.fullmatch(wanted.key):
+        if not _KEY.fullmatch(typed.key):
             raise UsageError("this form is not complete; open the page again")
         with TemporaryDirectory(prefix="llm-do-upload-") as folder:
             paths = await _save(files, Path(folder))
-            sent = await asyncio.to_thread(_prepared, wanted, paths, settings, request.state.user)
-        run = f"{wanted.worker.replace(':', '-').replace('/', '-')}-{wanted.key}"
+            sent = await asyncio.to_thread(_prepared, typed, paths, settings, request.state.user)
+        run = f"{typed.worker.replace(':', '-').replace('/', '-')}-{typed.key}"
         await _start_once(client, sent, run)
     except LlmDoError as error:
-        return await _form(request, wanted, error, had_files=bool(files))
+        return await _form(request, typed, error, had_files=bool(files))
     return RedirectResponse(run_address(run), status_code=303)
 
 
@@ -83,28 +81,22 @@ async def _start_once(client: LlmDoClient, sent: StartRunInput, run: str) -> Non
         await client.status(run)
 
 
-def _prepared(wanted: Wanted, files: Sequence[Path], settings: UiSettings, user: str) -> StartRunInput:
-    """What is sent. Raises LlmDoError for all that can be known to be wrong."""
-    if not wanted.worker:
+def _prepared(typed: StartForm, files: Sequence[Path], settings: UiSettings, user: str) -> StartRunInput:
+    """Return what is sent. Raises LlmDoError for all that can be known to be wrong."""
+    if not typed.worker:
         raise UsageError("no worker was chosen")
-    if wanted.mode and wanted.mode not in MODES:
-        raise UsageError(f"there is no mode '{wanted.mode}'; there are {', '.join(MODES)}")
-    prepared: Prepared | None = prepare(settings.workshop, wanted.worker) if settings.workshop is not None else None
-    attachments: tuple[Attachment, ...] = attach_files(prepared, files)
-    request = StartRunInput(
-        worker=wanted.worker,
-        prompt=wanted.prompt,
-        input=_json(wanted.input),
-        attachments=attachments,
-        model=wanted.model.strip() or None,
-        environment_model=os.environ.get("LLM_DO_MODEL") or None,
-        mode=Mode(wanted.mode) if wanted.mode else None,
+    if typed.mode and typed.mode not in MODES:
+        raise UsageError(f"there is no mode '{typed.mode}'; there are {', '.join(MODES)}")
+    request = StartRequest(
+        worker=typed.worker,
+        read_prompt=lambda: typed.prompt,
+        read_input=lambda: _json(typed.input),
+        files=tuple(files),
+        model=typed.model.strip() or None,
+        mode=Mode(typed.mode) if typed.mode else None,
         started_by=user,
     )
-    if prepared is not None:
-        prepared.check_input(request)
-    check_size(request, kept_outside=settings.workshop is not None)
-    return request
+    return request.prepare(settings.workshop, embedded=settings.embedded)
 
 
 def _json(text: str) -> Any:
@@ -137,7 +129,7 @@ def _workers(workshop: Path) -> list[str]:
 
 
 async def _form(
-    request: Request, wanted: Wanted, error: LlmDoError | None = None, *, had_files: bool = False
+    request: Request, typed: StartForm, error: LlmDoError | None = None, *, had_files: bool = False
 ) -> Response:
     settings: UiSettings = request.app.state.settings
     workers: list[str] = []
@@ -147,7 +139,7 @@ async def _form(
         request,
         "start.html",
         status=200 if error is None else 400,
-        wanted=wanted,
+        typed=typed,
         workers=workers,
         modes=MODES,
         takes_files=settings.workshop is not None,

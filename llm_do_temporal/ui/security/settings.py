@@ -21,3 +21,5 @@ class UiSettings:
     temporal_ui: str | None = None
     """Address of the Temporal UI, without a slash at its end."""
     namespace: str = "default"
+    embedded: bool = False
+    """Whether runs go to an embedded worker service, which shares this environment and so its default model."""

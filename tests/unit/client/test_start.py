@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.client.start import prepare, template_path
-from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.client.start import StartRequest, load_local_worker, template_path
+from llm_do_temporal.errors import DefinitionError, UsageError
 
 
 def workshop(folder: Path, files: str, asked: str) -> Path:
@@ -36,7 +36,7 @@ WRITABLE, READONLY, NONE = "sandbox: {root: '.'}", "sandbox: {root: '.', readonl
     ],
 )
 def test_a_worker_that_narrows_may_be_started(tmp_path: Path, files: str, asked: str) -> None:
-    assert prepare(workshop(tmp_path, files, asked), "main").worker.name == "main"
+    assert load_local_worker(workshop(tmp_path, files, asked), "main").worker.name == "main"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_worker_that_narrows_may_be_started(tmp_path: Path, files: str, asked:
 )
 def test_one_that_asks_for_more_is_a_mistake_in_its_file(tmp_path: Path, files: str, asked: str, words: str) -> None:
     with pytest.raises(DefinitionError) as wrong:
-        prepare(workshop(tmp_path, files, asked), "main")
+        load_local_worker(workshop(tmp_path, files, asked), "main")
     assert words in str(wrong.value)
     assert (wrong.value.file, wrong.value.exit_code) == ("workers/main.worker", 8)
 
@@ -87,3 +87,53 @@ def test_a_yaml_file_is_a_template_by_where_it_lies_or_by_its_parameters(
 @pytest.mark.parametrize(("given", "name"), [("templates/one.yaml", "templates/one.yaml"), ("other/one.yaml", None)])
 def test_where_no_workshop_is_known_the_path_alone_tells(given: str, name: str | None) -> None:
     assert template_path(given, None, has_params=False) == name
+
+
+@pytest.fixture(autouse=True)
+def no_model_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model but those that a test names."""
+    monkeypatch.delenv("LLM_DO_MODEL", raising=False)
+
+
+def test_an_embedded_service_shares_the_environment_so_the_model_is_checked(tmp_path: Path) -> None:
+    folder = workshop(tmp_path, NONE, "")
+    with pytest.raises(UsageError, match="no model for worker 'main'"):
+        StartRequest(worker="main").prepare(folder, embedded=True)
+    assert StartRequest(worker="main").prepare(folder, embedded=False).model is None
+    assert StartRequest(worker="main", force_model="test:a").prepare(folder, embedded=True).force_model == "test:a"
+
+
+def test_text_is_read_after_the_worker_was_found_and_before_the_model_is_checked(tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def prompt() -> str:
+        read.append("prompt")
+        return "go"
+
+    folder = workshop(tmp_path, NONE, "")
+    with pytest.raises(DefinitionError):
+        StartRequest(worker="nobody", read_prompt=prompt).prepare(folder, embedded=True)
+    with pytest.raises(UsageError, match=r"gone\.txt"):
+        StartRequest(worker="main", read_prompt=prompt, files=(tmp_path / "gone.txt",)).prepare(folder, embedded=True)
+    assert read == []
+    with pytest.raises(UsageError, match="no model"):
+        StartRequest(worker="main", read_prompt=prompt).prepare(folder, embedded=True)
+    assert read == ["prompt"]
+
+
+def test_where_no_workshop_is_known_files_cannot_be_attached_and_big_values_have_no_place(tmp_path: Path) -> None:
+    sent = StartRequest(worker="any", started_by="ada", params={"tone": "dry"}).prepare(None, embedded=False)
+    assert (sent.worker, sent.started_by, sent.params, sent.attachments) == ("any", "ada", {"tone": "dry"}, ())
+    with pytest.raises(UsageError, match="only be attached in a workshop"):
+        StartRequest(worker="any", files=(tmp_path / "a.txt",)).prepare(None, embedded=False)
+    with pytest.raises(UsageError, match="can be sent"):
+        StartRequest(worker="any", read_prompt=lambda: "x" * 3_000_000).prepare(None, embedded=False)
+
+
+def test_each_warning_about_the_file_is_told(tmp_path: Path) -> None:
+    folder, warnings = workshop(tmp_path, NONE, ""), list[str]()
+    (folder / "templates").mkdir()
+    (folder / "templates/old.yaml").write_text("system: Judge.\ntools: [Gone_look]\n", encoding="utf-8")
+    StartRequest(worker="templates/old.yaml", model="test:a").prepare(folder, embedded=True, warn=warnings.append)
+    (warning,) = warnings
+    assert "Gone_look" in warning
