@@ -20,10 +20,16 @@ from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.turns import ResolveAttachments
 from llm_do_temporal.messages.base import AGENT_NAME
 from llm_do_temporal.messages.sizes import TOO_LARGE
-from llm_do_temporal.workflows.invocation.budget import BudgetCapability
-from llm_do_temporal.workflows.invocation.capabilities import HiddenTools, OutputCheck, ServerSideTools, ToolCallCount
-from llm_do_temporal.workflows.invocation.conversation import IncrementalHistory, go_on_as_new
-from llm_do_temporal.workflows.invocation.model_fallback import ModelFallback
+from llm_do_temporal.workflows.invocation.capabilities import (
+    BudgetCapability,
+    HiddenTools,
+    IncrementalHistory,
+    ModelFallback,
+    OutputCheck,
+    ServerSideTools,
+    ToolCallCount,
+    go_on_as_new,
+)
 from llm_do_temporal.workflows.invocation.turn_spans import TurnSpans
 from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
 

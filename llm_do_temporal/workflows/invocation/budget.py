@@ -8,12 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
-from typing import Any, Protocol, cast
+from typing import Any
 
-from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelResponse
-from pydantic_ai.models import ModelRequestContext
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
@@ -21,9 +18,8 @@ from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Spending, Us
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.policy.budget.limits import MEASURED, NOTHING, RESERVED, Amounts, Dimension
-from llm_do_temporal.workflows.invocation.model_fallback import running_chain
 from llm_do_temporal.workflows.runtime.activities import send_signal
-from llm_do_temporal.workflows.runtime.metrics import count_turn, is_generated, worker_label
+from llm_do_temporal.workflows.runtime.metrics import is_generated, worker_label
 
 _TURN = Amounts(turns=1)
 _CALL = Amounts(tool_calls=1)
@@ -195,31 +191,3 @@ class BudgetLease:
 
     def _update(self, **changes: Any) -> None:
         self.state = self.state.model_copy(update=changes)
-
-
-class HasPurse(Protocol):
-    """A workflow that runs the agent."""
-
-    lease: BudgetLease
-
-
-class BudgetCapability(AbstractCapability[Any]):
-    """Lets the running workflow's turns start when its limits allow it, and counts what they cost."""
-
-    async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """See AbstractCapability."""
-        if workflow.in_workflow():
-            await cast("HasPurse", workflow.instance()).lease.begin_turn()
-        return request_context
-
-    async def after_model_request(
-        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
-    ) -> ModelResponse:
-        """See AbstractCapability."""
-        if workflow.in_workflow():
-            lease, model = cast("HasPurse", workflow.instance()).lease, running_chain().shown
-            count_turn(response, worker=lease.worker, model=model)
-            await lease.end_turn(response, model)
-        return response

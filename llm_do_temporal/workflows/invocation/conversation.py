@@ -7,11 +7,8 @@ numbered, and what was sent is recognised by the identity of its messages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import NamedTuple
 
-from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -19,28 +16,31 @@ from pydantic_ai.messages import (
     ModelResponse,
     UserPromptPart,
 )
-from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
-from pydantic_ai.settings import ModelSettings
-from pydantic_ai.usage import RunUsage
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_core import to_json
-from temporalio import workflow
 
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
-from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart
+from llm_do_temporal.messages.conversation import ConversationPart
 from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
-from llm_do_temporal.workflows.invocation.model_fallback import running_chain
 
 TURNS_A_RUN = 100
 """Turns after which a workflow is continued as new. The agent looks through all its messages several times a turn, and
 a replay goes through all turns: what 100 turns take is little, for both."""
-_CONTINUES_EARLY = "continue-early"
-"""Runs that started before this was done replay without it."""
 
 
 def earlier_messages() -> ModelRequest:
     """What stands in an agent's messages for all that was said before its workflow was continued as new."""
     return ModelRequest(parts=[UserPromptPart("(what was said before)")])
+
+
+class NextRequest(NamedTuple):
+    """The next request of a conversation, cut to what no earlier one carried."""
+
+    messages: list[ModelMessage]
+    parameters: ModelRequestParameters
+    part: ConversationPart
+    """The place of these messages in the whole conversation."""
 
 
 class Conversation:
@@ -54,8 +54,13 @@ class Conversation:
         self._sent: list[ModelMessage] = []
         self._parameters: ModelRequestParameters | None = None
         self._instructions: str | None = None
-        self._carried: tuple[list[ModelMessage], ModelRequestParameters, ConversationPart] | None = None
+        self._carried: NextRequest | None = None
         """The last request, for another model that is asked the same."""
+
+    @property
+    def fills_run(self) -> bool:
+        """Whether this run of the workflow has had TURNS_A_RUN turns."""
+        return self.number >= TURNS_A_RUN
 
     def unsent(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         """The messages since the last request."""
@@ -63,7 +68,7 @@ class Conversation:
 
     def next_part(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters, *, again: bool = False
-    ) -> tuple[list[ModelMessage], ModelRequestParameters, ConversationPart]:
+    ) -> NextRequest:
         """The messages and the parameters the next request carries, and what they are part of.
 
         `again`: the last request failed and another model is asked the same.
@@ -72,9 +77,7 @@ class Conversation:
             self._carried = self._new_part(messages, parameters)
         return self._carried
 
-    def _new_part(
-        self, messages: list[ModelMessage], parameters: ModelRequestParameters
-    ) -> tuple[list[ModelMessage], ModelRequestParameters, ConversationPart]:
+    def _new_part(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> NextRequest:
         self.number += 1
         known, self._sent = self._sent, list(messages)
         known_parameters, self._parameters = self._parameters, parameters
@@ -90,67 +93,11 @@ class Conversation:
                 retooled=not same,
                 max_tokens=self._max_tokens,
             )
-            return fresh, ModelRequestParameters() if same else parameters, part
+            return NextRequest(fresh, ModelRequestParameters() if same else parameters, part)
         part = ConversationPart(number=self.number, base=self.base, max_tokens=self._max_tokens)
         if self._instructions == instructions_in(parameters):
             messages = [lean(message) for message in messages]
-        return messages, parameters, part
-
-
-class HasConversation(Protocol):
-    """A workflow that runs the agent, and that can be continued as new between two turns."""
-
-    conversation: Conversation
-
-    async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
-        """Continue the workflow as new; returns where it cannot be done yet."""
-        ...
-
-
-def _running() -> HasConversation:
-    return cast("HasConversation", workflow.instance())
-
-
-async def go_on_as_new(context: RunContext[Any]) -> None:
-    """Continue the running workflow as new, where that can be done yet."""
-    await _running().go_on_as_new(context.messages, context.usage)
-
-
-class IncrementalHistory(AbstractCapability[Any]):
-    """Cuts from each request what an earlier one of the running workflow carried."""
-
-    async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """See AbstractCapability. Begins a new run of the workflow long before the server would suggest it."""
-        if _running().conversation.number >= TURNS_A_RUN and workflow.patched(_CONTINUES_EARLY):
-            await go_on_as_new(ctx)
-        return request_context
-
-    async def prepare_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """See AbstractCapability. Raises BudgetExceeded where what is new is more than one request can carry."""
-        if not workflow.in_workflow():
-            return request_context
-        conversation, models = _running().conversation, running_chain()
-        messages, parameters, part = conversation.next_part(
-            list(request_context.messages), request_context.model_request_parameters, again=models.handovers > 0
-        )
-        part = part.model_copy(update={"tries": models.tries, "live": models.live})
-        check_size(messages, parameters)
-        if part.answer is not None:
-            said = ModelMessagesTypeAdapter.dump_python(messages[1:], mode="json")
-            part = part.model_copy(update={"messages": said})
-            messages = list[ModelMessage]([ModelRequest(parts=[])])
-        settings = {
-            **(request_context.model_settings or {}),
-            CONVERSATION_SETTING: part.model_dump(exclude_defaults=True),
-        }
-        request_context.messages = messages
-        request_context.model_request_parameters = parameters
-        request_context.model_settings = cast("ModelSettings", settings)
-        return request_context
+        return NextRequest(messages, parameters, part)
 
 
 def _continues(known: list[ModelMessage], messages: list[ModelMessage]) -> bool:

@@ -5,13 +5,8 @@ Every request is an activity of its own, so the history tells which model was as
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import cast
 
-from pydantic_ai import RunContext
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import RetryModelRequest
-from pydantic_ai.messages import ModelResponse
-from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.settings import ModelSettings
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -66,6 +61,10 @@ class FallbackChain:
         """The model that is asked, for people."""
         return label(self._aliases, self.current)
 
+    def as_shown(self, summary: str) -> str:
+        """The summary with the name that people know the asked model by, in the place of its id."""
+        return summary.replace(self.serving_id, self.shown)
+
     @property
     def settings(self) -> ModelSettings | None:
         """The settings of the model that is asked."""
@@ -97,47 +96,3 @@ class FallbackChain:
         self.current = self._left[place % len(self._left)]
         self.handovers += 1
         return True
-
-
-class HasModels(Protocol):
-    """A workflow that runs the agent."""
-
-    models: FallbackChain
-
-
-def running_chain() -> FallbackChain:
-    """The models of the running workflow."""
-    return cast("HasModels", workflow.instance()).models
-
-
-class ModelFallback(AbstractCapability[Any]):
-    """Lets the next model of the running workflow's worker answer where one fails."""
-
-    async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """See AbstractCapability."""
-        if workflow.in_workflow():
-            running_chain().begin_turn()
-        return request_context
-
-    async def prepare_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
-        """See AbstractCapability. The agent's model and settings are those of the first.
-
-        The id alone tells the activity which model to build: what stands for it here is the same for all.
-        """
-        if workflow.in_workflow() and running_chain().handovers:
-            request_context.model = cast("Model", ctx.model)
-            request_context.model_id = running_chain().serving_id
-            request_context.model_settings = running_chain().settings
-        return request_context
-
-    async def on_model_request_error(
-        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
-    ) -> ModelResponse:
-        """See AbstractCapability. Raises ModelFailed, or the error where no other model can mend it."""
-        if workflow.in_workflow() and isinstance(error, FailureError) and running_chain().fall_back(error):
-            raise RetryModelRequest
-        raise error

@@ -23,7 +23,7 @@ from llm_do_temporal.telemetry.contents import (
     request_messages,
 )
 from llm_do_temporal.telemetry.spans import shows_content, span, tell, will_tell
-from llm_do_temporal.workflows.invocation.model_fallback import running_chain
+from llm_do_temporal.workflows.invocation.running_invocation import running_invocation
 
 
 class TurnSpans(AbstractCapability[Any]):
@@ -50,7 +50,7 @@ class TurnSpans(AbstractCapability[Any]):
 
 def _tell_model(one: Span) -> None:
     """Say which model was asked in the end: who begins a turn does not know yet."""
-    model = model_attributes(running_chain().full_name)
+    model = model_attributes(running_invocation().models.full_name)
     one.update_name(f"chat {model['gen_ai.request.model']}")
     tell(one, model)
 

@@ -48,6 +48,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, as_failure, explain_agent
     from llm_do_temporal.workflows.runtime.inbound import read_signal
     from llm_do_temporal.workflows.runtime.spans import invocation_span, tell_result
+    from llm_do_temporal.workflows.runtime.task_queues import ActivityRoutes
     from llm_do_temporal.workflows.tools.delegate import Delegator
     from llm_do_temporal.workflows.tools.delegation import delegation_tools
     from llm_do_temporal.workflows.tools.external import OUTPUT_TOOL, check_tool_names, external_tools, list_external
@@ -78,7 +79,7 @@ class LlmDoWorker:
         before = invocation.continued or ContinuedInvocation(base=(), usage={})
         self.models = FallbackChain(invocation)
         self._desk = DeskClient(invocation, self.models, before.asked)
-        self.queues = invocation.settings.queues
+        self.routes = ActivityRoutes(invocation.settings.queues, self.models)
         self.lease = BudgetLease(invocation, before.spending)
         self._guard = BudgetGuard(invocation, self.lease, self._desk)
         self._gate = Gate(invocation.settings, self._desk, self.lease.begin_call)
@@ -157,14 +158,6 @@ class LlmDoWorker:
             raise explain_agent(error, cut_off=self._cut_off) from error
         return InvocationResult(output=result.output, usage=self._usage())
 
-    def model_queue(self) -> str | None:
-        """The task queue for the model that is asked. See AsksModels."""
-        return self.models.queue
-
-    def name_model(self, summary: str) -> str:
-        """The summary without the address by which an activity finds the model. See AsksModels."""
-        return summary.replace(self.models.serving_id, self.models.shown)
-
     def count_tool_calls(self, response: ModelResponse) -> None:
         """Add the tool calls of an answer; giving the structured output is none."""
         self._gate.begin_answer()
@@ -185,7 +178,7 @@ class LlmDoWorker:
         )
 
     async def check_output(self, output: Any) -> Any:
-        """See ChecksOutput."""
+        """See RunningInvocation."""
         return await checked_output(self._invocation, output)
 
     def server_side_tool(self, kind: str) -> AbstractNativeTool | None:

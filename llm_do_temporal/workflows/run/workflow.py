@@ -73,6 +73,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.runtime.inbound import malformed, read_one, read_signal, read_start
     from llm_do_temporal.workflows.runtime.metrics import count_answer
     from llm_do_temporal.workflows.runtime.spans import run_span, tell_result
+    from llm_do_temporal.workflows.runtime.task_queues import ActivityRoutes
     from llm_do_temporal.workflows.tools.delegate import limited_by, with_built_input
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
@@ -100,7 +101,7 @@ class LlmDoRun:
         """Questions that were decided, or agreed to by one more person."""
         self._budget = RunBudget(self._desk.ledger)
         self._notifier = Notifier()
-        self.queues = Queues()
+        self.routes = ActivityRoutes(Queues())
 
     @workflow.run
     async def run(self, payload: Any = None) -> RunResult:
@@ -189,7 +190,7 @@ class LlmDoRun:
         self._desk = self._desk.model_copy(update={"started_by": start.started_by})
         self._notifier.open(loaded.notify, loaded.worker.name)
         self._search_attributes = loaded.settings.search_attributes
-        self.queues = loaded.settings.queues
+        self.routes.queues = loaded.settings.queues
         if self._search_attributes:
             workflow.upsert_search_attributes(
                 [_STATE.value_set("running"), _PENDING.value_set(0), _WORKER.value_set(loaded.worker.name)]

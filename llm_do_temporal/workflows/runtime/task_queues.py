@@ -7,6 +7,7 @@ files, so every replay comes to the same.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from temporalio import workflow
@@ -27,37 +28,50 @@ _ANYWHERE = frozenset({KEEP_CONVERSATION.name, NOTIFY.name})
 """Activities that need no file of the workshop."""
 
 
-class HasQueues(Protocol):
-    """A workflow that knows which of its work has a task queue of its own."""
+class AskedModel(Protocol):
+    """The model that an invocation asks, as far as the way to it goes."""
+
+    @property
+    def queue(self) -> str | None:
+        """The task queue for requests to the model; None: the workflow's own."""
+        ...
+
+    def as_shown(self, summary: str) -> str:
+        """The summary of a request with the name that people know the model by."""
+        ...
+
+
+@dataclass
+class ActivityRoutes:
+    """The task queues that a workflow's activities have of their own. Every workflow keeps them as `routes`."""
 
     queues: Queues
+    model: AskedModel | None = None
+    """None in a workflow that asks no model."""
 
 
-class AsksModels(Protocol):
-    """A workflow that knows where requests to its model go."""
+class _Routed(Protocol):
+    routes: ActivityRoutes
 
-    def model_queue(self) -> str | None:
-        """The task queue for the model that is asked; None: the workflow's own."""
-        ...
 
-    def name_model(self, summary: str) -> str:
-        """A summary with the model that is asked under the name that people know it by."""
-        ...
+def _routes() -> ActivityRoutes:
+    return cast("_Routed", workflow.instance()).routes
 
 
 def queue_of(activity: str) -> str | None:
     """The task queue for an activity of the running workflow; None: the workflow's own."""
-    if activity.startswith(_OF_MODELS):
-        return cast("AsksModels", workflow.instance()).model_queue()
-    if activity in _ANYWHERE or not cast("HasQueues", workflow.instance()).queues.files:
+    routes = _routes()
+    if routes.model is not None and activity.startswith(_OF_MODELS):
+        return routes.model.queue
+    if activity in _ANYWHERE or not routes.queues.files:
         return None
     return files_queue(workflow.info().task_queue)
 
 
 def use_files_queue() -> None:
     """Send what needs the files of the workshop to their queue from here on, whatever the run was told as it began."""
-    owner = cast("HasQueues", workflow.instance())
-    owner.queues = owner.queues.model_copy(update={"files": True})
+    routes = _routes()
+    routes.queues = routes.queues.model_copy(update={"files": True})
 
 
 class TaskQueueInterceptor(Interceptor):
@@ -76,6 +90,7 @@ class _Inbound(WorkflowInboundInterceptor):
 class _Outbound(WorkflowOutboundInterceptor):
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:  # noqa: A002 - named by the SDK
         input.task_queue = input.task_queue or queue_of(input.activity)
-        if input.summary and input.activity.startswith(_OF_MODELS):
-            input.summary = cast("AsksModels", workflow.instance()).name_model(input.summary)
+        model = _routes().model if input.activity.startswith(_OF_MODELS) else None
+        if model is not None and input.summary:
+            input.summary = model.as_shown(input.summary)
         return super().start_activity(input)

@@ -1,0 +1,47 @@
+"""The invocation whose workflow runs the agent, as the agent's capabilities see it.
+
+The agent is one for all workers, so its capabilities find their invocation here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.native_tools import AbstractNativeTool
+from pydantic_ai.usage import RunUsage
+from temporalio import workflow
+
+from llm_do_temporal.workflows.invocation.budget import BudgetLease
+from llm_do_temporal.workflows.invocation.conversation import Conversation
+from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
+
+
+class RunningInvocation(Protocol):
+    """A workflow that runs the agent."""
+
+    models: FallbackChain
+    conversation: Conversation
+    lease: BudgetLease
+
+    async def check_output(self, output: Any) -> Any:
+        """The structured output as callers get it. Raises ModelRetry where it does not fit the worker's schema."""
+        ...
+
+    def count_tool_calls(self, response: ModelResponse) -> None:
+        """Add the tool calls of an answer."""
+        ...
+
+    def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
+        """The tool of this kind that the model's provider runs; None where the worker has none."""
+        ...
+
+    async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
+        """Continue the workflow as new, between two turns; returns where that cannot be done yet."""
+        ...
+
+
+def running_invocation() -> RunningInvocation:
+    """The invocation whose workflow runs now. Only for code that `LlmDoWorker` runs."""
+    return cast("RunningInvocation", workflow.instance())
