@@ -19,7 +19,7 @@ from temporalio.client import Client
 from tests.compose.ledger import IT_RAN, RUN, Ledger
 from tests.compose.script import CALLS, END
 from tests.compose.stack import ROOT, Stack, eventually, missing_engine
-from tests.unit.deploy.test_monitoring import queries
+from tests.support.deploy.dashboard import queries
 
 CONFINED = ROOT / "tests/compose/confined.yml"
 KEY_FILE = "/run/secrets/encryption_keys"

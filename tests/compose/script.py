@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.answers import Answer, Call, Text, ToolCalls, tool_call
+from tests.support.providers.answers import Answer, Call, Text, ToolCalls, tool_call
 
 CALLS = 40
 TOGETHER = 4

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.client.embedded.server import any_free_port
-from tests.e2e.conftest import Desk
+from tests.support.people.desk import Desk
 
 WORKSHOP = "name: bad\nsandbox: {root: .}\n"
 FINE = "---\ndescription: Fine.\n---\nSay hi.\n"

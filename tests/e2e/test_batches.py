@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.e2e.conftest import Desk
+from tests.support.people.desk import Desk
 
 
 def test_every_deck_is_an_item_of_one_run(desk: Desk) -> None:

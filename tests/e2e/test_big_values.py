@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from llm_do_temporal.client.embedded.server import any_free_port
-from tests.e2e.conftest import Desk, eventually
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk
 
 LARGE = "x" * 3_000_000
 

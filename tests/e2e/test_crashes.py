@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from typing import Any
 
-from tests.e2e.conftest import Desk, eventually, use_provider
-from tests.support.answers import Answer, Gate, Gated
-from tests.support.pitch_decks import pitch_decks
-from tests.support.provider import FakeProvider
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk, use_provider
+from tests.support.providers.held_job import HeldJob, request_identity
+from tests.support.providers.pitch_decks import pitch_decks
+from tests.support.providers.provider import FakeProvider
 
 JOB = ("start", "pitch_orchestrator", "evaluate every deck", "--model", "openai-chat:gpt-test", "--id", "job")
 
 
-class Held:
-    """The scripted job, whose answers to some requests wait at a gate until they are let through."""
-
-    def __init__(self, part: str) -> None:
-        self.part = part
-        self.gate = Gate()
-        self.held: list[str] = []
-        self._script = pitch_decks()
-
-    def __call__(self, request: dict[str, Any], number: int) -> Answer:
-        """Answer, or stop at the gate first."""
-        answer = self._script(request, number)
-        if self._concerns(request):
-            self.held.append(identity(request))
-            return Gated(self.gate, answer)
-        return answer
-
-    def _concerns(self, request: dict[str, Any]) -> bool:
-        evaluating = any(tool["function"]["name"] == "final_result" for tool in request["tools"])
-        return evaluating == (self.part == "evaluators")
-
-
-def identity(request: dict[str, Any]) -> str:
-    """What a request asks, so that asking again can be seen."""
-    return json.dumps([request["messages"], sorted(tool["function"]["name"] for tool in request.get("tools", []))])
-
-
 def _asked(provider: FakeProvider) -> Counter[str]:
-    return Counter(identity(request.body) for request in provider.requests)
+    return Counter(request_identity(request.body) for request in provider.requests)
 
 
 def _assert_finished_once(desk: Desk, provider: FakeProvider, *, unanswered: list[str]) -> None:
@@ -52,7 +24,7 @@ def _assert_finished_once(desk: Desk, provider: FakeProvider, *, unanswered: lis
 
 
 def test_killed_during_a_model_turn(desk: Desk) -> None:
-    script = Held("orchestrator")
+    script = HeldJob("orchestrator")
     with FakeProvider(script) as provider:
         use_provider(desk, provider)
         process = desk.begin(*JOB, "--approve-all")
@@ -64,7 +36,7 @@ def test_killed_during_a_model_turn(desk: Desk) -> None:
 
 
 def test_killed_during_two_children(desk: Desk) -> None:
-    script = Held("evaluators")
+    script = HeldJob("evaluators")
     with FakeProvider(script) as provider:
         use_provider(desk, provider)
         process = desk.begin(*JOB, "--approve-all")

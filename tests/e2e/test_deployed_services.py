@@ -6,8 +6,6 @@ import json
 import re
 import signal
 import socket
-import urllib.error
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,11 @@ from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.base import RUN_WORKFLOW, TASK_QUEUE
 from llm_do_temporal.messages.runs import StartRunInput
-from tests.e2e.conftest import Desk, eventually, use_provider
-from tests.support.answers import Answer, Text, tool_call
-from tests.support.provider import Failure, FakeProvider, unauthorized
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk, use_provider
+from tests.support.providers.answers import Answer, Text, tool_call
+from tests.support.providers.provider import Failure, FakeProvider, unauthorized
+from tests.support.servers.http_replies import http_reply
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOOLS = """\
@@ -52,17 +52,6 @@ def answer(request: dict[str, Any], _number: int) -> Answer:
     return tool_call(request["messages"][-1]["content"])
 
 
-def asked(port: int, path: str) -> tuple[int, str]:
-    """Status and text; 0 where nobody listens."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as response:
-            return response.status, response.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except OSError:
-        return 0, ""
-
-
 def slow_worker(desk: Desk) -> Path:
     """A worker with a tool that takes until there is a file `release`; returns the folder that it goes into."""
     folder = desk.workshop / "workers" / "slow"
@@ -80,12 +69,12 @@ async def test_a_stopped_service_finishes_its_tool_while_another_one_takes_new_w
         use_provider(desk, provider)
         desk.environment["LLM_DO_HEALTH_PORT"] = str(health)
         first = desk.begin("worker")
-        eventually(lambda: asked(health, "/readyz")[0] == 200, "the first service is ready")
+        eventually(lambda: http_reply(health, "/readyz")[0] == 200, "the first service is ready")
         await client.start(StartRunInput(worker="slow", prompt="slow", model="openai-chat:m"), run="job")
         eventually((folder / "began").exists, "the tool runs")
         first.send_signal(signal.SIGTERM)
-        eventually(lambda: asked(health, "/readyz") == (503, "stopping\n"), "the first service takes no more work")
-        assert asked(health, "/healthz") == (200, "ok\n")
+        eventually(lambda: http_reply(health, "/readyz") == (503, "stopping\n"), "the first service takes no more work")
+        assert http_reply(health, "/healthz") == (200, "ok\n")
 
         del desk.environment["LLM_DO_HEALTH_PORT"]
         desk.environment["LLM_DO_GRACEFUL_SHUTDOWN_SECONDS"] = "0.1"
@@ -134,8 +123,8 @@ async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address:
         before.kill()
         desk.environment |= {"LLM_DO_METRICS_PORT": str(metrics), "LLM_DO_HEALTH_PORT": str(health)}
         service = desk.begin("worker")
-        eventually(lambda: asked(health, "/readyz") == (200, "ok\n"), "the service is ready")
-        assert asked(health, "/elsewhere")[0] == 404
+        eventually(lambda: http_reply(health, "/readyz") == (200, "ok\n"), "the service is ready")
+        assert http_reply(health, "/elsewhere")[0] == 404
         desk.type("approve", "job", approval["id"])
         desk.type("result", "job")
         desk.type("start", "greeter", "hello", "--force-model", "openai-chat:gpt-4o")
@@ -144,14 +133,14 @@ async def test_a_service_tells_how_it_is_and_what_runs_take(desk: Desk, address:
         await do_badly(address)
 
         def missing() -> set[str]:
-            names = {re.split(r"[ {]", line)[0] for line in asked(metrics, "/metrics")[1].splitlines()}
+            names = {re.split(r"[ {]", line)[0] for line in http_reply(metrics, "/metrics")[1].splitlines()}
             return used_metrics() - names
 
         with suppress(AssertionError):
             eventually(lambda: not missing(), "the page has every metric that the dashboard and the alerts use")
         assert missing() == set()
 
-    page = asked(metrics, "/metrics")[1]
+    page = http_reply(metrics, "/metrics")[1]
     labels = [line for line in page.splitlines() if line.startswith("llm_do_")]
     for name in ("llm_do_approvals_pending", "llm_do_approval_wait_seconds_sum"):
         told = [line for line in labels if line.startswith(name) and 'worker="approvals_demo"' in line]
@@ -179,8 +168,8 @@ def test_a_service_that_has_only_begun_says_so_and_leaves_when_told(desk: Desk) 
 
         desk.environment |= {"LLM_DO_HEALTH_PORT": str(health)}
         second = desk.begin("worker")
-        eventually(lambda: asked(health, "/healthz") == (200, "ok\n"), "the process lives")
-        assert asked(health, "/readyz") == (503, "not connected to the Temporal server yet\n")
+        eventually(lambda: http_reply(health, "/healthz") == (200, "ok\n"), "the process lives")
+        assert http_reply(health, "/readyz") == (503, "not connected to the Temporal server yet\n")
         second.send_signal(signal.SIGTERM)
         assert second.wait(timeout=60) == 0
 

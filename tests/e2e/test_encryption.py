@@ -19,8 +19,10 @@ from pypdf import PdfReader
 from temporalio.client import Client
 
 from llm_do_temporal.client.embedded.server import accepts, any_free_port
-from tests.e2e.conftest import Desk, eventually, is_healthy
-from tests.support.tls import make_certificates, mutual_tls
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk
+from tests.support.servers.temporal import is_healthy
+from tests.support.servers.tls import make_certificates, mutual_tls
 
 KEY = f"e2e:{base64.b64encode(b'k' * 32).decode()}"
 PROMPT = "evaluate every deck, and beware of the violet walrus"

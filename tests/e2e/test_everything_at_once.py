@@ -28,10 +28,10 @@ from llm_do_temporal.messages.base import DECIDE_SIGNAL
 from llm_do_temporal.messages.runs import RunResult, StartRunInput
 from llm_do_temporal.policy.files.sandbox import TEMPORARY_NAME
 from llm_do_temporal.service.build import build_replayer
-from tests.e2e.test_crashes import identity
-from tests.support import newspaper
-from tests.support.answers import Answer
-from tests.support.provider import FakeProvider, Request
+from tests.support.providers import newspaper
+from tests.support.providers.answers import Answer
+from tests.support.providers.held_job import request_identity
+from tests.support.providers.provider import FakeProvider, Request
 
 RUN = "paper"
 TURN = "agent__llmdo__model_request"
@@ -204,7 +204,7 @@ def assert_command_ran_once(outcome: Outcome) -> None:
 
 def assert_no_answered_turn_asked_again(outcome: Outcome) -> None:
     """Of all requests that ask the same, the last one is that whose answer the histories hold."""
-    asked = [identity(request.body) for request in outcome.requests]
+    asked = [request_identity(request.body) for request in outcome.requests]
     last = {what: number for number, what in enumerate(asked, start=1)}
     answered = [int(answer["provider_response_id"].removeprefix("chatcmpl-")) for answer in outcome.finished(TURN)]
     assert sorted(answered) == sorted(last.values())

@@ -25,7 +25,8 @@ import pytest
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
-from tests.e2e.conftest import PATIENCE_SECONDS, SHIPPED, Desk, desk_in
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.desk import SHIPPED, Desk, desk_in
 
 COMMAND = re.compile(r"`llm-do-temporal start (\w+) ?([^`]*)`")
 

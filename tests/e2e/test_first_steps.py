@@ -8,7 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.e2e.conftest import PATIENCE_SECONDS, Desk
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.desk import Desk
 
 
 def typed(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.conftest import PATIENCE_SECONDS, Desk
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.desk import Desk
 
 SCRIPT = """
 import sys

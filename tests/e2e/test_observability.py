@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.client.embedded.processes import temporal_binary
-from tests.e2e.conftest import Desk, use_provider
-from tests.support.answers import Answer, Call, Text, ToolCalls, Usage, tool_call
-from tests.support.collector import Collected, Collector
-from tests.support.provider import FakeProvider
+from tests.support.people.desk import Desk, use_provider
+from tests.support.providers.answers import Answer, Call, Text, ToolCalls, Usage, tool_call
+from tests.support.providers.provider import FakeProvider
+from tests.support.servers.collector import Collected, Collector
 
 CHIEF = """\
 toolsets:

@@ -16,9 +16,10 @@ from playwright.async_api import Page, expect
 
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
-from tests.e2e.conftest import PATIENCE_SECONDS, Desk
-from tests.e2e.office import Office, link_of, office_in, write
-from tests.support.hostile import hostile_pdf
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.desk import Desk
+from tests.support.people.office import Office, link_of, office_in, write
+from tests.support.workshops.hostile import hostile_pdf
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 HOSTILE_NAME = 'x"><b>\u202efdp.pdf'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.e2e.conftest import Desk, eventually
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk
 
 
 def _free_port_flags() -> tuple[str, ...]:

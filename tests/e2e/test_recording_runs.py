@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Desk
+from tests.support.people.desk import Desk
 
 EVERY_DECK = ("start", "pitch_orchestrator", "evaluate every deck")
 

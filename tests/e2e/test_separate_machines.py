@@ -6,9 +6,10 @@ from pathlib import Path
 
 import yaml
 
-from tests.e2e.conftest import Desk, eventually, use_provider
-from tests.support.pitch_decks import pitch_decks, received_pdfs
-from tests.support.provider import FakeProvider
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk, use_provider
+from tests.support.providers.pitch_decks import pitch_decks, received_pdfs
+from tests.support.providers.provider import FakeProvider
 
 NAMESPACE = "pitch"
 

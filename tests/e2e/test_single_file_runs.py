@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.client.embedded.server import running_host
-from tests.e2e.conftest import PATIENCE_SECONDS, Desk, eventually
+from tests.support.patience import PATIENCE_SECONDS, eventually
+from tests.support.people.desk import Desk
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.e2e.conftest import Desk
+from tests.support.people.desk import Desk
 
 JOB = ("start", "pitch_orchestrator", "evaluate every deck", "--approve-all", "--id", "job", "-o", "jsonl")
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.e2e.conftest import Desk, eventually, use_provider
-from tests.e2e.test_crashes import Held
-from tests.support.provider import FakeProvider
-from tests.support.tmux import at_terminal, write_editor
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk, use_provider
+from tests.support.people.tmux import at_terminal, write_editor
+from tests.support.providers.held_job import HeldJob
+from tests.support.providers.provider import FakeProvider
 
 
 def kill_services(desk: Desk) -> None:
@@ -25,7 +26,7 @@ def kill_services(desk: Desk) -> None:
 
 def test_a_session(desk: Desk) -> None:
     """Start, live tree, an answer in place, detach, watch, kill -9 of everything, watch, result."""
-    script, decks = Held("evaluators"), len(desk.decks)
+    script, decks = HeldJob("evaluators"), len(desk.decks)
     job = ("pitch_orchestrator", "evaluate every deck", "--model", "openai-chat:gpt-test", "--id", "job")
     with FakeProvider(script) as provider:
         use_provider(desk, provider)

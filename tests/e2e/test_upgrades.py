@@ -21,8 +21,9 @@ from llm_do_temporal.client.connection.connect import connect_embedded
 from llm_do_temporal.client.embedded.host import Host, HostSettings
 from llm_do_temporal.client.embedded.server import any_free_port, running_host
 from llm_do_temporal.messages.runs import StartRunInput
-from tests.e2e.conftest import PATIENCE_SECONDS, Desk, eventually
-from tests.e2e.test_deployed_services import asked
+from tests.support.patience import PATIENCE_SECONDS, eventually
+from tests.support.people.desk import Desk
+from tests.support.servers.http_replies import http_reply
 
 DEPLOYMENT = "decks"
 WAITS_FIRST = """
@@ -57,7 +58,7 @@ async def begin_version(desk: Desk, client: Client, build: str, **variables: str
     desk.environment = as_it_is | own | variables
     service = desk.begin("worker")
     desk.environment = as_it_is
-    eventually(lambda: asked(health, "/readyz")[0] == 200, f"the service of build {build} is ready")
+    eventually(lambda: http_reply(health, "/readyz")[0] == 200, f"the service of build {build} is ready")
     version = ("--deployment-name", DEPLOYMENT, "--build-id", build)
 
     def registered() -> bool:

@@ -14,10 +14,11 @@ import psutil
 from temporalio.client import Client
 
 from llm_do_temporal.client.embedded.server import running_host
-from tests.e2e.conftest import Desk, desk_in, eventually, use_provider
-from tests.e2e.test_crashes import Held, identity
-from tests.support.answers import Answer, Gate, Gated, Text, tool_call
-from tests.support.provider import FakeProvider
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk, desk_in, use_provider
+from tests.support.providers.answers import Answer, Gate, Gated, Text, tool_call
+from tests.support.providers.held_job import HeldJob, request_identity
+from tests.support.providers.provider import FakeProvider
 
 READS = 6
 HELD = 4
@@ -37,7 +38,7 @@ def test_a_service_and_commands_find_the_server_by_its_variable(desk: Desk, addr
 
 def test_sigterm_lets_a_turn_that_is_under_way_finish(desk: Desk, address: str) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address
-    script = Held("orchestrator")
+    script = HeldJob("orchestrator")
     with FakeProvider(script) as provider:
         use_provider(desk, provider)
         service = desk.begin("worker")
@@ -46,11 +47,11 @@ def test_sigterm_lets_a_turn_that_is_under_way_finish(desk: Desk, address: str) 
         service.send_signal(signal.SIGTERM)
         script.gate.open()
         assert service.wait(timeout=60) == 0
-        first = identity(provider.requests[0].body)
+        first = request_identity(provider.requests[0].body)
         desk.begin("worker")
         desk.type("cancel", "job")
         desk.type("result", "job", code=5)
-        assert [identity(request.body) for request in provider.requests].count(first) == 1
+        assert [request_identity(request.body) for request in provider.requests].count(first) == 1
 
 
 def service_of(host: int) -> int:
@@ -65,7 +66,7 @@ def service_of(host: int) -> int:
 
 
 def test_a_host_starts_a_killed_service_again(desk: Desk) -> None:
-    script = Held("orchestrator")
+    script = HeldJob("orchestrator")
     with FakeProvider(script) as provider:
         use_provider(desk, provider)
         job = ("start", "pitch_orchestrator", "go", "--id", "job", "--approve-all", "--model", "openai-chat:m")

@@ -11,9 +11,9 @@ import pytest
 from llm_do_temporal import Decision, Question, WorkerRunResult, run_worker
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_approvals import FILES, writes
-from tests.integration.test_delegation import calls, told
+from tests.support.runs.delegation import delegation_to, tool_results
+from tests.support.runs.parked import FILESYSTEM, write_call
+from tests.support.runs.place import Place
 
 
 def decision(kind: str, **more: object) -> Decision:
@@ -50,10 +50,10 @@ async def test_a_function_approves_rejects_and_changes_what_the_whole_tree_asks(
             return decision("reject", note="not there", by="the script")
         return decision("modify", args={"path": "/d.txt", "content": "d"}) if path == "/c.txt" else decision("approve")
 
-    child = scripted(writes("/c.txt"), "Written.")
-    main = scripted([writes("/a.txt"), writes("/b.txt")], call("child", input="go"), "Done.")
-    place.worker("child", child, toolsets=FILES)
-    place.worker("main", main, toolsets={**FILES, **calls("child")})
+    child = scripted(write_call("/c.txt"), "Written.")
+    main = scripted([write_call("/a.txt"), write_call("/b.txt")], call("child", input="go"), "Done.")
+    place.worker("child", child, toolsets=FILESYSTEM)
+    place.worker("main", main, toolsets={**FILESYSTEM, **delegation_to("child")})
     result = await answered(place, answer)
     assert result.output == "Done."
     assert [*sorted(asked[:2]), *asked[2:]] == [
@@ -63,7 +63,7 @@ async def test_a_function_approves_rejects_and_changes_what_the_whole_tree_asks(
         ("main/child-1", "write_file", "/c.txt"),
     ]
     assert sorted(path.name for path in place.folder.glob("*.txt")) == ["a.txt", "d.txt"]
-    assert told(main, "write_file")[1] == "Rejected by the script: not there"
+    assert tool_results(main, "write_file")[1] == "Rejected by the script: not there"
     # It may wait for somebody without holding up anything.
     assert threading.get_ident() not in threads
 
@@ -77,8 +77,8 @@ async def test_what_the_function_leaves_alone_waits_for_somebody_else(place: Pla
             return None
         return approves(question)
 
-    main = scripted([writes("/a.txt"), writes("/b.txt")], "Done.")
-    place.worker("main", main, toolsets=FILES)
+    main = scripted([write_call("/a.txt"), write_call("/b.txt")], "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     running = asyncio.create_task(answered(place, answer))
     await left.wait()
     run = place.started[-1]
@@ -86,7 +86,7 @@ async def test_what_the_function_leaves_alone_waits_for_somebody_else(place: Pla
     (waits,) = await place.pending(run)
     await place.decide(run, "reject", id=waits.id, by="ada")
     assert (await running).output == "Done."
-    assert sorted(told(main, "write_file")) == ["Rejected by ada", "Wrote /b.txt (2 bytes)."]
+    assert sorted(tool_results(main, "write_file")) == ["Rejected by ada", "Wrote /b.txt (2 bytes)."]
 
 
 async def test_whoever_answers_first_wins(place: Place) -> None:
@@ -94,10 +94,10 @@ async def test_whoever_answers_first_wins(place: Place) -> None:
         await place.decide(question.run, "reject", id=question.id, by="ada")
         return approves(question)
 
-    main = scripted(writes(), "Done.")
-    place.worker("main", main, toolsets=FILES)
+    main = scripted(write_call(), "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     assert (await answered(place, answer)).output == "Done."
-    assert told(main, "write_file") == ["Rejected by ada"]
+    assert tool_results(main, "write_file") == ["Rejected by ada"]
 
 
 @pytest.mark.parametrize("mode", ["approve_all", "strict"])
@@ -105,7 +105,7 @@ async def test_where_nobody_is_asked_the_function_is_not_either(place: Place, mo
     def answer(question: Question) -> Decision:
         raise AssertionError(question.request.summary)
 
-    place.worker("main", scripted(writes(), "Done."), toolsets=FILES)
+    place.worker("main", scripted(write_call(), "Done."), toolsets=FILESYSTEM)
     assert (await answered(place, answer, mode=mode)).output == "Done."
 
 
@@ -132,8 +132,8 @@ def leads_out(_: Question) -> Decision:
 async def test_what_goes_wrong_in_the_function_is_raised_and_the_run_goes_on_waiting(
     place: Place, callback: Callable[[Question], object], error: type[Exception], words: str
 ) -> None:
-    main: ScriptedModel = scripted(writes(), "Done.")
-    place.worker("main", main, toolsets=FILES)
+    main: ScriptedModel = scripted(write_call(), "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     with pytest.raises(error, match=words):
         await answered(place, callback)
     run = place.started[-1]

@@ -17,9 +17,9 @@ from llm_do_temporal.messages.base import (
     WITHDRAW_APPROVALS_SIGNAL,
 )
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_approvals import FILES, parked, writes
-from tests.integration.test_delegation import calls, told
+from tests.support.runs.delegation import delegation_to, tool_results
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
+from tests.support.runs.place import Place
 
 NONSENSE: list[tuple[tuple[Any, ...], str]] = [
     # not one object
@@ -46,7 +46,7 @@ NONSENSE: list[tuple[tuple[Any, ...], str]] = [
 
 
 async def test_nonsense_signals_are_noted_and_ignored_and_the_run_goes_on(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     for payload, _ in NONSENSE:
         await place.signal(run, *payload)
     ignored = (await place.client.desk(run)).ignored
@@ -59,7 +59,7 @@ async def test_nonsense_signals_are_noted_and_ignored_and_the_run_goes_on(place:
 
 
 async def test_signals_that_are_not_even_json_do_not_stop_the_run(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     broken = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=b'{"decision": "appr'))
     await place.signal(run, broken)
     await place.decide(run)
@@ -67,7 +67,7 @@ async def test_signals_that_are_not_even_json_do_not_stop_the_run(place: Place) 
 
 
 async def test_nonsense_updates_are_refused_and_the_run_goes_on(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     handle = place.client.temporal.get_workflow_handle(run)
     before = (await handle.describe()).history_length
     for payload, _ in NONSENSE:
@@ -79,8 +79,8 @@ async def test_nonsense_updates_are_refused_and_the_run_goes_on(place: Place) ->
 
 
 async def test_the_id_may_be_left_out_while_exactly_one_is_pending(place: Place) -> None:
-    main = scripted([writes("/a.txt"), writes("/b.txt")], "Done.")
-    place.worker("main", main, toolsets=FILES)
+    main = scripted([write_call("/a.txt"), write_call("/b.txt")], "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     run = await place.start("main")
     first, second = await place.pending(run, 2)
     with pytest.raises(DecisionRefused, match=r"say which approval: 2 are pending \(a1, a2\)"):
@@ -92,8 +92,8 @@ async def test_the_id_may_be_left_out_while_exactly_one_is_pending(place: Place)
 
 
 async def test_a_second_decision_is_told_who_decided_and_when(place: Place) -> None:
-    main = scripted([writes("/a.txt"), writes("/b.txt")], "Done.")
-    place.worker("main", main, toolsets=FILES)
+    main = scripted([write_call("/a.txt"), write_call("/b.txt")], "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     run = await place.start("main")
     await place.pending(run, 2)
     taken = await place.decide(run, "reject", id="a1", by="ada")
@@ -114,7 +114,7 @@ async def test_a_decision_for_an_unknown_run_is_a_mistake_of_the_person_who_sent
 
 
 async def test_internal_signals_with_nonsense_do_not_stop_anybody(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     temporal = place.client.temporal
     payloads: list[list[Any]] = [["x"], [{}], [None], [], [{}, {}]]
     doors = [(REQUEST_APPROVAL_SIGNAL, run), (WITHDRAW_APPROVALS_SIGNAL, run), (DELIVER_DECISION_SIGNAL, f"{run}/main")]
@@ -131,9 +131,9 @@ async def test_the_questions_of_an_invocation_that_has_ended_are_withdrawn(
     place: Place, ending: str, said: str
 ) -> None:
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
-    place.worker("child", scripted(writes("/child.txt"), "Never."), toolsets=FILES)
-    main = scripted([call("child", input="go"), writes("/main.txt")], "Done.")
-    place.worker("main", main, toolsets={**FILES, **calls("child")})
+    place.worker("child", scripted(write_call("/child.txt"), "Never."), toolsets=FILESYSTEM)
+    main = scripted([call("child", input="go"), write_call("/main.txt")], "Done.")
+    place.worker("main", main, toolsets={**FILESYSTEM, **delegation_to("child")})
     run = await place.start("main")
     waiting = {one.request.worker: one.id for one in await place.pending(run, 2)}
     child = place.client.temporal.get_workflow_handle(f"{run}/main/child-1")
@@ -144,12 +144,12 @@ async def test_the_questions_of_an_invocation_that_has_ended_are_withdrawn(
     await place.signal(run, {"id": waiting["child"], "decision": "approve"})
     await place.decide(run, id=waiting["main"])
     await place.client.result(run)
-    assert told(main, "child") == [f"worker 'child' failed: it was {said}"]
+    assert tool_results(main, "child") == [f"worker 'child' failed: it was {said}"]
     assert not (place.folder / "child.txt").exists()
 
 
 async def test_a_decision_that_reaches_nobody_is_noted(place: Place) -> None:
-    run, _ = await parked(place, writes("/main.txt"), "Done.")
+    run, _ = await start_parked(place, write_call("/main.txt"), "Done.")
     (asked,) = await place.pending(run)
     lost = asked.request.model_copy(update={"invocation": f"{run}/main/gone-1"})
     await place.client.temporal.get_workflow_handle(run).signal(REQUEST_APPROVAL_SIGNAL, lost)
@@ -161,7 +161,7 @@ async def test_a_decision_that_reaches_nobody_is_noted(place: Place) -> None:
 
 
 async def test_cancelling_a_run_that_waits_ends_it_and_leaves_nothing_pending(place: Place) -> None:
-    run, _ = await parked(place, [writes("/a.txt"), writes("/b.txt")], "Never.")
+    run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Never.")
     await place.client.cancel(run)
     with pytest.raises(RunCancelled):
         await place.client.result(run)

@@ -10,21 +10,21 @@ from temporalio.common import SearchAttributeKey
 from llm_do_temporal.errors import RunAborted, RunCancelled
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, STATE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_approvals import FILES, parked, writes
-from tests.integration.test_delegation import calls, calls_any, told
+from tests.support.runs.delegation import delegation_to, generic_delegation, tool_results
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
+from tests.support.runs.place import Place
 
 CALLS_RUN = {"worker.call": "pre_approved"}
 
 
 async def test_strict_mode_refuses_what_would_ask_and_asks_nobody(place: Place) -> None:
-    main = scripted([writes(), call("sage", input="go"), call("list_files")], "Read only.")
+    main = scripted([write_call(), call("sage", input="go"), call("list_files")], "Read only.")
     place.worker("sage", scripted())
-    place.worker("main", main, toolsets={**FILES, **calls("sage")})
+    place.worker("main", main, toolsets={**FILESYSTEM, **delegation_to("sage")})
     run = await place.start("main", mode="strict")
     await place.client.result(run)
-    assert told(main, "write_file") == ["Strict mode: write_file requires approval"]
-    assert told(main, "sage") == ["Strict mode: sage requires approval"]
+    assert tool_results(main, "write_file") == ["Strict mode: write_file requires approval"]
+    assert tool_results(main, "sage") == ["Strict mode: sage requires approval"]
     assert main.requests[-1].results("list_files")[0].ok
     assert (await place.client.desk(run)).approvals == ()
 
@@ -33,18 +33,18 @@ async def test_strict_mode_lets_pre_approved_calls_run(place: Place) -> None:
     place.workshop(approvals={"mode": "strict", "rules": CALLS_RUN})
     main = scripted(call("sage", input="go"), "Done.")
     place.worker("sage", scripted("Wise."))
-    place.worker("main", main, toolsets=calls("sage"))
+    place.worker("main", main, toolsets=delegation_to("sage"))
     await place.run("main")
-    assert told(main, "sage") == ["Wise."]
+    assert tool_results(main, "sage") == ["Wise."]
 
 
 @pytest.mark.parametrize("mode", ["approve_all", "interactive", "strict"])
 async def test_no_mode_unblocks_a_blocked_capability(place: Place, mode: str) -> None:
     place.workshop(approvals={"rules": {"sandbox.write": "blocked"}})
-    main = scripted(writes(), "No.")
-    place.worker("main", main, toolsets=FILES)
+    main = scripted(write_call(), "No.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     await place.run("main", mode=mode)
-    assert told(main, "write_file") == ["'write_file' is blocked: the workshop does not allow sandbox.write"]
+    assert tool_results(main, "write_file") == ["'write_file' is blocked: the workshop does not allow sandbox.write"]
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ async def test_a_folder_says_whether_reading_and_writing_ask(
 ) -> None:
     place.workshop(sandbox={"root": ".", **sandbox})
     place.write("notes.txt", "read me")
-    main = scripted([call("read_file", path="/notes.txt"), writes()], "Done.")
-    place.worker("main", main, toolsets=FILES)
+    main = scripted([call("read_file", path="/notes.txt"), write_call()], "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     run = await place.start("main")
     waiting = await place.pending(run, len(asks)) if asks else []
     assert sorted(one.request.tool for one in waiting) == asks
@@ -80,7 +80,7 @@ async def test_sharing_asks_per_attachment_and_then_the_call_asks(place: Place) 
     place.write("two.txt", "22")
     main = scripted(call("sage", input="go", attachments=["one.txt", "/two.txt"]), "Done.")
     place.worker("sage", scripted("Wise."))
-    place.worker("main", main, toolsets=calls("sage"))
+    place.worker("main", main, toolsets=delegation_to("sage"))
     run = await place.start("main")
     asked: list[tuple[str, Any]] = []
     for number in (1, 2, 3):
@@ -102,12 +102,12 @@ async def test_sharing_can_be_refused_and_then_nobody_is_asked_about_the_call(pl
     place.write("two.txt", "22")
     main = scripted(call("sage", input="go", attachments=["one.txt", "two.txt"]), "Alone.")
     place.worker("sage", scripted())
-    place.worker("main", main, toolsets=calls("sage"))
+    place.worker("main", main, toolsets=delegation_to("sage"))
     run = await place.start("main")
     await place.pending(run)
     await place.decide(run, "reject", note="private", by="ada")
     await place.client.result(run)
-    assert told(main, "sage") == ["Rejected by ada: private"]
+    assert tool_results(main, "sage") == ["Rejected by ada: private"]
     assert len((await place.client.desk(run)).approvals) == 1
 
 
@@ -118,10 +118,10 @@ async def test_files_are_shared_without_a_question_where_nothing_or_false_says_s
     place.write("b/two.txt", "22")
     main = scripted(call("sage", input="go", attachments=["silent/one.txt", "free/two.txt"]), "Done.")
     place.worker("sage", scripted("Wise."))
-    place.worker("main", main, toolsets=calls("sage"), sandbox={"paths": folders})
+    place.worker("main", main, toolsets=delegation_to("sage"), sandbox={"paths": folders})
     run = await place.start("main")
     assert (await place.client.result(run)).output == "Done."
-    assert told(main, "sage") == ["Wise."]
+    assert tool_results(main, "sage") == ["Wise."]
     assert (await place.client.desk(run)).approvals == ()
 
 
@@ -140,18 +140,18 @@ async def test_what_policy_refuses_asks_nobody(place: Place, attachments: list[s
     place.write("one.exe", "1")
     main = scripted(call("sage", input="go", attachments=attachments), "Alone.")
     place.worker("sage", scripted(), attachment_policy={"max_attachments": 1, "allowed_suffixes": [".txt"]})
-    place.worker("main", main, toolsets=calls("sage"))
+    place.worker("main", main, toolsets=delegation_to("sage"))
     run = await place.start("main")
     await place.client.result(run)
-    assert message in told(main, "sage")[0]
+    assert message in tool_results(main, "sage")[0]
     assert (await place.client.desk(run)).approvals == ()
 
 
 async def test_on_refusal_abort_ends_the_whole_run_through_every_level(place: Place) -> None:
     place.workshop(on_refusal="abort", approvals={"rules": CALLS_RUN})
-    place.worker("leaf", scripted(writes(), "Never."), toolsets=FILES)
-    place.worker("branch", scripted(call("leaf", input="go"), "Never."), toolsets=calls("leaf"))
-    place.worker("main", scripted(call("branch", input="go"), "Never."), toolsets=calls("branch"))
+    place.worker("leaf", scripted(write_call(), "Never."), toolsets=FILESYSTEM)
+    place.worker("branch", scripted(call("leaf", input="go"), "Never."), toolsets=delegation_to("leaf"))
+    place.worker("main", scripted(call("branch", input="go"), "Never."), toolsets=delegation_to("branch"))
     run = await place.start("main")
     await place.pending(run)
     await place.decide(run, "reject", note="stop it all", by="ada")
@@ -163,15 +163,15 @@ async def test_on_refusal_abort_ends_the_whole_run_through_every_level(place: Pl
 async def test_an_effect_that_fails_does_not_abort_where_refusals_do(place: Place) -> None:
     place.workshop(on_refusal="abort")
     main = scripted(call("read_file", path="/missing.txt"), "Not there.")
-    place.worker("main", main, toolsets=FILES)
+    place.worker("main", main, toolsets=FILESYSTEM)
     assert (await place.run("main")).output == "Not there."
 
 
 async def test_an_aborted_run_stops_its_other_children(place: Place) -> None:
     place.workshop(on_refusal="abort", approvals={"rules": CALLS_RUN})
-    place.worker("child", scripted(writes("/child.txt"), "Never."), toolsets=FILES)
-    main = scripted([call("child", input="go"), writes("/main.txt")], "Never.")
-    place.worker("main", main, toolsets={**FILES, **calls("child")})
+    place.worker("child", scripted(write_call("/child.txt"), "Never."), toolsets=FILESYSTEM)
+    main = scripted([call("child", input="go"), write_call("/main.txt")], "Never.")
+    place.worker("main", main, toolsets={**FILESYSTEM, **delegation_to("child")})
     run = await place.start("main")
     waiting = {one.request.worker: one.id for one in await place.pending(run, 2)}
     await place.decide(run, "reject", id=waiting["main"])
@@ -203,7 +203,7 @@ async def shown_with(place: Place, run: str, pending: int) -> dict[str, Any]:
 
 
 async def test_what_waits_can_be_seen_from_outside_while_it_waits_and_not_afterwards(place: Place) -> None:
-    run, _ = await parked(place, [writes("/a.txt"), writes("/secret.txt", "content")], "Done.")
+    run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/secret.txt", "content")], "Done.")
     first, second = await place.pending(run, 2)
     parked_view = await shown_with(place, run, 2)
     assert (parked_view["state"], parked_view["pending"], parked_view["worker"]) == ("waiting", 2, "main")
@@ -220,7 +220,7 @@ async def test_what_waits_can_be_seen_from_outside_while_it_waits_and_not_afterw
 
 
 async def test_a_cancelled_run_shows_nothing_as_waiting(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Never.")
+    run, _ = await start_parked(place, write_call(), "Never.")
     await place.client.cancel(run)
     with pytest.raises(RunCancelled):
         await place.client.result(run)
@@ -229,7 +229,7 @@ async def test_a_cancelled_run_shows_nothing_as_waiting(place: Place) -> None:
 
 
 async def test_more_approvals_than_the_memo_lists_are_all_answered_in_the_end(place: Place) -> None:
-    run, _ = await parked(place, [writes(f"/{number}.txt") for number in range(25)], "Done.")
+    run, _ = await start_parked(place, [write_call(f"/{number}.txt") for number in range(25)], "Done.")
     waiting = await place.pending(run, 25)
     assert len((await shown_with(place, run, 25))["waiting"]) == 20
     for one in waiting:
@@ -241,7 +241,7 @@ async def test_more_approvals_than_the_memo_lists_are_all_answered_in_the_end(pl
 async def test_calling_itself_is_allowed_where_the_list_says_so(place: Place) -> None:
     main = scripted(call("worker_call", worker_name="main", input_data="again"), "Twice.")
     place.workshop(max_depth=1, approvals={"rules": CALLS_RUN})
-    place.worker("main", main, toolsets=calls_any("main"))
+    place.worker("main", main, toolsets=generic_delegation("main"))
     run = await place.start("main")
     assert (await place.client.result(run)).output == "Twice."
     assert len((await place.client.view(run)).nodes) == 2

@@ -8,29 +8,15 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import calls, told
-
-FILES: dict[str, Any] = {"filesystem": {}}
-
-
-def writes(path: str = "/a.txt", content: str = "hi") -> Call:
-    return call("write_file", path=path, content=content)
-
-
-async def parked(place: Place, *turns: Any) -> tuple[str, ScriptedModel]:
-    """A run of a worker that plays these turns, waiting for its first approval."""
-    main = scripted(*turns)
-    place.worker("main", main, toolsets=FILES)
-    run = await place.start("main")
-    await place.pending(run)
-    return run, main
+from llm_do_temporal.testing import Call, call, scripted
+from tests.support.runs.delegation import delegation_to, tool_results
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
+from tests.support.runs.place import Place
 
 
 @pytest.mark.parametrize("door", ["signal", "update"])
 async def test_an_approved_call_is_carried_out(place: Place, door: str) -> None:
-    run, main = await parked(place, writes(), "Done.")
+    run, main = await start_parked(place, write_call(), "Done.")
     assert not (place.folder / "a.txt").exists()
     if door == "signal":
         await place.signal(run, {"id": "a1", "decision": "approve", "by": "ada"})
@@ -40,7 +26,7 @@ async def test_an_approved_call_is_carried_out(place: Place, door: str) -> None:
         assert (taken.verdict.by, taken.verdict.door) == ("ada", "update")
     assert (await place.client.result(run)).output == "Done."
     assert (place.folder / "a.txt").read_text() == "hi"
-    assert told(main, "write_file") == ["Wrote /a.txt (2 bytes)."]
+    assert tool_results(main, "write_file") == ["Wrote /a.txt (2 bytes)."]
 
 
 @pytest.mark.parametrize(
@@ -55,20 +41,20 @@ async def test_an_approved_call_is_carried_out(place: Place, door: str) -> None:
 async def test_a_rejection_is_told_to_the_model_and_nothing_is_written(
     place: Place, decision: dict[str, str], expected: str
 ) -> None:
-    run, main = await parked(place, writes(), "Pity.")
+    run, main = await start_parked(place, write_call(), "Pity.")
     await place.decide(run, "reject", **decision)
     assert (await place.client.result(run)).output == "Pity."
-    assert told(main, "write_file") == [expected]
+    assert tool_results(main, "write_file") == [expected]
     assert not (place.folder / "a.txt").exists()
 
 
 async def test_modified_arguments_are_the_ones_that_are_used(place: Place) -> None:
-    run, main = await parked(place, writes(), "Done.")
+    run, main = await start_parked(place, write_call(), "Done.")
     await place.decide(run, "modify", args={"path": "/b.txt", "content": "better"}, by="ada")
     await place.client.result(run)
     assert (place.folder / "b.txt").read_text() == "better"
     assert not (place.folder / "a.txt").exists()
-    (answer,) = told(main, "write_file")
+    (answer,) = tool_results(main, "write_file")
     assert answer.startswith("Wrote /b.txt (6 bytes).")
     assert "ada changed this call before it ran" in answer
     assert 'It ran with: {"content":"better","path":"/b.txt"}' in answer
@@ -87,8 +73,8 @@ async def test_modified_arguments_are_the_ones_that_are_used(place: Place) -> No
 async def test_a_change_that_policy_or_schema_refuses_is_refused_before_anything_is_written(
     place: Place, args: dict[str, Any] | None, message: str
 ) -> None:
-    main = scripted(writes("/open/a.txt"), "Done.")
-    place.worker("main", main, toolsets=FILES, sandbox={"restrict": "/open"})
+    main = scripted(write_call("/open/a.txt"), "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM, sandbox={"restrict": "/open"})
     run = await place.start("main")
     await place.pending(run)
     with pytest.raises(DecisionRefused) as refused:
@@ -108,12 +94,12 @@ async def test_a_changed_delegation_is_judged_again_from_the_start(place: Place)
     await place.pending(run)
     await place.decide(run, "modify", args={"worker_name": "main", "input_data": "go"})
     await place.client.result(run)
-    assert told(main, "worker_call") == ["worker 'main' may not call 'main'; it may call 'one'"]
+    assert tool_results(main, "worker_call") == ["worker 'main' may not call 'main'; it may call 'one'"]
 
 
 async def test_an_approval_shows_the_call_and_what_it_would_change(place: Place) -> None:
     place.write("a.txt", "old\n")
-    run, _ = await parked(place, writes(content="new\n"), "Done.")
+    run, _ = await start_parked(place, write_call(content="new\n"), "Done.")
     (one,) = await place.pending(run)
     request = one.request
     assert (one.id, request.tool, request.path, request.worker) == ("a1", "write_file", "main", "main")
@@ -129,19 +115,19 @@ async def test_an_approval_shows_the_call_and_what_it_would_change(place: Place)
 async def test_an_edit_that_cannot_work_asks_nobody(place: Place) -> None:
     place.write("a.txt", "old\n")
     main = scripted(call("edit_file", path="/a.txt", old_text="absent", new_text="x"), "Sorry.")
-    place.worker("main", main, toolsets=FILES)
+    place.worker("main", main, toolsets=FILESYSTEM)
     run = await place.start("main")
     await place.client.result(run)
-    assert "does not occur in '/a.txt'" in told(main, "edit_file")[0]
+    assert "does not occur in '/a.txt'" in tool_results(main, "edit_file")[0]
     assert (await place.client.desk(run)).approvals == ()
 
 
 async def test_a_remembered_approval_answers_the_identical_call_of_a_child(place: Place) -> None:
     child = scripted(Call("write_file", {"content": "hi", "path": "/a.txt"}), "Written again.")
-    place.worker("child", child, toolsets=FILES)
+    place.worker("child", child, toolsets=FILESYSTEM)
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
-    main = scripted(writes(), call("child", input="go"), "Done.")
-    place.worker("main", main, toolsets={**FILES, **calls("child")})
+    main = scripted(write_call(), call("child", input="go"), "Done.")
+    place.worker("main", main, toolsets={**FILESYSTEM, **delegation_to("child")})
     run = await place.start("main")
     await place.pending(run)
     await place.decide(run, remember="session", by="ada")
@@ -159,23 +145,23 @@ async def test_a_remembered_approval_answers_the_identical_call_of_a_child(place
 
 
 async def test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another(place: Place) -> None:
-    run, main = await parked(place, writes(), writes(), writes("/b.txt"), "Done.")
+    run, main = await start_parked(place, write_call(), write_call(), write_call("/b.txt"), "Done.")
     await place.decide(run, "reject", remember="session", note="never", by="ada")
     await place.pending_is(run, "a3")
     (other,) = await place.client.approvals(run)
     assert other.request.args["path"] == "/b.txt"
     await place.decide(run)
     await place.client.result(run)
-    assert told(main, "write_file")[:2] == ["Rejected by ada: never"] * 2
+    assert tool_results(main, "write_file")[:2] == ["Rejected by ada: never"] * 2
     assert (place.folder / "b.txt").exists()
     assert not (place.folder / "a.txt").exists()
 
 
 async def test_all_approvals_of_a_turn_are_pending_together_while_its_other_tools_go_on(place: Place) -> None:
     place.write("notes.txt", "read me")
-    turn = [writes("/a.txt"), call("read_file", path="/notes.txt"), writes("/b.txt"), writes("/c.txt")]
+    turn = [write_call("/a.txt"), call("read_file", path="/notes.txt"), write_call("/b.txt"), write_call("/c.txt")]
     main = scripted(turn, "Done.")
-    place.worker("main", main, toolsets=FILES)
+    place.worker("main", main, toolsets=FILESYSTEM)
     run = await place.start("main")
     waiting = await place.pending(run, 3)
     assert {one.request.args["path"] for one in waiting} == {"/a.txt", "/b.txt", "/c.txt"}
@@ -183,11 +169,11 @@ async def test_all_approvals_of_a_turn_are_pending_together_while_its_other_tool
     for one in reversed(waiting):
         await place.decide(run, id=one.id)
     await place.client.result(run)
-    assert len(told(main, "write_file")) == 3
+    assert len(tool_results(main, "write_file")) == 3
 
 
 async def test_of_two_decisions_at_once_exactly_one_wins(place: Place) -> None:
-    run, main = await parked(place, writes(), "Done.")
+    run, main = await start_parked(place, write_call(), "Done.")
     answers = await asyncio.gather(
         place.decide(run, id="a1", by="ada"),
         place.decide(run, "reject", id="a1", by="bob"),
@@ -199,4 +185,4 @@ async def test_of_two_decisions_at_once_exactly_one_wins(place: Place) -> None:
     winner = "bob" if isinstance(answers[0], DecisionRefused) else "ada"
     assert f"by {winner} at " in str(refused[0])
     assert (place.folder / "a.txt").exists() is (winner == "ada")
-    assert told(main, "write_file")[0].startswith("Wrote" if winner == "ada" else "Rejected by bob")
+    assert tool_results(main, "write_file")[0].startswith("Wrote" if winner == "ada" else "Rejected by bob")

@@ -12,7 +12,7 @@ from llm_do_temporal.errors import AttachmentRefusal, ModelRefusal
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import ScriptedModel, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 PIPELINE = Path(__file__).parents[2] / "workers/files/pipeline"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 ALL = "approve_all"
 

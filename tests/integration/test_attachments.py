@@ -16,8 +16,8 @@ from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls, calls_any, told
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to, generic_delegation, tool_results
+from tests.support.runs.place import Place
 
 PDF = b"%PDF-1.7\n" + random.Random(7).randbytes(2_000)
 
@@ -44,9 +44,11 @@ async def test_twelve_megabytes_reach_the_model_whole_and_no_history_at_all(plac
     child = scripted("Read it.", "Never.")
     place.worker("reader", child)
     place.worker(
-        "main", scripted(call("reader", input="go", attachments=["pipeline/deck.pdf"]), "Ok."), toolsets=calls("reader")
+        "main",
+        scripted(call("reader", input="go", attachments=["pipeline/deck.pdf"]), "Ok."),
+        toolsets=delegation_to("reader"),
     )
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
     assert received(child) == [("application/pdf", sha256(data))]
     # A slice whose base64 is a part of the whole file's: it starts and ends at a multiple of three bytes.
@@ -68,7 +70,7 @@ async def test_a_file_replaced_after_the_snapshot_changes_nothing(place: Place) 
     child = scripted("Read it.")
     place.worker("reader", child)
     main = scripted(call("reader", input="go", attachments=["/pipeline/deck.pdf"]), "Ok.")
-    place.worker("main", main, toolsets=calls("reader"))
+    place.worker("main", main, toolsets=delegation_to("reader"))
     run = await place.start("main")
     # The call has been checked and waits for a person: now the file changes, and then it is gone.
     await place.pending(run)
@@ -90,8 +92,8 @@ async def test_a_file_replaced_between_two_calls_is_another_file(place: Place) -
     child = scripted("Read it.")
     place.worker("reader", child)
     main = scripted(call("reader", input="go", attachments=["pipeline/deck.pdf"]), replace, "Ok.")
-    place.worker("main", main, toolsets=calls("reader"))
-    await place.run("main", mode=ALL)
+    place.worker("main", main, toolsets=delegation_to("reader"))
+    await place.run("main", mode=APPROVE_ALL)
     digests = [sha256(file.data) for seen in child.requests for file in seen.attachments]
     assert digests == [sha256(PDF), sha256(other)]
 
@@ -102,8 +104,8 @@ async def test_the_generic_face_hands_over_attachments_too_and_text_arrives_as_t
     child = scripted("Read it.")
     place.worker("reader", child)
     given = {"worker_name": "reader", "input_data": {"about": "both"}, "attachments": ["pipeline/deck.pdf", "notes.md"]}
-    place.worker("main", scripted(call("worker_call", **given), "Ok."), toolsets=calls_any("reader"))
-    await place.run("main", mode=ALL)
+    place.worker("main", scripted(call("worker_call", **given), "Ok."), toolsets=generic_delegation("reader"))
+    await place.run("main", mode=APPROVE_ALL)
     assert received(child) == [("application/pdf", sha256(PDF))]
     assert "# Ärger" in child.requests[0].prompt
     assert "/pipeline/deck.pdf (application/pdf" in child.requests[0].prompt
@@ -142,10 +144,10 @@ async def test_an_attachment_that_is_not_accepted_is_named_and_no_child_starts(p
         place.worker(f"reader-{number}", scripted(), attachment_policy=policy)
         turn.append(call("worker_call", worker_name=f"reader-{number}", input_data="go", attachments=attachments))
     main = scripted(turn, "Alone.")
-    place.worker("main", main, toolsets=calls_any("*"), attachment_policy={"max_attachments": 9})
-    run = await place.start("main", mode=ALL)
+    place.worker("main", main, toolsets=generic_delegation("*"), attachment_policy={"max_attachments": 9})
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
-    answers = told(main, "worker_call")
+    answers = tool_results(main, "worker_call")
     for number, (answer, (attachments, _, message)) in enumerate(zip(answers, NOT_ACCEPTED, strict=True)):
         assert message.format(reader=f"reader-{number}") in answer, attachments
         assert str(place.folder) not in answer
@@ -161,9 +163,9 @@ async def test_the_callers_policy_counts_as_well_as_the_callees(place: Place) ->
     main = scripted([call("reader", input="go", attachments=one) for one in files], "Done.")
     place.worker("reader", reader)
     policy = {"denied_suffixes": [".pdf"], "max_total_bytes": 2_000}
-    place.worker("main", main, toolsets=calls("reader"), attachment_policy=policy)
-    await place.run("main", mode=ALL)
-    denied, at_the_limit, above, together = told(main, "reader")
+    place.worker("main", main, toolsets=delegation_to("reader"), attachment_policy=policy)
+    await place.run("main", mode=APPROVE_ALL)
+    denied, at_the_limit, above, together = tool_results(main, "reader")
     assert "has a suffix that worker 'main' denies: .pdf" in denied
     assert at_the_limit == "Read it."
     assert all("at most 2000 are accepted" in one for one in (above, together))
@@ -175,9 +177,9 @@ async def test_a_capital_suffix_is_the_same_suffix(place: Place) -> None:
     child = scripted("Read it.")
     place.worker("reader", child, attachment_policy={"allowed_suffixes": [".pdf"]})
     place.worker(
-        "main", scripted(call("reader", input="go", attachments=["DECK.PDF"]), "Ok."), toolsets=calls("reader")
+        "main", scripted(call("reader", input="go", attachments=["DECK.PDF"]), "Ok."), toolsets=delegation_to("reader")
     )
-    await place.run("main", mode=ALL)
+    await place.run("main", mode=APPROVE_ALL)
     assert received(child) == [("application/pdf", sha256(PDF))]
 
 
@@ -186,8 +188,8 @@ async def test_the_same_file_twice_arrives_twice(place: Place) -> None:
     child = scripted("Read them.")
     place.worker("reader", child)
     main = scripted(call("reader", input="go", attachments=["pipeline/deck.pdf", "/pipeline/./deck.pdf"]), "Ok.")
-    place.worker("main", main, toolsets=calls("reader"))
-    await place.run("main", mode=ALL)
+    place.worker("main", main, toolsets=delegation_to("reader"))
+    await place.run("main", mode=APPROVE_ALL)
     assert received(child) == [("application/pdf", sha256(PDF))] * 2
 
 

@@ -36,9 +36,9 @@ from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, Conversa
 from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
-from tests.integration.conftest import Place
-from tests.support.dialects.saying import Answer, Ask, Failure, Think, asks, says
+from tests.support.dialects.answers import Answer, Ask, Failure, Think, asks, says
 from tests.support.dialects.server import ADAPTERS, Providers
+from tests.support.runs.place import Place
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}

@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
-from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.errors import BudgetExceeded, RunCancelled, UsageError
 from llm_do_temporal.messages.batches import ItemResult
 from llm_do_temporal.testing import Turn, call, scripted
-from tests.integration.conftest import Place, served
-from tests.integration.test_long_conversations import hasty_server
-from tests.support.receiver import Receiver
-
-__all__ = ["hasty_server"]
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def hasty(hasty_server: WorkflowEnvironment, tmp_path: Any) -> AsyncIterator[Place]:
-    """A place whose runs are continued as new after some items."""
-    async with served(hasty_server, tmp_path) as place:
-        yield place
-
-
-def batch(*names: str, concurrency: int = 3) -> dict[str, Any]:
-    """Items that are told their names."""
-    return {"items": [{"name": name, "prompt": f"item {name}"} for name in names], "concurrency": concurrency}
+from tests.support.runs.batch_items import batch_of
+from tests.support.runs.place import Place
+from tests.support.servers.receiver import Receiver
 
 
 def numbered(count: int) -> tuple[str, ...]:
@@ -71,7 +55,7 @@ async def test_as_many_items_as_were_asked_for_are_worked_on_at_once(place: Plac
 
     place.worker("main", scripted(answer))
     names = numbered(9)
-    run = await place.start("main", prompt="", batch=batch(*names, concurrency=3))
+    run = await place.start("main", prompt="", batch=batch_of(*names, concurrency=3))
     result = await place.client.result(run)
     assert result.items == tuple(ItemResult(name=name, status="completed") for name in names)
     assert result.usage.requests == 9
@@ -81,7 +65,7 @@ async def test_as_many_items_as_were_asked_for_are_worked_on_at_once(place: Plac
 
 async def test_an_item_that_fails_stops_no_other(place: Place) -> None:
     place.worker("main", scripted(echo))
-    run = await place.start("main", prompt="Look.", batch=batch("bad", "n01", "n02", concurrency=1))
+    run = await place.start("main", prompt="Look.", batch=batch_of("bad", "n01", "n02", concurrency=1))
     result = await place.client.result(run)
     assert result.items is not None
     assert [(item.name, item.status) for item in result.items] == [
@@ -101,7 +85,7 @@ async def test_an_item_that_fails_stops_no_other(place: Place) -> None:
 
 async def test_what_failed_is_done_again_by_itself(place: Place) -> None:
     place.worker("main", scripted(echo))
-    run = await place.start("main", prompt="Look.", batch=batch("n00", "bad", "n02"), mode="approve_all")
+    run = await place.start("main", prompt="Look.", batch=batch_of("n00", "bad", "n02"), mode="approve_all")
     await place.client.result(run)
     again = await place.client.unfinished(run)
     assert (again.worker, again.prompt, again.mode) == ("main", "Look.", "approve_all")
@@ -126,7 +110,7 @@ async def test_what_a_cancelled_batch_never_did_is_left_over(place: Place) -> No
         return echo(messages)
 
     place.worker("main", scripted(answer))
-    run = await place.start("main", prompt="", batch=batch(*numbered(4), concurrency=1))
+    run = await place.start("main", prompt="", batch=batch_of(*numbered(4), concurrency=1))
     await begun.wait()
     with pytest.raises(UsageError, match="has not ended"):
         await place.client.unfinished(run)
@@ -157,7 +141,7 @@ async def test_a_run_without_items_has_nothing_to_do_again(place: Place) -> None
 async def test_questions_of_all_items_are_answered_at_the_run(place: Place) -> None:
     write = call("write_file", path="/done.txt", content="done")
     place.worker("main", scripted(write, "Done."), toolsets={"filesystem": {}})
-    run = await place.start("main", batch=batch("n00", "n01"))
+    run = await place.start("main", batch=batch_of("n00", "n01"))
     pending = await place.pending(run, 2)
     assert {one.request.path for one in pending} == {"main/item-1", "main/item-2"}
     for one in pending:
@@ -182,7 +166,7 @@ async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place, receiver
 
     hasty.worker("main", scripted(first, "Done."), toolsets={"filesystem": {}})
     names = (*numbered(13), "bad")
-    run = await hasty.start("main", prompt="", batch=batch(*names, concurrency=2))
+    run = await hasty.start("main", prompt="", batch=batch_of(*names, concurrency=2))
     answered: set[str] = set()
     while len(answered) < 10:
         # One that was answered a moment ago may still be listed.
@@ -212,7 +196,7 @@ async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place, receiver
 async def test_a_batch_stops_at_the_limit_of_its_run(place: Place, limits: dict[str, int], what: str) -> None:
     model = scripted(echo)
     place.worker("main", model)
-    run = await place.start("main", prompt="", batch=batch(*numbered(5), concurrency=1), limits=limits)
+    run = await place.start("main", prompt="", batch=batch_of(*numbered(5), concurrency=1), limits=limits)
     with pytest.raises(BudgetExceeded, match=f"its limit is {what}"):
         await place.client.result(run)
     done = next(iter(limits.values()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from typing import Any
 
@@ -12,13 +11,12 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.activities.models import conversations
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.maintenance.gc import Collected, collect
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE
-from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.garbage import blobs_of, collect_garbage, plant_garbage
+from tests.support.runs.place import Place
 
 LARGE = "語" * 1_000_000
 """3 MB, which Temporal does not carry."""
@@ -27,10 +25,6 @@ def large() -> str:
     return "x" * 3_000_000
 """
 CUSTOM: dict[str, Any] = {"custom": {"large": {"pre_approved": True}}}
-
-
-def blobs_of(place: Place) -> LocalBlobStore:
-    return LocalBlobStore(blob_folder(place.folder))
 
 
 def largest_event(histories: list[WorkflowHistory]) -> int:
@@ -92,19 +86,6 @@ async def test_a_question_with_large_arguments_is_shown_whole_and_answered(
     assert (place.folder / "a.txt").read_text() == content
 
 
-async def gc(place: Place, age: timedelta = timedelta(0), *, dry_run: bool = False) -> Collected:
-    return await collect(place.client.temporal, blobs_of(place), older_than=age, dry_run=dry_run)
-
-
-def garbage(place: Place) -> str:
-    """Something that no run ever needed, put a year ago."""
-    digest = blobs_of(place).put_bytes(b"nobody needs this")
-    (path,) = blob_folder(place.folder).rglob(digest)
-    last_year = path.stat().st_mtime - 31_536_000
-    os.utime(path, (last_year, last_year))
-    return digest
-
-
 async def test_gc_removes_what_no_run_needs_and_nothing_else(place: Place) -> None:
     place.write("notes.txt", "Attached.")
     reader = scripted("Read.")
@@ -113,17 +94,17 @@ async def test_gc_removes_what_no_run_needs_and_nothing_else(place: Place) -> No
     place.worker("asking", scripted(delegate, LARGE), toolsets={"delegation": {"allow_workers": ["reader"]}})
     run = await place.start("asking", LARGE)
     await place.pending(run)
-    lost = garbage(place)
+    lost = plant_garbage(place)
     needed = {one.sha256 for one in blobs_of(place).stored()} - {lost}
     assert len(needed) >= 2
 
-    recent = await gc(place, timedelta(days=400))
+    recent = await collect_garbage(place, timedelta(days=400))
     assert recent.removed == ()
-    planned = await gc(place, dry_run=True)
+    planned = await collect_garbage(place, dry_run=True)
     # A workflow's task that is tried again may leave a value behind that no history has come to need.
     assert lost in (useless := {one.sha256 for one in planned.removed})
     assert blobs_of(place).size(lost)
-    done = await gc(place)
+    done = await collect_garbage(place)
     assert {one.sha256 for one in done.removed} == useless
     assert {one.sha256 for one in done.left} >= needed - useless
     assert done.workflows >= 2
@@ -131,5 +112,5 @@ async def test_gc_removes_what_no_run_needs_and_nothing_else(place: Place) -> No
     await place.decide(run, id="a1")
     assert (await place.client.result(run)).output == LARGE
     assert "Attached." in reader.requests[0].prompt
-    await gc(place)
+    await collect_garbage(place)
     assert (await place.client.result(run)).output == LARGE

@@ -17,8 +17,8 @@ from llm_do_temporal import WorkerRunResult, call_worker, run_worker
 from llm_do_temporal.errors import BudgetExceeded, DepthExceeded, RunAborted, RunCancelled, UsageError
 from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, MAX_CALL_FOR_TOOL_BYTES
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, told
+from tests.support.runs.delegation import APPROVE_ALL, tool_results
+from tests.support.runs.place import Place
 
 TOOLS = '''
 import asyncio
@@ -173,7 +173,7 @@ async def test_a_plain_call_has_the_workers_files_asks_at_its_run_and_counts_the
     assert (wrote.request.tool, wrote.request.path) == ("write_file", "main/sage-1")
     await place.decide(run, id=wrote.id)
     result = await place.client.result(run)
-    outside, inside = told(main, "review")
+    outside, inside = tool_results(main, "review")
     assert "'review' could not go on: 'secret.txt' is outside this worker's files" in outside
     expected = f'{{"said":"Fine.","run":"{run}","requests":3,"here":["{run}","main","main",0,5]}}'
     assert inside == expected
@@ -192,7 +192,7 @@ async def test_a_worker_without_a_model_has_the_one_of_the_tools_worker(place: P
     place.worker("main", main, toolsets={"custom": {"ask": FREE}})
     place.worker("sage", toolsets={"custom": {"ask": FREE}})
     place.workshop(max_depth=1)
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
     nodes = (await place.client.view(run)).ordered
     assert len({node.model for node in nodes}) == 1
@@ -205,9 +205,11 @@ async def test_a_thread_of_a_tools_own_calls_for_its_run_with_the_context_it_is_
     tools = ("handed_on", "handed_on_again")
     main = prepare(place, *(call(tool, question=f"From {tool}?") for tool in tools), "Done.")
     place.worker("sage", scripted(lambda messages: f"heard {heard(messages)}"), toolsets={})
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     result = await place.client.result(run)
-    assert [told(main, tool) for tool in tools] == [[f'[null,"{run}","heard From {tool}?",1]'] for tool in tools]
+    assert [tool_results(main, tool) for tool in tools] == [
+        [f'[null,"{run}","heard From {tool}?",1]'] for tool in tools
+    ]
     assert (result.usage.requests, result.usage.tool_calls) == (5, 2)
     nodes = (await place.client.view(run)).ordered
     assert [(node.path, node.depth) for node in nodes] == [("main", 0), ("main/sage-1", 1), ("main/sage-2", 1)]
@@ -222,9 +224,9 @@ async def test_twenty_calls_at_once_are_all_answered_big_ones_too(place: Place) 
     main = prepare(place, call("ask_many", number=20), "Done.")
     sage = scripted(lambda messages: f"{len(heard(messages))} {uuid4().hex}")
     place.worker("sage", sage, toolsets={})
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     result = await place.client.result(run)
-    early, first, *others = json.loads(told(main, "ask_many")[0])
+    early, first, *others = json.loads(tool_results(main, "ask_many")[0])
     assert early.startswith("the worker was not called yet")
     assert first.startswith("300000 ")
     # Equal calls are calls of their own.
@@ -250,7 +252,7 @@ async def test_a_rejection_can_be_caught_and_structured_values_travel_both_ways(
         await place.decide(run, "modify", id="a2", args=changed | {"worker_name": "main"})
     await place.decide(run, "modify", id="a2", args=changed, by="ada")
     await place.client.result(run)
-    rejected, done = told(main, "judged")
+    rejected, done = tool_results(main, "judged")
     assert rejected == "not judged: Rejected by ada: not now"
     # The model is told what was changed, the function is not.
     assert done.startswith("twice 42\nada changed this call before it ran.")
@@ -271,17 +273,17 @@ async def test_what_cannot_be_called_is_told_to_the_model(place: Place) -> None:
     place.worker("deeper", deeper, toolsets={"custom": {"ask": FREE}})
     place.worker("sage", scripted())
     place.workshop(max_depth=1)
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
-    answered, absent, hostile = told(main, "ask")
+    answered, absent, hostile = tool_results(main, "ask")
     assert answered == "Alone, too."
-    assert "maximum worker depth exceeded: 'sage' would run at depth 2" in told(deeper, "ask")[0]
+    assert "maximum worker depth exceeded: 'sage' would run at depth 2" in tool_results(deeper, "ask")[0]
     assert "there is no worker 'nobody'" in absent
     assert "'../sage'" in hostile
     assert "depth" not in absent + hostile
-    assert f"at most {MAX_CALL_FOR_TOOL_BYTES} fit" in told(main, "much")[0]
-    assert "call_worker takes no `workshop`, `model`, `mode` or `connection`" in told(main, "elsewhere")[0]
-    assert "call_worker and run_worker cannot be used" in told(main, "within")[0]
+    assert f"at most {MAX_CALL_FOR_TOOL_BYTES} fit" in tool_results(main, "much")[0]
+    assert "call_worker takes no `workshop`, `model`, `mode` or `connection`" in tool_results(main, "elsewhere")[0]
+    assert "call_worker and run_worker cannot be used" in tool_results(main, "within")[0]
     assert [node.worker for node in (await place.client.view(run)).ordered] == ["main", "deeper"]
 
 
@@ -289,7 +291,7 @@ async def test_in_strict_mode_it_is_refused_and_where_a_refusal_aborts_nothing_c
     main = prepare(place, call("judged", deck="kelp"), "Done.")
     place.worker("judge", scripted())
     await place.run("main", mode="strict")
-    assert told(main, "judged") == ["not judged: Strict mode: worker_call requires approval"]
+    assert tool_results(main, "judged") == ["not judged: Strict mode: worker_call requires approval"]
     place.workshop(on_refusal="abort")
     with pytest.raises(RunAborted, match="Strict mode: worker_call requires approval"):
         await place.run("main", mode="strict")
@@ -299,7 +301,7 @@ async def test_what_it_spends_is_held_against_the_limits_of_the_run(place: Place
     prepare(place, call("ask", worker="sage", question="?"), "Done.")
     place.worker("sage", scripted("Yes."))
     with pytest.raises(BudgetExceeded, match="the run has spent 2 turns, its limit is 2 turns"):
-        await place.run("main", mode=ALL, limits={"turns": 2})
+        await place.run("main", mode=APPROVE_ALL, limits={"turns": 2})
 
 
 async def test_only_a_tool_that_runs_is_served_and_a_cancelled_run_takes_its_calls_along(place: Place) -> None:
@@ -342,7 +344,7 @@ async def test_a_toolset_knows_whom_it_works_for_and_calls_workers(place: Place)
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
     run = await place.start("main")
     result = await place.client.result(run)
-    (facts,), (plain,) = told(main, "facts"), told(main, "plain")
+    (facts,), (plain,) = tool_results(main, "facts"), tool_results(main, "plain")
     assert facts == f'["{run}","main","main",0,5,"heard From deps?"]'
     assert plain == "heard Plainly?"
     assert (result.usage.requests, len((await place.client.view(run)).nodes)) == (4, 3)

@@ -10,8 +10,8 @@ from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.errors import RunCancelled
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to
+from tests.support.runs.place import Place
 
 
 class Endless:
@@ -49,11 +49,13 @@ async def test_cancelling_reaches_every_child(place: Place) -> None:
     first, second = Endless(), Endless()
     place.worker("leaf", first.model)
     place.worker("other", second.model)
-    place.worker("branch", scripted(call("leaf", input="go")), toolsets=calls("leaf"))
+    place.worker("branch", scripted(call("leaf", input="go")), toolsets=delegation_to("leaf"))
     place.worker(
-        "main", scripted([call("branch", input="a"), call("other", input="b")]), toolsets=calls("branch", "other")
+        "main",
+        scripted([call("branch", input="a"), call("other", input="b")]),
+        toolsets=delegation_to("branch", "other"),
     )
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     await asyncio.gather(first.asked.wait(), second.asked.wait())
     await place.client.cancel(run)
     with pytest.raises(RunCancelled):

@@ -20,9 +20,9 @@ from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.base import REVOKE_GRANT_SIGNAL
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place, served
-from tests.integration.test_approvals import FILES, parked, writes
-from tests.integration.test_delegation import calls, told
+from tests.support.runs.delegation import delegation_to, tool_results
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
+from tests.support.runs.place import Place, served
 
 T = TypeVar("T")
 
@@ -59,8 +59,8 @@ async def revoke_raw(place: Place, run: str, *payload: Any) -> None:
 async def test_two_of_those_named_must_agree_and_nobody_to_their_own_run(place: Place) -> None:
     rule = {"approvers": ["ann", "bob", "eve"], "quorum": 2, "forbid_own": True}
     place.workshop(approvals={"rules": {"sandbox.write": rule}})
-    main = scripted(writes(), "Done.")
-    place.worker("main", main, toolsets=FILES)
+    main = scripted(write_call(), "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     # Whoever starts a run cannot approve for those whom the workshop names.
     run = await place.start("main", started_by="eve", mode="approve_all")
     await place.pending(run)
@@ -86,7 +86,7 @@ async def test_two_of_those_named_must_agree_and_nobody_to_their_own_run(place: 
     assert (last.verdict.decision, last.verdict.by) == ("modify", "bob, ann")
     await place.client.result(run)
     assert (place.folder / "a.txt").read_text() == "better"
-    assert "bob, ann changed this call before it ran" in told(main, "write_file")[0]
+    assert "bob, ann changed this call before it ran" in tool_results(main, "write_file")[0]
     (ignored,) = (await place.client.desk(run)).ignored
     assert "needs somebody other than who started the run" in ignored.reason
     (question,) = await place.client.questions(run)
@@ -100,11 +100,11 @@ async def _inbox(place: Place, run: str, *, votes: int) -> list[Any]:
 
 async def test_what_nobody_decides_in_time_is_refused_and_the_run_goes_on(place: Place) -> None:
     place.workshop(approvals={"timeout": 1})
-    main = scripted(writes(), "Pity.")
-    place.worker("main", main, toolsets=FILES)
+    main = scripted(write_call(), "Pity.")
+    place.worker("main", main, toolsets=FILESYSTEM)
     run = await place.start("main")
     assert (await place.client.result(run)).output == "Pity."
-    assert told(main, "write_file") == ["Rejected by timeout: nobody decided within 1 second"]
+    assert tool_results(main, "write_file") == ["Rejected by timeout: nobody decided within 1 second"]
     assert not (place.folder / "a.txt").exists()
     (question,) = await place.client.questions(run)
     assert question.verdict is not None
@@ -116,20 +116,20 @@ async def test_what_nobody_decides_in_time_is_refused_and_the_run_goes_on(place:
 async def test_on_timeout_fail_ends_the_worker_that_asked_and_its_caller_is_told(place: Place) -> None:
     rules = {"worker.call": "pre_approved", "sandbox.write": {"timeout": 1, "on_timeout": "fail"}}
     place.workshop(approvals={"rules": rules})
-    place.worker("child", scripted(writes("/child.txt"), "Never."), toolsets=FILES)
-    main = scripted(call("child", input="go"), writes("/main.txt"), "Never.")
-    place.worker("main", main, toolsets={**FILES, **calls("child")})
+    place.worker("child", scripted(write_call("/child.txt"), "Never."), toolsets=FILESYSTEM)
+    main = scripted(call("child", input="go"), write_call("/main.txt"), "Never.")
+    place.worker("main", main, toolsets={**FILESYSTEM, **delegation_to("child")})
     run = await place.start("main")
     with pytest.raises(ApprovalTimedOut, match=r"nobody decided within 1 second: write_file /main.txt"):
         await place.client.result(run)
-    (heard,) = told(main, "child")
+    (heard,) = tool_results(main, "child")
     assert heard.startswith("worker 'child' failed: nobody decided within 1 second: write_file /child.txt")
 
 
 async def test_a_limit_ends_the_run_where_nobody_decides_in_time_to_go_on(place: Place) -> None:
     rule = {"approvers": ["ann"], "timeout": 1}
     place.workshop(limits={"turns": 1}, approvals={"rules": {"limit.exceed": rule}})
-    place.worker("main", scripted(call("list_files"), "Never."), toolsets=FILES)
+    place.worker("main", scripted(call("list_files"), "Never."), toolsets=FILESYSTEM)
     run = await place.start("main")
     with pytest.raises(BudgetExceeded, match="its limit is 1 turn; nobody decided within 1 second"):
         await place.client.result(run)
@@ -139,7 +139,7 @@ async def test_a_limit_ends_the_run_where_nobody_decides_in_time_to_go_on(place:
 
 async def test_people_are_reminded_of_what_still_waits(place: Place) -> None:
     place.workshop(approvals={"rules": {"sandbox.write": {"remind_after": 1, "timeout": "72h"}}})
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     await seen(place, run, lambda view: bool(view.pending) and view.pending[0].reminded_at is not None)
     await place.decide(run)
     assert (await place.client.result(run)).output == "Done."
@@ -150,7 +150,7 @@ async def test_people_are_reminded_of_what_still_waits(place: Place) -> None:
 
 
 async def test_a_revoked_decision_is_asked_for_again(place: Place) -> None:
-    run, _ = await parked(place, writes(), writes(), writes("/b.txt"), writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), write_call(), write_call("/b.txt"), write_call(), "Done.")
     nonsense: list[tuple[tuple[Any, ...], str]] = [
         ((), "malformed revocation: it is one object, and 0 values were sent"),
         (({},), "malformed revocation: id: Field required"),
@@ -195,7 +195,7 @@ async def test_the_commands_tell_who_agreed_and_take_back_what_is_remembered(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place.workshop(approvals={"rules": {"sandbox.write": {"quorum": 2, "timeout": "72h"}}})
-    run, _ = await parked(place, writes(), writes("/b.txt"), "Never.")
+    run, _ = await start_parked(place, write_call(), write_call("/b.txt"), "Never.")
     where = Location(address=place.client.temporal.service_client.config.target_host, workshop=place.folder)
 
     async def typed(command: Awaitable[int]) -> str:
@@ -227,7 +227,7 @@ async def test_everything_is_readable_and_can_be_decided_while_no_worker_service
 ) -> None:
     async with served(server, tmp_path) as place:
         place.workshop(approvals={"rules": {"sandbox.write": {"timeout": "72h"}}})
-        run, _ = await parked(place, writes(), writes(), "Done.")
+        run, _ = await start_parked(place, write_call(), write_call(), "Done.")
     client = place.client
     (entry,) = await eventually(lambda: _inbox(place, run, votes=0))
     (question,) = await client.questions(run)
@@ -249,14 +249,14 @@ async def test_everything_is_readable_and_can_be_decided_while_no_worker_service
 
 
 async def test_the_open_questions_of_a_run_that_was_terminated_are_open_no_more(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Never.")
+    run, _ = await start_parked(place, write_call(), "Never.")
     await place.client.temporal.get_workflow_handle(run).terminate()
     (question,) = await place.client.questions(run)
     assert (question.verdict, question.withdrawn, question.is_open) == (None, True, False)
 
 
 async def test_a_question_with_a_time_that_no_clock_knows_is_dropped(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     (asked,) = await place.pending(run)
     request = asked.request.model_dump(mode="json")
     handle = place.client.temporal.get_workflow_handle(run)

@@ -6,22 +6,29 @@ import hashlib
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.errors import ModelRefusal
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls, calls_any, told
+from llm_do_temporal.testing import call, scripted
+from tests.support.runs.delegation import (
+    APPROVE_ALL,
+    delegating_or_leaf,
+    delegation_to,
+    generic_delegation,
+    last_tool_result,
+    tool_results,
+)
+from tests.support.runs.place import Place
 
 
 async def test_exactly_max_depth_runs_and_one_more_is_refused_without_a_child(place: Place) -> None:
     place.workshop(max_depth=2)
-    down = scripted(call("worker_call", worker_name="down", input_data="deeper"), last_result)
-    place.worker("down", down, toolsets=calls_any("down"))
-    run = await place.start("down", mode=ALL)
+    down = scripted(call("worker_call", worker_name="down", input_data="deeper"), last_tool_result)
+    place.worker("down", down, toolsets=generic_delegation("down"))
+    run = await place.start("down", mode=APPROVE_ALL)
     output = str((await place.client.result(run)).output)
     assert "RecursionError: maximum worker depth exceeded" in output
     assert "'down' would run at depth 3, the limit is 2 (max_depth)" in output
@@ -38,28 +45,12 @@ async def test_depth_zero_allows_the_entry_worker_and_nobody_else(place: Place) 
     place.workshop(max_depth=0)
     main = scripted(call("sage", input="go"), "Alone.")
     place.worker("sage", scripted())
-    place.worker("main", main, toolsets=calls("sage"))
+    place.worker("main", main, toolsets=delegation_to("sage"))
     run = await place.start("main")
     await place.client.result(run)
-    assert "the limit is 0" in told(main, "sage")[0]
+    assert "the limit is 0" in tool_results(main, "sage")[0]
     # Nobody is asked about a call that cannot be.
     assert (await place.client.desk(run)).approvals == ()
-
-
-def last_result(messages: list[ModelMessage]) -> str:
-    """The text of the last tool result."""
-    (answer,) = [part for part in messages[-1].parts if isinstance(part, ToolReturnPart)]
-    return answer.model_response_str()
-
-
-def playing_both(name: str) -> ScriptedModel:
-    """A model that delegates in every worker but the one that is asked for `leaf`, which says who plays it."""
-
-    def play(messages: list[ModelMessage]) -> Any:
-        asked = [part.content for part in messages[0].parts if isinstance(part, UserPromptPart)]
-        return f"Played by {name}." if asked == ["leaf"] else call("child", input="leaf")
-
-    return scripted(play, last_result)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +72,12 @@ async def test_the_model_is_the_first_that_anybody_names(
     place: Place, child: str | None, caller: str | None, workshop: str | None, start: dict[str, str], expected: str
 ) -> None:
     names = ("own", "caller", "shop", "run", "env", "forced", "aliased")
-    ids = {name: place.script(name, playing_both(name)) for name in names}
+    ids = {name: place.script(name, delegating_or_leaf(name)) for name in names}
     models = {"models": {"quick": ids["aliased"]}}
     place.workshop(**models, **({"model": ids[workshop]} if workshop else {}))
     place.worker("child", ids.get(child, child) if child else None)
-    place.worker("main", ids[caller] if caller else None, toolsets=calls("child"))
-    result = await place.run("main", mode=ALL, **{key: ids[name] for key, name in start.items()})
+    place.worker("main", ids[caller] if caller else None, toolsets=delegation_to("child"))
+    result = await place.run("main", mode=APPROVE_ALL, **{key: ids[name] for key, name in start.items()})
     assert result.output == f"Played by {expected}."
 
 
@@ -110,21 +101,21 @@ async def test_a_model_that_a_worker_does_not_work_with_is_refused_at_its_start(
 async def test_a_callee_that_does_not_work_with_the_callers_model_is_a_tool_result(place: Place) -> None:
     main = scripted(call("picky", input="go"), "Alone.")
     place.worker("picky", compatible_models=["anthropic:*"])
-    place.worker("main", main, toolsets=calls("picky"))
+    place.worker("main", main, toolsets=delegation_to("picky"))
     run = await place.start("main")
     await place.client.result(run)
-    assert "worker 'picky' does not work with model 'test:" in told(main, "picky")[0]
+    assert "worker 'picky' does not work with model 'test:" in tool_results(main, "picky")[0]
     assert len((await place.client.view(run)).nodes) == 1
     assert (await place.client.desk(run)).approvals == ()
 
 
 async def test_the_usage_of_a_run_is_the_sum_of_all_its_turns_failed_children_included(place: Place) -> None:
     place.worker("leaf", scripted("Leaf."))
-    place.worker("broken", scripted(call("leaf", input="go"), ValueError("no luck")), toolsets=calls("leaf"))
-    place.worker("branch", scripted(call("leaf", input="go"), "Branch."), toolsets=calls("leaf"))
+    place.worker("broken", scripted(call("leaf", input="go"), ValueError("no luck")), toolsets=delegation_to("leaf"))
+    place.worker("branch", scripted(call("leaf", input="go"), "Branch."), toolsets=delegation_to("leaf"))
     turns = scripted([call("branch", input="a"), call("broken", input="b"), call("leaf", input="c")], "Tree.")
-    place.worker("main", turns, toolsets=calls("branch", "broken", "leaf"))
-    run = await place.start("main", mode=ALL)
+    place.worker("main", turns, toolsets=delegation_to("branch", "broken", "leaf"))
+    run = await place.start("main", mode=APPROVE_ALL)
     usage = (await place.client.result(run)).usage
     # main 2 turns, branch 2, broken 1 that was answered, leaf 3 times
     assert usage.requests == 8
@@ -145,8 +136,8 @@ async def test_result_and_tree_count_the_calls_that_models_asked_for(place: Plac
     bad = [call("read_file", path="/none.txt"), call("read_file"), call("nobody", x=1), call("write_file", path="/a")]
     main = scripted(bad, call("sage", input="go"), "Done.")
     place.worker("sage", scripted({"points": "many"}, {"points": 1}), output_schema=schema)
-    place.worker("main", main, toolsets={"filesystem": {}, **calls("sage")})
-    run = await place.start("main", mode=ALL)
+    place.worker("main", main, toolsets={"filesystem": {}, **delegation_to("sage")})
+    run = await place.start("main", mode=APPROVE_ALL)
     usage = (await place.client.result(run)).usage
     # Four that fail in four ways and one that is answered. A structured result, given twice, is none.
     assert (usage.requests, usage.tool_calls) == (5, 5)
@@ -161,9 +152,9 @@ async def test_a_file_edited_after_the_start_does_not_change_the_run(place: Plac
 
     sage, main = scripted(edit), scripted(call("sage", input="go"), "Done.")
     place.worker("sage", sage, "You are wise.")
-    place.worker("main", main, "You are the first.", toolsets=calls("sage"))
+    place.worker("main", main, "You are the first.", toolsets=delegation_to("sage"))
     text = (place.folder / "workers/main.worker").read_bytes()
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
     assert [seen.instructions for seen in main.requests] == ["You are the first."] * 2
     assert sage.requests[0].instructions == "You are wise."
@@ -185,6 +176,6 @@ async def test_a_worker_loaded_later_is_loaded_as_it_is_then(place: Place) -> No
 
     sage = scripted("Wise.")
     place.worker("sage", sage, "You are wise.")
-    place.worker("main", scripted(call("sage", input="go"), edit, "Done."), toolsets=calls("sage"))
-    await place.run("main", mode=ALL)
+    place.worker("main", scripted(call("sage", input="go"), edit, "Done."), toolsets=delegation_to("sage"))
+    await place.run("main", mode=APPROVE_ALL)
     assert [seen.instructions for seen in sage.requests] == ["You are wise.", "You are wiser now."]

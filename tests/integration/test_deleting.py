@@ -19,7 +19,7 @@ from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place, development_server
+from tests.support.runs.place import Place, development_server
 
 LARGE = "x" * 900_000
 

@@ -17,17 +17,14 @@ from llm_do_temporal.client.views.tree import Accounts, Branch, list_tree
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation import conversation
-from tests.integration.conftest import Place
-from tests.integration.test_batches import batch
-from tests.integration.test_delegation import calls
-from tests.integration.test_encryption import NEW, OLD, SECRET, Vault, vault
-from tests.integration.test_live_text import MODEL, seen
-from tests.integration.test_page import browser
-from tests.integration.test_run_pages import listed
-from tests.support.answers import Answer, Gate, Text, tool_call
-from tests.support.provider import by_function
-
-__all__ = ["vault"]
+from tests.support.people.signed_in import page_with, signed_in_browser
+from tests.support.providers.answers import Answer, Gate, Text, tool_call
+from tests.support.providers.provider import by_function
+from tests.support.runs.batch_items import batch_of
+from tests.support.runs.delegation import delegation_to
+from tests.support.runs.live_tails import STREAMED_MODEL, live_tail
+from tests.support.runs.place import Place
+from tests.support.runs.vault import NEW_KEY, OLD_KEY, SECRET, Vault
 
 
 def then(gate: Gate) -> Any:
@@ -47,14 +44,14 @@ async def test_everything_that_is_shown_of_a_run_is_opened(
     monkeypatch.setattr(conversation, "TURNS_A_RUN", 1)
     place, gate = vault.place, Gate()
     point_at(then(gate))
-    place.worker("main", MODEL, toolsets=calls("reader"))
+    place.worker("main", STREAMED_MODEL, toolsets=delegation_to("reader"))
     place.worker("reader", scripted(f"No {SECRET} here."))
-    async with vault.serving(OLD):
+    async with vault.serving(OLD_KEY):
         run = await place.start("main", f"beware of the {SECRET}", started_by="ada")
         await place.pending(run)
         await shown_while_it_waits(place, run)
         await place.decide(run, remember="session")
-        tail = await seen(place, run)
+        tail = await live_tail(place, run)
         assert f"Mind the {SECRET}".startswith(tail.text[:17])
         gate.open()
         await place.client.result(run)
@@ -64,17 +61,17 @@ async def test_everything_that_is_shown_of_a_run_is_opened(
 
 async def shown_while_it_waits(place: Place, run: str) -> None:
     """What is in memos, and the question."""
-    ada = await browser(place)
-    await listed(ada, f"/?run={run}", f"look for the {SECRET}", "reader")
-    await listed(ada, f"/runs?begins={run}", "main", "waiting", "ada")
+    ada = await signed_in_browser(place)
+    await page_with(ada, f"/?run={run}", f"look for the {SECRET}", "reader")
+    await page_with(ada, f"/runs?begins={run}", "main", "waiting", "ada")
     assert f"look for the {SECRET}" in (await ada.open(f"/runs/{run}/approvals/a1")).text
 
 
 async def shown_in_the_end(place: Place, run: str) -> None:
     """Tree, spending, conversation, log and export."""
     client, temporal = place.client, place.client.temporal
-    ada = await browser(place)
-    await listed(ada, f"/runs/{run}", "completed", "main", "reader-1", "2 turns", "1 turn")
+    ada = await signed_in_browser(place)
+    await page_with(ada, f"/runs/{run}", "completed", "main", "reader-1", "2 turns", "1 turn")
     root = await ended_tree(place, run)
     assert (root.worker, [one.worker for one in root.children]) == ("main", ["reader"])
     spent = await Accounts(temporal).read(root.children)
@@ -103,7 +100,7 @@ async def ended_tree(place: Place, run: str) -> Branch:
 
 async def items_are_shown(place: Place) -> None:
     """Those of a batch, and that none of them is left to do."""
-    run = await place.start("reader", batch=batch("one", "two"))
+    run = await place.start("reader", batch=batch_of("one", "two"))
     await place.client.result(run)
     view = await place.client.view(run)
     assert {item.name: item.output for item in view.items.values()} == {
@@ -121,14 +118,14 @@ async def test_a_run_whose_key_is_missing_is_listed_and_hides_no_other(
     theirs, ours = f"{name}-theirs", f"{name}-ours"
     monkeypatch.setenv("TEMPORAL_ADDRESS", place.client.temporal.service_client.config.target_host)
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
-    for run, key in ((theirs, OLD), (ours, NEW)):
+    for run, key in ((theirs, OLD_KEY), (ours, NEW_KEY)):
         async with vault.serving(key):
             await place.pending(await place.start("main", SECRET, run=run))
-    ada, missing = await browser(place), "cannot be read: its encryption key 'old' is missing here"
-    await listed(
+    ada, missing = await signed_in_browser(place), "cannot be read: its encryption key 'old' is missing here"
+    await page_with(
         ada, f"/runs?begins={name}", f"{theirs} waiting 1 question main {missing}", f"{ours} waiting 1 question"
     )
-    page = await listed(ada, "/", f"{theirs} main 1 question {missing}", ours)
+    page = await page_with(ada, "/", f"{theirs} main 1 question {missing}", ours)
     assert f"/runs/{ours}/approvals/a1" in page.html
     assert f"/runs/{theirs}/approvals" not in page.html
 
@@ -149,7 +146,7 @@ async def test_a_run_whose_key_is_missing_is_listed_and_hides_no_other(
     assert f"run {theirs} waits for approval (1), and cannot be read: its key 'old' is missing here" in said
     with pytest.raises(KeyMismatch, match="'old'"):
         await place.client.approvals(theirs)
-    async with vault.serving(NEW, OLD):
+    async with vault.serving(NEW_KEY, OLD_KEY):
         assert {theirs, ours} <= {one.run for one in await place.client.approvals()}
         for run in (theirs, ours):
             await place.decide(run)

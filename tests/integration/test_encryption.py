@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
-import pytest_asyncio
 from google.protobuf.json_format import MessageToJson
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client, WorkflowHistory
+from temporalio.client import Client
 from temporalio.common import RawValue
 from temporalio.converter import ActivitySerializationContext, SerializationContext, WithSerializationContext
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.encryption.codec import EncryptionCodec, encrypting, is_encrypted
-from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, KEYS_VARIABLE, NO_KEYS, key_ring
+from llm_do_temporal.encryption.keys import KEY_FILE_VARIABLE, NO_KEYS, key_ring
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.service.build import ServiceSettings, build_replayer, build_worker
-from llm_do_temporal.storage.external_storage import keeping_big_payloads
+from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.vault import NEW_KEY, OLD_KEY, SECRET, Vault
 
-OLD = f"old:{base64.b64encode(b'o' * 32).decode()}"
-NEW = f"new:{base64.b64encode(b'n' * 32).decode()}"
 IMPOSTOR = f"old:{base64.b64encode(b'x' * 32).decode()}"
-SECRET = "violet walrus"
 BIG = f"beware of the {SECRET}. " * 20_000
 """More than a history holds: it goes to the blob store."""
 
@@ -50,64 +42,18 @@ def note() -> str:
 """
 
 
-class Vault:
-    """A workshop whose keys change."""
-
-    def __init__(self, server: WorkflowEnvironment, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.place = place
-        self._server = server
-        self._monkeypatch = monkeypatch
-
-    def use(self, *keys: str) -> None:
-        """From here on clients, services and replays of this process have these keys."""
-        self._monkeypatch.setenv(KEYS_VARIABLE, ",".join(keys))
-        self.place.client = LlmDoClient(self.connected(), task_queue=self.place.queue)
-
-    def connected(self) -> Client:
-        """A client with the keys that are in use."""
-        config = self._server.client.config()
-        converter = encrypting(config["data_converter"], key_ring())
-        config["data_converter"] = keeping_big_payloads(converter, workshop_blobs(self.place.folder))
-        return Client(**config)
-
-    @asynccontextmanager
-    async def serving(self, *keys: str) -> AsyncGenerator[None]:
-        """A worker service with these keys."""
-        self.use(*keys)
-        async with build_worker(self.connected(), self.place.folder, ServiceSettings(task_queue=self.place.queue)):
-            yield
-
-    async def raw(self) -> list[WorkflowHistory]:
-        """The histories of all runs as the server tells them."""
-        return await self.place.histories()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def vault(server: WorkflowEnvironment, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Vault]:
-    """A workshop that nobody serves yet; its histories are replayed afterwards."""
-    folder = tmp_path / "workshop"
-    folder.mkdir()
-    place = Place(folder, LlmDoClient(server.client), f"test-{uuid4().hex}")
-    place.workshop()
-    vault = Vault(server, place, monkeypatch)
-    yield vault
-    vault.use(NEW, OLD)
-    for history in await vault.raw():
-        await build_replayer(folder).replay_workflow(history)
-
-
 async def test_a_key_is_rotated_while_a_run_is_parked(vault: Vault, server: WorkflowEnvironment) -> None:
     place = vault.place
     model = scripted(call("write_file", path="/a.txt", content=BIG), f"Mind the {SECRET}.")
     place.worker("main", model, toolsets={"filesystem": {}})
-    async with vault.serving(OLD):
+    async with vault.serving(OLD_KEY):
         run = await place.start("main", BIG)
         await place.pending(run)
         # What the Temporal UI shows of it.
         handle = server.client.get_workflow_handle(run)
         details = await handle.query("__temporal_workflow_metadata", result_type=RawValue)
         assert is_encrypted(details.payload)
-    async with vault.serving(NEW, OLD):
+    async with vault.serving(NEW_KEY, OLD_KEY):
         (asked,) = await place.client.approvals(run)
         assert asked.request.args["content"] == BIG
         await place.decide(run, note=f"ask the {SECRET}", by="ada")
@@ -127,14 +73,14 @@ async def test_a_key_is_rotated_while_a_run_is_parked(vault: Vault, server: Work
 
 async def test_a_running_service_takes_the_keys_of_its_file_as_they_change(vault: Vault, tmp_path: Path) -> None:
     place = vault.place
-    (file := tmp_path / "keys").write_text(OLD)
+    (file := tmp_path / "keys").write_text(OLD_KEY)
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(KEY_FILE_VARIABLE, str(file))
         async with vault.serving():
             run = await place.start("main", SECRET)
             await place.pending(run)
-            file.write_text(f"{NEW}\n{OLD}\n")
+            file.write_text(f"{NEW_KEY}\n{OLD_KEY}\n")
             await place.decide(run)
             assert (await place.client.result(run)).output == "Done."
     (history,) = [one for one in await vault.raw() if one.workflow_id == run]
@@ -146,7 +92,7 @@ async def test_a_running_service_takes_the_keys_of_its_file_as_they_change(vault
 async def test_a_service_with_a_wrong_key_says_so_and_loses_nothing(vault: Vault) -> None:
     place = vault.place
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
-    async with vault.serving(OLD):
+    async with vault.serving(OLD_KEY):
         request = StartRunInput(worker="main", prompt=SECRET)
         place.started.append(run := f"job-{uuid4().hex}")
         # What a service cannot read it tells once; later attempts at a task just run into its timeout.
@@ -154,17 +100,17 @@ async def test_a_service_with_a_wrong_key_says_so_and_loses_nothing(vault: Vault
             RUN_WORKFLOW, request, id=run, task_queue=place.queue, task_timeout=timedelta(seconds=4)
         )
         await place.pending(run)
-    vault.use(OLD)
+    vault.use(OLD_KEY)
     await place.signal(run, {"decision": "approve", "by": "ada"})
     async with vault.serving(IMPOSTOR):
-        vault.use(OLD)
+        vault.use(OLD_KEY)
         said = await failed_task(vault, run)
         view = await place.client.view(run)
         while not (troubles := await note_troubles(place.client.temporal, view)):
             pass
     assert [(path, trouble.failure) for path, trouble in troubles] == [("run", said)]
     assert said.startswith("this is encrypted with a key 'old' that is not the key this process has under that name")
-    async with vault.serving(OLD):
+    async with vault.serving(OLD_KEY):
         assert (await place.client.result(run)).output == "Done."
 
 
@@ -177,11 +123,11 @@ async def failed_task(vault: Vault, run: str) -> str:
     raise AssertionError("the run has ended")
 
 
-@pytest.mark.parametrize("keys", [(), (NEW,), (IMPOSTOR,)], ids=["none", "another", "wrong"])
+@pytest.mark.parametrize("keys", [(), (NEW_KEY,), (IMPOSTOR,)], ids=["none", "another", "wrong"])
 async def test_a_client_without_the_key_is_told_which_and_changes_nothing(vault: Vault, keys: tuple[str, ...]) -> None:
     place = vault.place
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
-    async with vault.serving(OLD):
+    async with vault.serving(OLD_KEY):
         run = await place.start("main", SECRET)
         await place.pending(run)
         before = len((await vault.raw())[0].events)
@@ -195,7 +141,7 @@ async def test_a_client_without_the_key_is_told_which_and_changes_nothing(vault:
         with pytest.raises(KeyMismatch, match=r"^'.+': this is encrypted .* 'old'"):
             # Keys that are missing must not make what they seal look like what nobody needs.
             await collect(client.temporal, workshop_blobs(place.folder))
-        vault.use(OLD)
+        vault.use(OLD_KEY)
         assert len((await vault.raw())[0].events) == before
         await place.decide(run)
         result = await place.client.result(run)
@@ -234,7 +180,7 @@ async def test_an_effect_that_comes_to_a_service_without_the_key_happens_once_th
     place.write("tools.py", TOOLS)
     model = scripted([call("note"), call("write_file", path="/a.txt", content="x")], "Done.")
     place.worker("main", model, toolsets={"filesystem": {}, "custom": {"note": {"pre_approved": True}}})
-    vault.use(OLD)
+    vault.use(OLD_KEY)
     config = place.client.temporal.config()
     to_fail = [activity]
     config["data_converter"] = encrypting(config["data_converter"], key_ring())

@@ -7,7 +7,7 @@ import asyncio
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import ViewEvent
 from llm_do_temporal.testing import Call, call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 CHILDREN = 6
 

@@ -11,10 +11,10 @@ import pytest
 
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, told
+from tests.support.runs.delegation import APPROVE_ALL, tool_results
+from tests.support.runs.place import Place
 
-SERVER = str(Path(__file__).parents[1] / "support/mcp_server.py")
+SERVER = str(Path(__file__).parents[1] / "support/servers/mcp_server.py")
 TOOLSET = '''
 from pydantic_ai import ModelRetry
 from pydantic_ai.toolsets import FunctionToolset
@@ -82,7 +82,7 @@ async def test_a_toolset_class_of_the_workshop_gets_its_options_and_is_called(pl
     place.worker("main", main, toolsets={f"{package}.Notes": {"index": "decks", "pre_approved": True}})
     await place.run("main")
     assert offered(main) == ["erase", "fail", "search"]
-    assert told(main, "search") == ['{"index":"decks","words":"decks"}']
+    assert tool_results(main, "search") == ['{"index":"decks","words":"decks"}']
 
 
 async def test_an_alias_of_the_workshop_stands_for_the_class(place: Place, package: str) -> None:
@@ -90,7 +90,7 @@ async def test_an_alias_of_the_workshop_stands_for_the_class(place: Place, packa
     main = scripted(call("search", words="x"), "Done.")
     place.worker("main", main, toolsets={"notes": {"pre_approved": True, "prefix": None}})
     await place.run("main")
-    assert told(main, "search") == ['{"index":"none","words":"x"}']
+    assert tool_results(main, "search") == ['{"index":"none","words":"x"}']
 
 
 async def test_a_call_asks_and_a_changed_call_runs_as_changed(place: Place, package: str) -> None:
@@ -101,7 +101,7 @@ async def test_a_call_asks_and_a_changed_call_runs_as_changed(place: Place, pack
     assert (asked.request.tool, asked.request.args) == ("search", {"words": "x"})
     await place.decide(run, "modify", args={"words": "y"})
     await place.client.result(run)
-    assert '"words":"y"' in told(main, "search")[0]
+    assert '"words":"y"' in tool_results(main, "search")[0]
 
 
 async def test_single_tools_can_be_blocked_or_approved_and_the_toolset_may_ask_itself(
@@ -116,8 +116,8 @@ async def test_single_tools_can_be_blocked_or_approved_and_the_toolset_may_ask_i
     assert asked.request.tool == "erase"
     await place.decide(run, "reject", note="no")
     await place.client.result(run)
-    assert told(main, "fail") == ["'fail' is blocked: the worker's file does not allow it"]
-    assert told(main, "search") == ['{"index":"none","words":"x"}']
+    assert tool_results(main, "fail") == ["'fail' is blocked: the worker's file does not allow it"]
+    assert tool_results(main, "search") == ['{"index":"none","words":"x"}']
 
 
 async def test_a_toolset_that_judges_its_calls_is_ruled_by_what_it_says(place: Place, package: str) -> None:
@@ -127,7 +127,7 @@ async def test_a_toolset_that_judges_its_calls_is_ruled_by_what_it_says(place: P
     place.worker("main", main, toolsets={f"{package}.Judging": {"index": "net.read"}})
     await place.run("main", mode="strict")
     blocked = "'search' is blocked: the workshop does not allow"
-    assert told(main, "search") == [
+    assert tool_results(main, "search") == [
         '{"index":"net.read","words":"small"}',
         f"{blocked} net.write",
         "Strict mode: search requires approval",
@@ -137,7 +137,7 @@ async def test_a_toolset_that_judges_its_calls_is_ruled_by_what_it_says(place: P
         f"{blocked} tool.call",
     ]
     # What it does with its configuration; and it is another toolset for each call.
-    assert told(main, "count") == ["1", "1"]
+    assert tool_results(main, "count") == ["1", "1"]
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ async def test_a_capability_of_the_shell_asks_for_any_toolset_that_names_it(
     assert [use.name for use in asked.request.capabilities] == list(rules)
     await place.decide(run)
     await place.client.result(run)
-    assert f'"words":"{words}"' in told(main, "search")[0]
+    assert f'"words":"{words}"' in tool_results(main, "search")[0]
 
 
 async def test_what_a_toolset_says_reaches_the_model_and_what_breaks_in_it_does_not(place: Place, package: str) -> None:
     main = scripted([call("fail", how="retry"), call("fail", how="break")], "Done.")
     place.worker("main", main, toolsets={f"{package}.Notes": {"pre_approved": True}})
     await place.run("main")
-    said, broke = told(main, "fail")
+    said, broke = tool_results(main, "fail")
     assert "Ask for something else." in said
     assert "FileNotFoundError" in broke
     assert str(place.folder) not in broke
@@ -190,8 +190,8 @@ async def test_tools_with_one_name_are_an_error_that_names_both(place: Place, pa
 async def test_a_prefix_keeps_two_toolsets_apart(place: Place, package: str) -> None:
     main = scripted(call("my_search", words="x"), "Done.")
     place.worker("main", main, toolsets={f"{package}.Notes": {"prefix": "my_"}, f"{package}.Judging": {}})
-    await place.run("main", mode=ALL)
-    assert told(main, "my_search") == ['{"index":"none","words":"x"}']
+    await place.run("main", mode=APPROVE_ALL)
+    assert tool_results(main, "my_search") == ['{"index":"none","words":"x"}']
 
 
 async def test_an_mcp_server_is_started_asked_about_and_called_once(place: Place) -> None:
@@ -203,7 +203,7 @@ async def test_an_mcp_server_is_started_asked_about_and_called_once(place: Place
     assert not log.exists()
     await place.decide(run)
     await place.client.result(run)
-    assert "5" in told(main, "add")[0]
+    assert "5" in tool_results(main, "add")[0]
     assert log.read_text() == "add 2 3\n"
 
 
@@ -215,7 +215,7 @@ async def test_an_mcp_server_gets_the_variables_that_are_named_and_no_others(
     main = scripted([call("variable", name="LLM_DO_TEST_GIVEN"), call("variable", name="LLM_DO_TEST_KEPT")], "Done.")
     place.worker("main", main, toolsets=mcp(env=["LLM_DO_TEST_GIVEN"], pre_approved=True))
     await place.run("main")
-    given, kept = told(main, "variable")
+    given, kept = tool_results(main, "variable")
     assert "given" in given
     assert "not set" in kept
 
@@ -224,7 +224,7 @@ async def test_what_an_mcp_tool_refuses_is_told_and_the_run_goes_on(place: Place
     main = scripted(call("refuse", why="not today"), "Done.")
     place.worker("main", main, toolsets=mcp(pre_approved=True))
     assert (await place.run("main")).output == "Done."
-    assert "refuse" in told(main, "refuse")[0]
+    assert "refuse" in tool_results(main, "refuse")[0]
 
 
 async def test_a_server_that_does_not_start_leaves_the_worker_without_its_tools(place: Place) -> None:

@@ -20,11 +20,11 @@ from llm_do_temporal.client.views.pending_work import Trouble, note_troubles
 from llm_do_temporal.errors import ModelFailed, ModelRefusal, RunCancelled
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.service.build import ServiceSettings, build_worker
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls
-from tests.support.answers import Answer, Failure, Gate, Gated, Script, rate_limited, unauthorized
-from tests.support.collector import kept_spans
-from tests.support.provider import FakeProvider, Text, by_function, fixed, tool_call
+from tests.support.providers.answers import Answer, Failure, Gate, Gated, Script, rate_limited, unauthorized
+from tests.support.providers.provider import FakeProvider, Text, by_function, fixed, tool_call
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to
+from tests.support.runs.place import Place
+from tests.support.servers.collector import kept_spans
 
 FIRST, SECOND = "openai-chat:first", "openai-chat:second"
 BOTH = f"{FIRST},{SECOND}"
@@ -181,7 +181,7 @@ async def test_the_next_model_is_told_the_whole_conversation_and_the_first_goes_
         monkeypatch.setattr(Conversations, "_remember", _forget)
     place.write("notes/a.md", "a")
     place.worker("main", BOTH, toolsets={"filesystem": {}})
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     assert (await place.client.result(run)).output == "Done."
     assert asked(provider) == ["first", "first", "second", "first"]
     bodies = [request.body["messages"] for request in provider.requests]
@@ -241,9 +241,9 @@ async def test_a_callee_inherits_all_the_models_of_its_caller(place: Place, poin
         return tool_call("helper", input="go") if "Call it." in told and "Helped." not in told else Text("Helped.")
 
     provider: FakeProvider = point_at(by_function(script))
-    place.worker("main", BOTH, instructions="Call it.", toolsets=calls("helper"))
+    place.worker("main", BOTH, instructions="Call it.", toolsets=delegation_to("helper"))
     place.worker("helper")
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     assert (await place.client.result(run)).output == "Helped."
     assert asked(provider) == ["first", "second"] * 3
     assert {node.model for node in (await place.client.view(run)).ordered} == {f"{FIRST}, {SECOND}"}

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_approvals import FILES, writes
-from tests.integration.test_delegation import ALL, calls, told
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
+from tests.support.runs.parked import FILESYSTEM, write_call
+from tests.support.runs.place import Place
 
 
 async def played(place: Place, *turn: Call, **keys: Any) -> ScriptedModel:
     """A finished run of a worker that makes these calls, one a turn."""
     main = scripted(*turn, "Done.")
-    place.worker("main", main, toolsets=FILES, **keys)
-    assert (await place.run("main", mode=ALL)).output == "Done."
+    place.worker("main", main, toolsets=FILESYSTEM, **keys)
+    assert (await place.run("main", mode=APPROVE_ALL)).output == "Done."
     return main
 
 
@@ -104,9 +104,9 @@ async def test_refusals_are_results_for_the_model_and_nothing_changes(
     (outside / "secret.txt").write_text("secret")
     (place.folder / "link-out").symlink_to(outside)
     main = scripted([one for one, _ in refused], "Done.")
-    place.worker("main", main, toolsets=FILES, **keys)
+    place.worker("main", main, toolsets=FILESYSTEM, **keys)
     before = contents(place)
-    await place.run("main", mode=ALL)
+    await place.run("main", mode=APPROVE_ALL)
     answers = main.requests[-1].results("read_file", "write_file", "edit_file", "list_files")
     for (one, message), answer in zip(refused, answers, strict=True):
         assert message in answer.text, one
@@ -155,30 +155,30 @@ async def test_named_folders_have_three_spellings_and_only_the_writable_one_take
 async def test_without_a_workshop_sandbox_there_are_no_files(place: Place) -> None:
     (place.folder / "workshop.yaml").write_text("name: bare\n", encoding="utf-8")
     main = await played(place, call("read_file", path="workshop.yaml"), call("list_files"))
-    assert "this worker has no file access" in told(main, "read_file")[0]
-    assert "this worker has no file access" in told(main, "list_files")[0]
+    assert "this worker has no file access" in tool_results(main, "read_file")[0]
+    assert "this worker has no file access" in tool_results(main, "list_files")[0]
 
 
 async def test_a_child_has_no_more_than_its_caller(place: Place) -> None:
     place.write("src/app.txt", "app")
     place.write("other.txt", "other")
-    child = scripted([call("read_file", path="/other.txt"), writes("/src/new.txt")], "Tried.")
+    child = scripted([call("read_file", path="/other.txt"), write_call("/src/new.txt")], "Tried.")
     greedy = scripted("Never.")
     modest = scripted([call("read_file", path="/src/deep/a.txt"), call("read_file", path="/src/app.txt")], "Tried.")
     place.write("src/deep/a.txt", "deep")
-    place.worker("child", child, toolsets=FILES)
-    place.worker("greedy", greedy, toolsets=FILES, sandbox={"readonly": False})
-    place.worker("modest", modest, toolsets=FILES, sandbox={"restrict": "/src/deep"})
+    place.worker("child", child, toolsets=FILESYSTEM)
+    place.worker("greedy", greedy, toolsets=FILESYSTEM, sandbox={"readonly": False})
+    place.worker("modest", modest, toolsets=FILESYSTEM, sandbox={"restrict": "/src/deep"})
     main = scripted([call(name, input="go") for name in ("child", "greedy", "modest")], "Done.")
-    toolsets = calls("child", "greedy", "modest")
+    toolsets = delegation_to("child", "greedy", "modest")
     place.worker("main", main, toolsets=toolsets, sandbox={"restrict": "/src", "readonly": True})
-    await place.run("main", mode=ALL)
-    assert "is outside this worker's files" in told(child, "read_file")[0]
-    assert "is read-only" in told(child, "write_file")[0]
-    assert "a worker cannot make it writable" in told(main, "greedy")[0]
+    await place.run("main", mode=APPROVE_ALL)
+    assert "is outside this worker's files" in tool_results(child, "read_file")[0]
+    assert "is read-only" in tool_results(child, "write_file")[0]
+    assert "a worker cannot make it writable" in tool_results(main, "greedy")[0]
     assert greedy.requests == []
     # One that narrows has less than its caller: the caller's `/src/app.txt` is not among its files.
-    reached, outside = told(modest, "read_file")
+    reached, outside = tool_results(modest, "read_file")
     assert '"deep"' in reached
     assert "is outside this worker's files" in outside
     assert set(modest.requests[0].tools) == {"read_file", "list_files"}

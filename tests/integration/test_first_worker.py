@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 README = Path(__file__).parents[2] / "README.md"
 

@@ -9,7 +9,7 @@ import pytest
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.models.ids import ALIAS_ID
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 CREATES: dict[str, Any] = {"delegation": {"worker_create": {}, "allow_workers": []}}
 NOT_A_NAME = "is not valid; a name is a lower-case letter"

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import NO_CACHE, Place
-from tests.integration.test_delegation import ALL, calls, told
-from tests.support.answers import Call, Script, Text, ToolCalls, Usage
-from tests.support.provider import by_function
+from tests.support.providers.answers import Call, Script, Text, ToolCalls, Usage
+from tests.support.providers.provider import by_function
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
+from tests.support.runs.place import NO_CACHE, Place
+from tests.support.runs.prices import PRICED_MODEL, TURN_COST
 
-PRICED = "openai-chat:gpt-4o"
 TURN_TOKENS = 1000
 MILLION = 1_000_000
-TURN_COST = Decimal(900 * 2.5 + 100 * 10) / MILLION
-"""900 tokens in and 100 out at the prices of gpt-4o, in US dollars."""
 
 
 def crowd(children: int, turns: int) -> Script:
@@ -40,9 +37,9 @@ def crowd(children: int, turns: int) -> Script:
 
 
 def write_crowd(place: Place, **limits: Any) -> None:
-    place.workshop(model=PRICED, limits=limits)
+    place.workshop(model=PRICED_MODEL, limits=limits)
     place.worker("child", toolsets={"filesystem": {}}, attachment_policy={"max_attachments": 0})
-    place.worker("main", toolsets=calls("child"))
+    place.worker("main", toolsets=delegation_to("child"))
 
 
 CHILDREN, TURNS = (6, 11) if NO_CACHE else (32, 50)
@@ -52,7 +49,7 @@ CHILDREN, TURNS = (6, 11) if NO_CACHE else (32, 50)
 async def test_32_children_side_by_side_take_no_turn_too_many(place: Place, point_at: Any) -> None:
     served = point_at(crowd(CHILDREN, 4))
     write_crowd(place, turns=TURNS)
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     with pytest.raises(BudgetExceeded, match=f"the run has spent {TURNS} turns, its limit is {TURNS} turns"):
         await place.client.result(run)
     assert len(served.requests) == TURNS
@@ -64,7 +61,7 @@ async def test_32_children_side_by_side_take_no_turn_too_many(place: Place, poin
 async def test_exactly_what_is_needed_is_enough(place: Place, point_at: Any) -> None:
     served = point_at(crowd(8, 3))
     write_crowd(place, turns=26, tool_calls=24, invocations=9, tokens=27_000, cost=10, time="1h")
-    result = await place.run("main", mode=ALL)
+    result = await place.run("main", mode=APPROVE_ALL)
     assert result.output == "All done."
     assert len(served.requests) == 26
     assert result.usage.cost_usd == 26 * TURN_COST
@@ -88,8 +85,10 @@ async def test_a_reached_limit_ends_the_run_where_nobody_can_be_asked(
 
     place.workshop(limits=limits)
     place.worker("child", scripted(slow, slow, slow, "Done."), toolsets={"filesystem": {}})
-    place.worker("main", scripted([call("child", input="go") for _ in range(3)], "Done."), toolsets=calls("child"))
-    run = await place.start("main", mode=ALL)
+    place.worker(
+        "main", scripted([call("child", input="go") for _ in range(3)], "Done."), toolsets=delegation_to("child")
+    )
+    run = await place.start("main", mode=APPROVE_ALL)
     with pytest.raises(BudgetExceeded, match=message):
         await place.client.result(run)
     ledger = (await place.client.desk(run)).ledger
@@ -103,7 +102,7 @@ async def test_tokens_and_cost_stop_the_run_once_they_are_spent(place: Place, po
         served = point_at(crowd(4, 4))
         write_crowd(place, **limits)
         with pytest.raises(BudgetExceeded, match=message):
-            await place.run("main", mode=ALL)
+            await place.run("main", mode=APPROVE_ALL)
         # Five turns fit; after 5,000 tokens one more may start, and none beside it.
         assert len(served.requests) <= 6
 
@@ -143,11 +142,11 @@ async def test_a_workers_limit_holds_for_each_invocation_with_all_below_it(place
     branch = scripted(call("leaf", input="go"), call("leaf", input="go"), "Done.")
     main = scripted([call("branch", input="a"), call("branch", input="b")], "All done.")
     place.worker("leaf", leaf, toolsets={"filesystem": {}})
-    place.worker("branch", branch, toolsets=calls("leaf"), limits={"turns": 5})
-    place.worker("main", main, toolsets=calls("branch"))
-    run = await place.start("main", mode=ALL)
+    place.worker("branch", branch, toolsets=delegation_to("leaf"), limits={"turns": 5})
+    place.worker("main", main, toolsets=delegation_to("branch"))
+    run = await place.start("main", mode=APPROVE_ALL)
     assert (await place.client.result(run)).output == "All done."
-    for result in told(main, "branch"):
+    for result in tool_results(main, "branch"):
         assert "worker 'branch' failed: limit reached: main/branch-" in result
         assert "has spent 5 turns, its limit is 5 turns" in result
     view = await place.client.view(run)
@@ -170,7 +169,7 @@ async def test_a_limit_on_cost_cannot_hold_for_a_model_without_a_price(place: Pl
 async def test_without_limits_nothing_is_told_about_spending(place: Place, point_at: Any) -> None:
     point_at(crowd(2, 2))
     write_crowd(place)
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     result = await place.client.result(run)
     assert result.usage.cost_usd == 6 * TURN_COST
     assert (await place.client.view(run)).usage.cost_usd == 6 * TURN_COST
@@ -185,4 +184,4 @@ async def test_without_limits_nothing_is_told_about_spending(place: Place, point
 async def test_limits_given_at_the_start_count_for_more_than_the_workshops(place: Place) -> None:
     place.workshop(limits={"turns": 1, "tool_calls": 9})
     place.worker("main", scripted(call("list_files", path="."), "Done."), toolsets={"filesystem": {}})
-    assert (await place.run("main", mode=ALL, limits={"turns": 2})).output == "Done."
+    assert (await place.run("main", mode=APPROVE_ALL, limits={"turns": 2})).output == "Done."

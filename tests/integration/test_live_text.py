@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from llm_do_temporal.client.views.live_text import Tail, tails
-from tests.integration.conftest import Place
-from tests.support.answers import Drop, Failure, Garbage, Gate
-from tests.support.provider import FakeProvider, Text, Usage, by_function, fixed
-
-MODEL = "openai-chat:gpt-test"
-WORDS = "one two three four five six seven eight"
-
-
-async def seen(place: Place, run: str, attempt: int = 1) -> Tail:
-    """What is being written in the run, once anything is."""
-    async with asyncio.timeout(60):
-        while True:
-            found = await tails(place.client.temporal, await place.client.view(run))
-            tail = found.get(f"{run}/main")
-            if tail is not None and tail.attempt == attempt:
-                return tail
+from llm_do_temporal.client.views.live_text import tails
+from tests.support.providers.answers import Drop, Failure, Garbage, Gate
+from tests.support.providers.provider import FakeProvider, Text, Usage, by_function, fixed
+from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL, live_tail
+from tests.support.runs.place import Place
 
 
 async def kinds(place: Place, run: str) -> list[str]:
@@ -35,16 +22,16 @@ async def kinds(place: Place, run: str) -> list[str]:
 
 async def test_a_turn_can_be_read_while_it_is_written_and_costs_no_event(place: Place, point_at: Any) -> None:
     gate = Gate()
-    provider: FakeProvider = point_at(by_function(lambda _: Text(WORDS, Usage(32, 10), gate)))
-    place.worker("main", MODEL)
+    provider: FakeProvider = point_at(by_function(lambda _: Text(EIGHT_WORDS, Usage(32, 10), gate)))
+    place.worker("main", STREAMED_MODEL)
     watched = await place.start("main")
-    tail = await seen(place, watched)
-    assert WORDS.startswith(tail.text)
-    assert tail.chars == len(tail.text) < len(WORDS)
+    tail = await live_tail(place, watched)
+    assert EIGHT_WORDS.startswith(tail.text)
+    assert tail.chars == len(tail.text) < len(EIGHT_WORDS)
     assert (tail.part, tail.attempt) == ("text", 1)
     gate.open()
     result = await place.client.result(watched)
-    assert result.output == WORDS
+    assert result.output == EIGHT_WORDS
     place.workshop(live_text=False)
     unwatched = await place.start("main")
     assert await place.client.result(unwatched) == result
@@ -55,14 +42,14 @@ async def test_a_turn_can_be_read_while_it_is_written_and_costs_no_event(place: 
 
 async def test_another_attempt_begins_its_text_anew(place: Place, point_at: Any) -> None:
     first, second = Gate(), Gate()
-    point_at(fixed(Drop(Text("Never finished, whatever it says.", pause=first)), Text(WORDS, pause=second)))
-    place.worker("main", MODEL)
+    point_at(fixed(Drop(Text("Never finished, whatever it says.", pause=first)), Text(EIGHT_WORDS, pause=second)))
+    place.worker("main", STREAMED_MODEL)
     run = await place.start("main")
-    assert "Never".startswith((await seen(place, run)).text.partition(" ")[0])
+    assert "Never".startswith((await live_tail(place, run)).text.partition(" ")[0])
     first.open()
-    assert WORDS.startswith((await seen(place, run, attempt=2)).text)
+    assert EIGHT_WORDS.startswith((await live_tail(place, run, attempt=2)).text)
     second.open()
-    assert (await place.client.result(run)).output == WORDS
+    assert (await place.client.result(run)).output == EIGHT_WORDS
 
 
 @pytest.mark.parametrize(
@@ -77,7 +64,7 @@ async def test_another_attempt_begins_its_text_anew(place: Place, point_at: Any)
 )
 async def test_a_server_that_cannot_stream_is_asked_without(place: Place, point_at: Any, refusal: Any) -> None:
     provider: FakeProvider = point_at(fixed(refusal, Text("Well."), Text("Again.")))
-    place.worker("main", MODEL)
+    place.worker("main", STREAMED_MODEL)
     assert (await place.run("main")).output == "Well."
     assert (await place.run("main")).output == "Again."
     assert [request.body.get("stream", False) for request in provider.requests] == [True, False, False]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -17,36 +16,20 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowHistory
-from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.activities.models import conversations
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.testing import ScriptedModel, SeenRequest, call, scripted
-from tests.integration.conftest import Place, development_server, served
-from tests.integration.test_big_values import blobs_of, garbage, gc
-from tests.integration.test_limits import PRICED, TURN_COST
-from tests.support.answers import Call, ToolCalls, Usage
-from tests.support.provider import FakeProvider, by_function
+from tests.support.providers.answers import Call, ToolCalls, Usage
+from tests.support.providers.provider import FakeProvider, by_function
+from tests.support.runs.garbage import blobs_of, collect_garbage, plant_garbage
+from tests.support.runs.place import Place
+from tests.support.runs.prices import PRICED_MODEL, TURN_COST
 
 READS: dict[str, Any] = {"filesystem": {}}
 CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def hasty_server() -> AsyncIterator[WorkflowEnvironment]:
-    """A server that suggests to continue as new after some turns."""
-    advice = "limit.historyCount.suggestContinueAsNew=40"
-    async with development_server("--dynamic-config-value", advice) as environment:
-        yield environment
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def hasty(hasty_server: WorkflowEnvironment, tmp_path: Any) -> AsyncIterator[Place]:
-    """A place whose workflows are continued as new after some turns."""
-    async with served(hasty_server, tmp_path) as place:
-        yield place
 
 
 def reading(turns: int) -> ScriptedModel:
@@ -255,7 +238,7 @@ async def test_what_was_spent_counts_after_an_invocation_went_on_as_new(
     def answer(_request: Any) -> ToolCalls:
         return ToolCalls((Call("list_files", {"path": "."}),), usage=Usage(900, 100))
 
-    hasty.worker("main", PRICED, toolsets=READS)
+    hasty.worker("main", PRICED_MODEL, toolsets=READS)
     hasty.workshop(limits={"cost": float(TURN_COST * 10)})
     with FakeProvider(by_function(answer)) as served:
         monkeypatch.setenv("OPENAI_BASE_URL", served.url)
@@ -284,19 +267,19 @@ async def test_what_a_continued_conversation_needs_is_kept_until_its_histories_a
     run = await hasty.start("main")
     (question,) = await hasty.pending(run)
     needed = {one.sha256 for one in blobs_of(hasty).stored()}
-    lost = garbage(hasty)
-    assert [one.sha256 for one in (await gc(hasty)).removed] == [lost]
+    lost = plant_garbage(hasty)
+    assert [one.sha256 for one in (await collect_garbage(hasty)).removed] == [lost]
     await hasty.decide(run, id=question.id)
     assert (await hasty.client.result(run)).output == "Done."
     assert "x" * 5000 in reader.requests[-1].prompt
     histories = await hasty.histories()
     assert any(one.events[-1].event_type == CONTINUED for one in histories)
-    kept = await gc(hasty)
+    kept = await collect_garbage(hasty)
     assert kept.removed == ()
     assert len(kept.left) > len(needed) >= 2
     await delete(hasty, histories)
     hasty.started.clear()
-    gone = await gc(hasty)
+    gone = await collect_garbage(hasty)
     assert (set(gone.removed), gone.left) == (set(kept.left), ())
 
 

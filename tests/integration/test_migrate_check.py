@@ -12,7 +12,7 @@ from llm_do_temporal.service.build import build_replayer
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 from worker_service.migrate_check import Checked, ReplayTrouble, check_open_runs
 
 POLL_SECONDS = 0.05

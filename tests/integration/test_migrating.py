@@ -12,7 +12,7 @@ from llm_do_temporal import Decision, Question, run_worker
 from llm_do_temporal.definitions.check import check_workshop
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 GUIDE = (Path(__file__).parents[2] / "docs/how-to/migrate.md").read_text(encoding="utf-8")
 READER: dict[str, Any] = {

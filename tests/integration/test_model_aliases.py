@@ -17,11 +17,11 @@ from llm_do_temporal.cli.terminal.run_picture import activity_of, render_run
 from llm_do_temporal.errors import ModelFailed, ModelRefusal
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls
-from tests.integration.test_page import browser
-from tests.support.answers import Gate, Gated, unauthorized
-from tests.support.provider import FakeProvider, Text, fixed
+from tests.support.people.signed_in import signed_in_browser
+from tests.support.providers.answers import Gate, Gated, unauthorized
+from tests.support.providers.provider import FakeProvider, Text, fixed
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to
+from tests.support.runs.place import Place
 
 SECRET = "a-key-that-no-history-may-hold"
 
@@ -97,7 +97,7 @@ async def test_nobody_who_watches_a_turn_sees_how_its_model_is_found(
         }
         place.workshop(models={**aliases, "good": ["first", "second"]}, model="good")
         place.worker("main")
-        run, ada = await place.start("main"), await browser(place)
+        run, ada = await place.start("main"), await signed_in_browser(place)
         for (name, shown), gate in zip(names.items(), gates, strict=True):
             await asyncio.to_thread(gate.wait_until_reached)
             view, summary = await place.client.view(run), await place.client.status(run)
@@ -121,7 +121,7 @@ async def test_nobody_who_watches_a_turn_sees_how_its_model_is_found(
 async def test_a_run_keeps_the_address_it_started_with(place: Place, provider: FakeProvider) -> None:
     place.workshop(model="local", models=local(provider))
     main = scripted(call("child", input="go"), "Done.")
-    place.worker("main", main, toolsets=calls("child"))
+    place.worker("main", main, toolsets=delegation_to("child"))
     place.worker("child", "local")
     run = await place.start("main")
     await place.pending(run)
@@ -133,18 +133,18 @@ async def test_a_run_keeps_the_address_it_started_with(place: Place, provider: F
 
 async def test_a_child_inherits_the_alias_of_its_caller(place: Place, provider: FakeProvider) -> None:
     place.workshop(models=local(provider))
-    place.worker("main", toolsets=calls("child"))
-    place.worker("child", toolsets=calls("leaf"))
+    place.worker("main", toolsets=delegation_to("child"))
+    place.worker("child", toolsets=delegation_to("leaf"))
     place.worker("leaf")
     turns = (_calling("child"), _calling("leaf"), Text("Leaf."), Text("Child."), Text("Main."))
     with FakeProvider(fixed(*turns)) as both:
         place.workshop(models=local(both))
-        assert (await place.run("main", mode=ALL, model="local")).output == "Main."
+        assert (await place.run("main", mode=APPROVE_ALL, model="local")).output == "Main."
         assert [request.body["model"] for request in both.requests] == ["llama3"] * 5
 
 
 def _calling(name: str) -> Any:
-    from tests.support.provider import tool_call
+    from tests.support.providers.provider import tool_call
 
     return tool_call(name, input="go")
 
@@ -168,9 +168,12 @@ async def test_in_an_isolated_workshop_the_model_of_the_run_is_for_the_entry_wor
     own = scripted("From the workshop.")
     entry = scripted(call("child", input="go"), "From the run.", "Never.")
     place.workshop(model=place.script("own", own), model_resolution=resolution)
-    place.worker("main", toolsets=calls("child"))
+    place.worker("main", toolsets=delegation_to("child"))
     place.worker("child")
-    assert (await place.run("main", mode=ALL, model=place.script("entry", entry))).output in ("From the run.", "Never.")
+    assert (await place.run("main", mode=APPROVE_ALL, model=place.script("entry", entry))).output in (
+        "From the run.",
+        "Never.",
+    )
     assert len(own.requests) == (1 if resolution == "isolated" else 0)
 
 

@@ -17,9 +17,9 @@ from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.errors import RunAborted
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.workflows.run import notifications
-from tests.integration.conftest import Place
-from tests.integration.test_approvals import parked, writes
-from tests.support.receiver import Receiver, Told
+from tests.support.runs.parked import start_parked, write_call
+from tests.support.runs.place import Place
+from tests.support.servers.receiver import Receiver, Told
 
 SECRET = "correct horse"
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "notify.md"
@@ -67,7 +67,7 @@ class _Headers(dict[str, str]):
 
 async def test_a_question_its_decision_and_the_end_are_told_in_order(place: Place, receiver: Receiver) -> None:
     place.workshop(notify=[target(receiver.url)], ui_url="https://approvals.example.com/")
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     asked = (await asyncio.to_thread(receiver.wait_for, "approval.requested")).json
     assert asked["id"].endswith("-approval.requested-a1")
     assert asked["link"] == f"https://approvals.example.com/runs/{run}/approvals/a1"
@@ -104,7 +104,7 @@ async def test_a_changed_request_is_not_ours(place: Place, receiver: Receiver) -
 async def test_what_is_refused_for_a_moment_is_told_again_under_the_same_id(place: Place) -> None:
     with Receiver(statuses={"approval.requested": [503]}) as receiver:
         place.workshop(notify=[target(receiver.url, events=["approval.requested"])])
-        run, _ = await parked(place, writes(), "Done.")
+        run, _ = await start_parked(place, write_call(), "Done.")
         await place.decide(run, by="ada")
         assert (await place.client.result(run)).output == "Done."
         first, second = receiver.told
@@ -117,7 +117,7 @@ async def test_what_is_refused_for_good_and_redirects_are_not_told_again(place: 
     statuses = {"approval.requested": [410], "approval.decided": [307]}
     with Receiver(statuses=statuses, headers={"Location": receiver.url}) as elsewhere:
         place.workshop(notify=[target(elsewhere.url)])
-        run, _ = await parked(place, writes(), "Done.")
+        run, _ = await start_parked(place, write_call(), "Done.")
         await place.decide(run)
         await place.client.result(run)
         assert events(elsewhere) == ["approval.requested", "approval.decided", "run.completed"]
@@ -129,7 +129,7 @@ async def test_a_dead_target_holds_up_neither_decisions_nor_the_end(
 ) -> None:
     monkeypatch.setattr(notifications, "FAREWELL", timedelta(seconds=1))
     place.workshop(notify=[target(f"http://127.0.0.1:{any_free_port()}/"), target(receiver.url)])
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     await asyncio.to_thread(receiver.wait_for, "approval.requested")
     await place.decide(run)
     assert (await place.client.result(run)).output == "Done."
@@ -152,7 +152,7 @@ async def test_content_leaves_the_house_only_where_that_is_wanted(
     place: Place, receiver: Receiver, *, content: bool
 ) -> None:
     place.workshop(notify=[target(receiver.url, content=content)], on_refusal="abort")
-    run, _ = await parked(place, writes(content="the secret plan"), "Done.")
+    run, _ = await start_parked(place, write_call(content="the secret plan"), "Done.")
     await place.decide(run, "reject", note="no")
     with pytest.raises(RunAborted):
         await place.client.result(run)
@@ -167,7 +167,7 @@ async def test_content_leaves_the_house_only_where_that_is_wanted(
 
 async def test_a_remembered_decision_is_told_once(place: Place, receiver: Receiver) -> None:
     place.workshop(notify=[target(receiver.url, events=["approval.requested", "approval.decided"])])
-    run, _ = await parked(place, writes(), writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), write_call(), "Done.")
     await place.decide(run, remember="session")
     await place.client.result(run)
     assert events(receiver) == ["approval.requested", "approval.decided"]
@@ -175,7 +175,7 @@ async def test_a_remembered_decision_is_told_once(place: Place, receiver: Receiv
 
 async def test_a_reminder_and_the_end_of_its_time_are_told(place: Place, receiver: Receiver) -> None:
     place.workshop(notify=[target(receiver.url)], approvals={"remind_after": "1s", "timeout": "2s"})
-    run, _ = await parked(place, writes(), "Pity.")
+    run, _ = await start_parked(place, write_call(), "Pity.")
     await place.client.result(run)
     assert events(receiver) == ["approval.requested", "approval.reminder", "approval.decided", "run.completed"]
     reminder, decided = (receiver.wait_for(event).json for event in ("approval.reminder", "approval.decided"))
@@ -186,7 +186,7 @@ async def test_a_reminder_and_the_end_of_its_time_are_told(place: Place, receive
 async def test_slack_is_told_without_a_ping(place: Place, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_WEBHOOK", receiver.url)
     place.workshop(notify=[{"url_env": "SLACK_WEBHOOK", "format": "slack"}], ui_url="http://127.0.0.1:8400")
-    run, _ = await parked(place, writes(path="/<!channel>.txt"), "Done.")
+    run, _ = await start_parked(place, write_call(path="/<!channel>.txt"), "Done.")
     told = await asyncio.to_thread(receiver.wait_for, "approval.requested")
     assert told.json["text"] == "main asks for approval: write_file: write_file /[&lt;]!channel&gt;.txt (2 bytes)"
     assert told.json["blocks"][-1]["elements"][0]["url"] == f"http://127.0.0.1:8400/runs/{run}/approvals/a1"
@@ -203,7 +203,7 @@ async def test_without_targets_nothing_is_scheduled(
     if off:
         monkeypatch.setenv("LLM_DO_NOTIFY", "off")
         place.workshop(notify=[target("http://127.0.0.1:9/")])
-    run, _ = await parked(place, writes(), "Done.")
+    run, _ = await start_parked(place, write_call(), "Done.")
     await place.decide(run)
     await place.client.result(run)
     (history,) = await place.chain(run)

@@ -22,8 +22,8 @@ from llm_do_temporal.storage import places as blob_places
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place, served
-from tests.support.object_store import ObjectStore, object_store
+from tests.support.runs.place import Place, served
+from tests.support.servers.object_store import ObjectStore, object_store
 
 LARGE = "x" * 900_000
 TOOLS = f"""\

@@ -16,8 +16,8 @@ from llm_do_temporal.storage import external_storage as big_payloads
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation import conversation
 from llm_do_temporal.workflows.runtime import children
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls_any
+from tests.support.runs.delegation import APPROVE_ALL, generic_delegation
+from tests.support.runs.place import Place
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 FILES: dict[str, Any] = {"filesystem": {}}
@@ -85,8 +85,8 @@ STRANGE: list[tuple[str, Any, str]] = [
 async def test_strange_calls_are_answered_and_their_runs_go_on(place: Place) -> None:
     senders = [Sender(tool, args) for tool, args, _ in STRANGE]
     for number, sender in enumerate(senders):
-        place.worker(f"main-{number}", sender, toolsets={**FILES, **calls_any("*")})
-    results = await asyncio.gather(*(place.run(f"main-{number}", mode=ALL) for number in range(len(senders))))
+        place.worker(f"main-{number}", sender, toolsets={**FILES, **generic_delegation("*")})
+    results = await asyncio.gather(*(place.run(f"main-{number}", mode=APPROVE_ALL) for number in range(len(senders))))
     assert {result.output for result in results} == {"Understood."}
     for sender, (tool, args, expected) in zip(senders, STRANGE, strict=True):
         assert expected in sender.heard, (tool, str(args)[:100])
@@ -96,7 +96,7 @@ async def test_arguments_too_large_for_a_history_are_refused_with_the_limit(plac
     huge = call("write_file", path="/a.txt", content="x" * 3_000_000)
     main = scripted(huge, call("write_file", path="/a.txt", content="x" * 200_000), "Written.")
     place.worker("main", main, toolsets=FILES)
-    assert (await place.run("main", mode=ALL)).output == "Written."
+    assert (await place.run("main", mode=APPROVE_ALL)).output == "Written."
     assert f"at most {MAX_CALL_BYTES} are accepted" in str(main.requests[1].messages[-1])
     assert (place.folder / "a.txt").stat().st_size == 200_000
 
@@ -105,7 +105,7 @@ async def test_many_large_calls_in_one_turn_are_as_good_as_one(place: Place) -> 
     writes = [call("write_file", path=f"/{number}.txt", content="x" * 300_000) for number in range(8)]
     main = scripted(writes, "Too much.")
     place.worker("main", main, toolsets=FILES)
-    assert (await place.run("main", mode=ALL)).output == "Too much."
+    assert (await place.run("main", mode=APPROVE_ALL)).output == "Too much."
     assert sorted(path.name for path in place.folder.glob("*.txt")) == ["0.txt", "1.txt", "2.txt"]
 
 
@@ -159,16 +159,18 @@ async def test_a_child_that_cannot_be_started_is_a_result_for_its_caller(
     schema = {"type": "object", "description": "x" * 950_000}
     main = scripted(call("worker_call", worker_name="large", input_data="go"), "Without it.")
     place.worker("large", scripted("Never."), "{{ file('long.md') }}", output_schema=schema)
-    place.worker("main", main, toolsets=calls_any("large"))
-    assert (await place.run("main", mode=ALL)).output == "Without it."
+    place.worker("main", main, toolsets=generic_delegation("large"))
+    assert (await place.run("main", mode=APPROVE_ALL)).output == "Without it."
     assert "at most 1900000 fit" in main.requests[1].results("worker_call")[0].text
 
 
 async def test_a_tree_too_deep_for_its_names_stops_growing(place: Place) -> None:
     name = "a" + "b" * 60
     place.workshop(max_depth=100)
-    place.worker(name, scripted(call("worker_call", worker_name=name, input_data="go"), "Up."), toolsets=calls_any("*"))
-    run = await place.start(name, run="r" * 800, mode=ALL)
+    place.worker(
+        name, scripted(call("worker_call", worker_name=name, input_data="go"), "Up."), toolsets=generic_delegation("*")
+    )
+    run = await place.start(name, run="r" * 800, mode=APPROVE_ALL)
     assert (await place.client.result(run)).output == "Up."
     assert len((await place.client.view(run)).nodes) == 2
 

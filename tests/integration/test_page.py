@@ -6,48 +6,19 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import httpx2
 import pytest
 from pydantic_ai.messages import ModelMessage
 
-from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
-from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import TokenAccess
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import calls, told
-from tests.support.browsing import Browser, Page
-from tests.support.hostile import hostile_pdf
-
-BASE = "http://127.0.0.1:8234"
-TOKENS = {"ada": "a" * 20, "bob": "b" * 20, "carol": "c" * 20}
-FILES: dict[str, Any] = {"filesystem": {}}
-SCRIPT = "<script>alert(1)</script>"
-
-
-async def browser(place: Place, user: str = "ada", *, workshop: bool = True, embedded: bool = False) -> Browser:
-    """A browser in which `user` has signed in."""
-    folder = place.folder if workshop else None
-    settings = UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), folder, embedded=embedded)
-    opened = Browser(build_app(settings, place.client), BASE)
-    assert (await opened.open(f"/sign-in?token={TOKENS[user]}")).status == 200
-    return opened
-
-
-def writes(path: str = "/a.txt", content: str = "hi") -> Call:
-    return call("write_file", path=path, content=content)
-
-
-async def parked(place: Place, *turns: Any, toolsets: dict[str, Any] = FILES) -> tuple[str, ScriptedModel]:
-    """A run of a worker that plays these turns, waiting for its first approval."""
-    main = scripted(*turns)
-    place.worker("main", main, toolsets=toolsets)
-    run = await place.start("main")
-    await place.pending(run)
-    return run, main
+from llm_do_temporal.testing import call, scripted
+from tests.support.people.browser import Browser, Page
+from tests.support.people.signed_in import SCRIPT, signed_in_browser
+from tests.support.runs.delegation import delegation_to, tool_results
+from tests.support.runs.parked import start_parked, write_call
+from tests.support.runs.place import Place
+from tests.support.workshops.hostile import hostile_pdf
 
 
 def after(said: asyncio.Event, text: str) -> Callable[[list[ModelMessage]], Awaitable[str]]:
@@ -70,9 +41,9 @@ async def inbox(browser: Browser, address: str, *wanted: str) -> Page:
 
 
 async def test_the_inbox_lists_what_waits_and_filters_it(place: Place) -> None:
-    run, _ = await parked(place, [writes("/a.txt"), writes("/b.txt")], "Done.")
+    run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
     await place.pending(run, 2)
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     page = await inbox(ada, f"/?run={run}", "write_file /a.txt (2 bytes)", "write_file /b.txt (2 bytes)")
     assert page.html.index(f"/runs/{run}/approvals/a1") < page.html.index(f"/runs/{run}/approvals/a2")
     found = await ada.open(f"/?run={run}&text=B.TXT")
@@ -83,32 +54,32 @@ async def test_the_inbox_lists_what_waits_and_filters_it(place: Place) -> None:
 
 
 async def test_approving_with_a_note_lets_the_call_happen_and_the_page_keeps_who_and_when(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
-    page = await (ada := await browser(place)).open(f"/runs/{run}/approvals/a1")
+    run, _ = await start_parked(place, write_call(), "Done.")
+    page = await (ada := await signed_in_browser(place)).open(f"/runs/{run}/approvals/a1")
     after = await ada.send(page, page.form(decision="approve"), note="looks good")
     assert after.status == 200
     assert (await place.client.result(run)).output == "Done."
     assert (place.folder / "a.txt").read_text() == "hi"
-    kept = await (await browser(place, "bob")).open(f"/runs/{run}/approvals/a1")
+    kept = await (await signed_in_browser(place, "bob")).open(f"/runs/{run}/approvals/a1")
     assert "Approved by ada" in kept.text
     assert "looks good" in kept.text
     assert not [form for form in kept.forms if "decision" in form.fields]
 
 
 async def test_rejecting_needs_a_reason_which_the_model_is_told(place: Place) -> None:
-    run, main = await parked(place, writes(), "Pity.")
-    page = await (ada := await browser(place)).open(f"/runs/{run}/approvals/a1")
+    run, main = await start_parked(place, write_call(), "Pity.")
+    page = await (ada := await signed_in_browser(place)).open(f"/runs/{run}/approvals/a1")
     again = await ada.send(page, page.form(decision="reject"), note="  ")
     assert again.status == 422
     assert "Say why" in again.text
     await ada.send(again, again.form(decision="reject"), note="not\ntoday")
     await place.client.result(run)
-    assert told(main, "write_file") == ["Rejected by ada: not\ntoday"]
+    assert tool_results(main, "write_file") == ["Rejected by ada: not\ntoday"]
 
 
 async def test_an_edited_call_is_shown_as_a_difference_before_it_is_sent(place: Place) -> None:
-    run, main = await parked(place, writes(content="one\ntwo\n"), "Done.")
-    page = await (ada := await browser(place)).open(f"/runs/{run}/approvals/a1/edit")
+    run, main = await start_parked(place, write_call(content="one\ntwo\n"), "Done.")
+    page = await (ada := await signed_in_browser(place)).open(f"/runs/{run}/approvals/a1/edit")
     (form,) = page.forms
     assert form.fields["arg.content"] == "one\ntwo\n"
     unchanged = await ada.send(page, form, step="review")
@@ -121,13 +92,13 @@ async def test_an_edited_call_is_shown_as_a_difference_before_it_is_sent(place: 
     await ada.send(review, review.forms[0], step="send", note="counted again")
     await place.client.result(run)
     assert (place.folder / "a.txt").read_text() == "one\nthree\n"
-    assert "counted again" in told(main, "write_file")[0]
+    assert "counted again" in tool_results(main, "write_file")[0]
     assert "+three" in (await ada.open(f"/runs/{run}/approvals/a1")).text
 
 
 async def test_edited_json_is_checked_against_the_tools_schema_and_by_policy(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
-    ada = await browser(place)
+    run, _ = await start_parked(place, write_call(), "Done.")
+    ada = await signed_in_browser(place)
     page = await ada.open(f"/runs/{run}/approvals/a1/edit?raw")
     (form,) = page.forms
     for raw, complaint in (
@@ -147,11 +118,11 @@ async def test_edited_json_is_checked_against_the_tools_schema_and_by_policy(pla
 
 
 async def test_a_remembered_call_is_not_asked_about_again(place: Place) -> None:
-    run, main = await parked(place, writes(), writes(), writes(), "Done.")
-    page = await (ada := await browser(place)).open(f"/runs/{run}/approvals/a1")
+    run, main = await start_parked(place, write_call(), write_call(), write_call(), "Done.")
+    page = await (ada := await signed_in_browser(place)).open(f"/runs/{run}/approvals/a1")
     await ada.send(page, page.form(decision="approve"), remember="on")
     assert (await place.client.result(run)).output == "Done."
-    assert len(told(main, "write_file")) == 3
+    assert len(tool_results(main, "write_file")) == 3
     granted = await ada.open(f"/runs/{run}/approvals/a2")
     assert "by a decision that was remembered" in granted.text
     grants = await ada.open(f"/runs/{run}/grants")
@@ -160,8 +131,8 @@ async def test_a_remembered_call_is_not_asked_about_again(place: Place) -> None:
 
 
 async def test_a_grant_is_listed_and_taken_back(place: Place) -> None:
-    run, main = await parked(place, writes(), writes("/b.txt"), writes(), "Done.")
-    ada = await browser(place)
+    run, main = await start_parked(place, write_call(), write_call("/b.txt"), write_call(), "Done.")
+    ada = await signed_in_browser(place)
     page = await ada.open(f"/runs/{run}/approvals/a1")
     await ada.send(page, page.form(decision="approve"), remember="on")
     await place.pending_is(run, "a2")
@@ -173,13 +144,13 @@ async def test_a_grant_is_listed_and_taken_back(place: Place) -> None:
     await place.pending_is(run, "a3")
     await place.decide(run, "reject", id="a3", note="once is enough")
     await place.client.result(run)
-    assert "once is enough" in told(main, "write_file")[2]
+    assert "once is enough" in tool_results(main, "write_file")[2]
 
 
 async def test_the_first_decision_wins_and_the_second_learns_of_it(place: Place) -> None:
     all_said = asyncio.Event()
-    run, _ = await parked(place, writes(), after(all_said, "Pity."))
-    ada, bob = await browser(place), await browser(place, "bob")
+    run, _ = await start_parked(place, write_call(), after(all_said, "Pity."))
+    ada, bob = await signed_in_browser(place), await signed_in_browser(place, "bob")
     stale = await bob.open(f"/runs/{run}/approvals/a1")
     page = await ada.open(f"/runs/{run}/approvals/a1")
     await ada.send(page, page.form(decision="reject"), note="not today")
@@ -198,13 +169,13 @@ async def test_two_people_agree_to_a_change_and_a_third_may_not(place: Place) ->
     rule = {"approvers": ["ada", "bob"], "quorum": 2, "timeout": "1h"}
     place.workshop(approvals={"rules": {"sandbox.write": rule}})
     all_said = asyncio.Event()
-    run, _ = await parked(place, writes(), after(all_said, "Done."))
-    barred = await (await browser(place, "carol")).open(f"/runs/{run}/approvals/a1")
+    run, _ = await start_parked(place, write_call(), after(all_said, "Done."))
+    barred = await (await signed_in_browser(place, "carol")).open(f"/runs/{run}/approvals/a1")
     assert "who may not decide this" in barred.text
     assert "2 people must agree; nobody has so far" in barred.text
     assert "then it is rejected" in barred.text
     assert not [form for form in barred.forms if form.method == "post"]
-    ada, bob = await browser(place), await browser(place, "bob")
+    ada, bob = await signed_in_browser(place), await signed_in_browser(place, "bob")
     page = await ada.open(f"/runs/{run}/approvals/a1/edit")
     review = await ada.send(page, page.forms[0], step="review", arg__content="ho")
     voted = await ada.send(review, review.forms[0], step="send")
@@ -222,8 +193,8 @@ async def test_two_people_agree_to_a_change_and_a_third_may_not(place: Place) ->
 
 
 async def test_what_nobody_needs_any_more_says_so(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
-    ada = await browser(place)
+    run, _ = await start_parked(place, write_call(), "Done.")
+    ada = await signed_in_browser(place)
     page = await ada.open(f"/runs/{run}/approvals/a1")
     stop = await ada.open(f"/runs/{run}/cancel")
     await ada.send(stop, next(form for form in stop.forms if form.action.endswith("/cancel")))
@@ -237,8 +208,8 @@ async def test_what_nobody_needs_any_more_says_so(place: Place) -> None:
 
 
 async def test_a_page_that_is_open_hears_of_a_decision(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
-    ada = await browser(place)
+    run, _ = await start_parked(place, write_call(), "Done.")
+    ada = await signed_in_browser(place)
     before = await ada.open(f"/runs/{run}/approvals/a1/state")
     await place.decide(run, id="a1", by="bob")
     after = await ada.open(f"/runs/{run}/approvals/a1/state")
@@ -250,8 +221,8 @@ async def test_a_page_that_is_open_hears_of_a_decision(place: Place) -> None:
 
 async def test_a_file_that_changed_since_is_shown_as_it_would_be_changed_now(place: Place) -> None:
     place.write("a.txt", "one\n")
-    run, _ = await parked(place, writes(content="two\n"), "Done.")
-    ada = await browser(place)
+    run, _ = await start_parked(place, write_call(content="two\n"), "Done.")
+    ada = await signed_in_browser(place)
     before = await ada.open(f"/runs/{run}/approvals/a1")
     assert "-one" in before.text
     assert "has changed since" not in before.text
@@ -259,7 +230,7 @@ async def test_a_file_that_changed_since_is_shown_as_it_would_be_changed_now(pla
     after = await ada.open(f"/runs/{run}/approvals/a1")
     assert "has changed since" in after.text
     assert "-three" in after.text
-    elsewhere = await (await browser(place, workshop=False)).open(f"/runs/{run}/approvals/a1")
+    elsewhere = await (await signed_in_browser(place, workshop=False)).open(f"/runs/{run}/approvals/a1")
     assert "cannot be checked here" in elsewhere.text
     await place.client.cancel(run)
 
@@ -267,17 +238,17 @@ async def test_a_file_that_changed_since_is_shown_as_it_would_be_changed_now(pla
 async def test_an_edit_that_no_longer_fits_is_announced(place: Place) -> None:
     place.write("a.txt", "one\n")
     edit = call("edit_file", path="/a.txt", old_text="one", new_text="two")
-    run, _ = await parked(place, edit, "Done.")
+    run, _ = await start_parked(place, edit, "Done.")
     place.write("a.txt", "nothing\n")
-    page = await (await browser(place)).open(f"/runs/{run}/approvals/a1")
+    page = await (await signed_in_browser(place)).open(f"/runs/{run}/approvals/a1")
     assert "the call would fail: old_text does not occur in '/a.txt'" in page.text
     await place.client.cancel(run)
 
 
 async def test_what_a_model_wrote_is_text_and_what_hides_in_it_is_shown(place: Place) -> None:
     content = f"{SCRIPT}\u202eevil\x1b[2J\u200b&amp;\n</textarea><b>"
-    run, _ = await parked(place, writes(f"/{SCRIPT.replace('/', '-')}.txt", content), "Done.")
-    ada = await browser(place)
+    run, _ = await start_parked(place, write_call(f"/{SCRIPT.replace('/', '-')}.txt", content), "Done.")
+    ada = await signed_in_browser(place)
     for address in (f"/?run={run}", f"/runs/{run}/approvals/a1", f"/runs/{run}/approvals/a1/edit"):
         page = await ada.open(address)
         assert page.status == 200
@@ -294,7 +265,7 @@ async def test_what_a_model_wrote_is_text_and_what_hides_in_it_is_shown(place: P
 
 
 async def test_hostile_addresses_are_only_text(place: Place) -> None:
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     for run in (SCRIPT.replace("/", "%2F"), "..%2f..%2fetc", "%00", "\u202e", "a'b\"c"):
         page = await ada.open(f"/runs/{run}/approvals/{SCRIPT.replace('/', '%2F')}")
         assert page.status in (404, 503)
@@ -310,14 +281,14 @@ async def handing_over(place: Place, files: dict[str, bytes]) -> str:
         (place.folder / name).write_bytes(data)
     place.worker("reader", scripted("Read."))
     handing = call("reader", input="go", attachments=list(files))
-    run, _ = await parked(place, handing, "Done.", toolsets=calls("reader"))
+    run, _ = await start_parked(place, handing, "Done.", toolsets=delegation_to("reader"))
     return run
 
 
 async def attachment(place: Place, run: str, number: int = 0, query: str = "") -> httpx2.Response:
     (question,) = await place.client.approvals(run)
     sha256 = question.request.attachments[number].sha256
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     return await ada.client.get(f"/runs/{run}/approvals/{question.id}/attachments/{sha256}{query}")
 
 
@@ -335,7 +306,7 @@ async def test_an_attachment_is_sent_so_that_nothing_in_it_runs(place: Place) ->
     assert kept.content == EVIL_PDF
     assert kept.headers["content-type"] == "application/octet-stream"
     assert kept.headers["content-disposition"].startswith("attachment; ")
-    page = await (await browser(place)).open(f"/runs/{run}/approvals/a1")
+    page = await (await signed_in_browser(place)).open(f"/runs/{run}/approvals/a1")
     assert f'<iframe src="/runs/{run}/approvals/a1/attachments/' in page.html
     await place.client.cancel(run)
 
@@ -353,7 +324,7 @@ async def test_a_document_that_can_hold_scripts_is_only_kept(place: Place) -> No
 @pytest.mark.parametrize("name", ["../../../workshop.yaml", "..%2f..%2fworkshop.yaml", "0" * 64, "%00", "*", "A" * 64])
 async def test_only_files_that_the_approval_names_are_sent(place: Place, name: str) -> None:
     run = await handing_over(place, {"deck.pdf": EVIL_PDF})
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     answer = await ada.client.get(f"/runs/{run}/approvals/a1/attachments/{name}")
     assert answer.status_code == 404
     await place.client.cancel(run)
@@ -362,8 +333,8 @@ async def test_only_files_that_the_approval_names_are_sent(place: Place, name: s
 async def test_a_blob_of_another_approval_is_not_sent(place: Place) -> None:
     run = await handing_over(place, {"deck.pdf": EVIL_PDF})
     (question,) = await place.client.approvals(run)
-    other, _ = await parked(place, writes(), "Done.")
-    ada = await browser(place)
+    other, _ = await start_parked(place, write_call(), "Done.")
+    ada = await signed_in_browser(place)
     digest = question.request.attachments[0].sha256
     assert (await ada.client.get(f"/runs/{other}/approvals/a1/attachments/{digest}")).status_code == 404
     for one in (run, other):
@@ -371,7 +342,7 @@ async def test_a_blob_of_another_approval_is_not_sent(place: Place) -> None:
 
 
 async def test_a_page_about_a_run_that_is_not_there_says_so(place: Place, tmp_path: Path) -> None:
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     for address in ("/runs/none/approvals/a1", "/runs/none/grants", "/runs/none/cancel"):
         page = await ada.open(address)
         assert page.status == 404
@@ -381,8 +352,8 @@ async def test_a_page_about_a_run_that_is_not_there_says_so(place: Place, tmp_pa
 
 async def test_who_agrees_on_the_page_agrees_to_what_it_shows(place: Place) -> None:
     place.workshop(approvals={"rules": {"sandbox.write": {"approvers": ["ada", "bob"], "quorum": 2}}})
-    run, _ = await parked(place, writes(), "Done.")
-    ada, bob = await browser(place), await browser(place, "bob")
+    run, _ = await start_parked(place, write_call(), "Done.")
+    ada, bob = await signed_in_browser(place), await signed_in_browser(place, "bob")
     address = f"/runs/{run}/approvals/a1"
     stale = await bob.open(address)
     edit = await ada.open(f"{address}/edit")

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from tests.integration.conftest import Place
-
-SHIPPED = Path(__file__).parents[2] / "workers"
-
-
-def install(place: Place) -> list[str]:
-    """Put the shipped workshop in place; the names of its decks."""
-    shutil.copytree(SHIPPED, place.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".llm-do", "evaluations"))
-    return sorted(path.stem for path in (place.folder / "files/pipeline").glob("*.pdf"))
+from tests.support.runs.place import Place
+from tests.support.runs.shipped_workshop import install_shipped_workshop
 
 
 async def test_every_deck_is_evaluated_and_the_evaluations_differ(place: Place) -> None:
-    decks = install(place)
+    decks = install_shipped_workshop(place)
     result = await place.run("pitch_orchestrator", "evaluate every deck", mode="approve_all")
     written = {path.stem: path.read_text() for path in (place.folder / "files/evaluations").glob("*.md")}
     assert sorted(written) == decks
@@ -28,7 +18,7 @@ async def test_every_deck_is_evaluated_and_the_evaluations_differ(place: Place) 
 
 
 async def test_python_coordinates_and_every_write_still_asks(place: Place) -> None:
-    decks = install(place)
+    decks = install_shipped_workshop(place)
     run = await place.start("pitch_orchestrator_coded", "evaluate every deck")
     rejected, *others = await place.pending(run, len(decks))
     assert {one.request.tool for one in (rejected, *others)} == {"write_file"}
@@ -43,7 +33,7 @@ async def test_python_coordinates_and_every_write_still_asks(place: Place) -> No
 
 
 async def test_writes_ask_and_the_answers_reach_the_model_and_the_files(place: Place) -> None:
-    decks = install(place)
+    decks = install_shipped_workshop(place)
     run = await place.start("pitch_orchestrator", "evaluate every deck")
     waiting = await place.pending(run, len(decks))
     assert {one.request.tool for one in waiting} == {"write_file"}

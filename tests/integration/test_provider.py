@@ -11,12 +11,12 @@ import pytest
 
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls, told
-from tests.integration.test_pitch_decks import install
-from tests.support.answers import Answer, Drop, Failure, Garbage, Script, rate_limited, unauthorized
-from tests.support.pitch_decks import received_pdfs
-from tests.support.provider import FakeProvider, Text, fixed, pitch_decks, tool_call
+from tests.support.providers.answers import Answer, Drop, Failure, Garbage, Script, rate_limited, unauthorized
+from tests.support.providers.pitch_decks import received_pdfs
+from tests.support.providers.provider import FakeProvider, Text, fixed, pitch_decks, tool_call
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
+from tests.support.runs.place import Place
+from tests.support.runs.shipped_workshop import install_shipped_workshop
 
 MODEL = "openai-chat:gpt-test"
 ORCHESTRATOR_TURNS = 4
@@ -39,9 +39,9 @@ def failing_first(script: Script, *faults: Answer) -> Script:
 
 
 async def test_every_deck_is_evaluated_by_a_model_that_got_exactly_its_bytes(place: Place, point_at: Any) -> None:
-    decks = install(place)
+    decks = install_shipped_workshop(place)
     provider: FakeProvider = point_at(pitch_decks())
-    result = await place.run("pitch_orchestrator", "evaluate every deck", mode=ALL, model=MODEL)
+    result = await place.run("pitch_orchestrator", "evaluate every deck", mode=APPROVE_ALL, model=MODEL)
     digests = {
         hashlib.sha256(path.read_bytes()).hexdigest() for path in (place.folder / "files/pipeline").glob("*.pdf")
     }
@@ -57,10 +57,10 @@ async def test_every_deck_is_evaluated_by_a_model_that_got_exactly_its_bytes(pla
 async def test_what_passes_by_itself_is_tried_again_and_no_answered_turn_is_asked_twice(
     place: Place, point_at: Any
 ) -> None:
-    decks = install(place)
+    decks = install_shipped_workshop(place)
     faults = (rate_limited(0.1), Failure(500), Failure(503), Drop(), Garbage())
     provider: FakeProvider = point_at(failing_first(pitch_decks(), *faults))
-    result = await place.run("pitch_orchestrator", "evaluate every deck", mode=ALL, model=MODEL)
+    result = await place.run("pitch_orchestrator", "evaluate every deck", mode=APPROVE_ALL, model=MODEL)
     assert f"Evaluated {len(decks)} of {len(decks)} decks" in str(result.output)
     assert len(provider.requests) == ORCHESTRATOR_TURNS + len(decks) + len(faults)
     assert result.usage.requests == ORCHESTRATOR_TURNS + len(decks)
@@ -98,9 +98,9 @@ async def test_a_callee_whose_model_refuses_is_a_result_for_its_caller(place: Pl
     point_at(fixed(unauthorized()))
     main = scripted(call("remote", input="go"), "Without it.")
     place.worker("remote", MODEL)
-    place.worker("main", main, toolsets=calls("remote"))
-    assert (await place.run("main", mode=ALL)).output == "Without it."
-    assert "Incorrect API key provided" in told(main, "remote")[0]
+    place.worker("main", main, toolsets=delegation_to("remote"))
+    assert (await place.run("main", mode=APPROVE_ALL)).output == "Without it."
+    assert "Incorrect API key provided" in tool_results(main, "remote")[0]
 
 
 async def test_a_missing_key_fails_the_run_and_says_what_to_set(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +144,6 @@ async def test_tools_and_structured_output_work_through_the_real_client(place: P
     place.write("notes/a.md", "a")
     place.write("notes/b.md", "b")
     place.worker("main", MODEL, output_schema=schema, toolsets={"filesystem": {}})
-    assert (await place.run("main", mode=ALL)).output == {"files": 2}
+    assert (await place.run("main", mode=APPROVE_ALL)).output == {"files": 2}
     assert "/notes/a.md" in json.dumps(provider.requests[1].body["messages"][-1])
     assert "is not of type 'integer'" in json.dumps(provider.requests[2].body["messages"][-1])

@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from llm_do_temporal.workflows.tools import python as python_tools
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 TOOLS = '''\
 import asyncio

@@ -41,9 +41,9 @@ from llm_do_temporal.service.pollers import Workers
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place, development_server, served
-from tests.support.answers import Text
-from tests.support.provider import FakeProvider
+from tests.support.providers.answers import Text
+from tests.support.providers.provider import FakeProvider
+from tests.support.runs.place import Place, development_server, served
 
 PATIENCE_SECONDS = 60
 
@@ -86,7 +86,15 @@ AT_ONCE = RATE + 1
 def services(workshop: Path, address: str, queue: str, provider: FakeProvider) -> Generator[None]:
     """Worker services in processes of their own."""
     environment = {**os.environ, "OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-test"}
-    command = [sys.executable, "-m", "tests.support.forked_services", str(SERVICES), address, queue, str(workshop)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.servers.forked_services",
+        str(SERVICES),
+        address,
+        queue,
+        str(workshop),
+    ]
     first = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         yield

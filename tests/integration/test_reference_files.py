@@ -9,9 +9,8 @@ from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
 from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, told
-from tests.integration.test_delegation_limits import playing_both
+from tests.support.runs.delegation import APPROVE_ALL, delegating_or_leaf, tool_results
+from tests.support.runs.place import Place
 
 ORCHESTRATOR = """\
 # workers/orchestrator.worker
@@ -100,7 +99,7 @@ async def test_the_orchestrator_asks_for_each_file_then_for_the_call_then_for_th
         await place.decide(run)
     assert (await place.client.result(run)).output == "Done."
     assert [file.data for file in evaluator.requests[0].attachments] == [b"%PDF-1.4 a deck"]
-    assert told(main, "worker_call") == ["Scored."]
+    assert tool_results(main, "worker_call") == ["Scored."]
     assert (place.folder / "evaluations/deck.md").read_text() == "# Deck\n"
 
 
@@ -115,8 +114,8 @@ async def test_the_modes_decide_where_the_orchestrator_would_ask(
     run = await place.start("orchestrator", mode=mode)
     assert (await place.client.result(run)).output == "Done."
     assert (await place.client.desk(run)).approvals == ()
-    assert "/input/deck.pdf" in told(main, "list_files")[0]
-    assert told(main, "worker_call") == [call_result]
+    assert "/input/deck.pdf" in tool_results(main, "list_files")[0]
+    assert tool_results(main, "worker_call") == [call_result]
     assert (place.folder / "evaluations/deck.md").exists() is written
 
 
@@ -159,7 +158,7 @@ async def test_odd_calls_of_the_orchestrator_get_what_the_rules_say(place: Place
         with (place.folder / f"pipeline/{name}.pdf").open("wb") as file:
             file.write(b"%PDF-1.7\n")
             file.truncate(size)
-    await place.run("orchestrator", mode=ALL)
+    await place.run("orchestrator", mode=APPROVE_ALL)
     answers = main.requests[-1].results("worker_call", "read_file", "write_file")
     for (one, words), answer in zip(ODD_CALLS, answers, strict=True):
         assert words in answer.text, one
@@ -189,8 +188,8 @@ toolsets:
     place.write("workers/main.worker", f"model: {place.script('main', main)}\n{text}---\nDelegate.\n")
     place.worker("evaluator", scripted("Scored."))
     place.worker("summarizer", scripted(), attachment_policy={"max_attachments": 0})
-    await place.run("main", mode=ALL)
-    assert told(main, "evaluator") == ["Scored."]
+    await place.run("main", mode=APPROVE_ALL)
+    assert tool_results(main, "evaluator") == ["Scored."]
     schemas = {name: tool.parameters_json_schema for name, tool in main.requests[0].tools.items()}
     assert {name: (list(schema["properties"]), schema["required"]) for name, schema in schemas.items()} == {
         "evaluator": (["input", "attachments"], ["input"]),
@@ -240,8 +239,8 @@ async def orchestrate(task: str, ctx: ToolContext) -> str:
     place.write("tools.py", text)
     place.worker("main", main, toolsets={"custom": {"orchestrate": {}}, "delegation": {"evaluator": {}}})
     place.worker("evaluator", evaluator)
-    await place.run("main", mode=ALL)
-    assert told(main, "orchestrate") == ["Scored."]
+    await place.run("main", mode=APPROVE_ALL)
+    assert tool_results(main, "orchestrate") == ["Scored."]
     assert evaluator.requests[0].prompt == "Evaluate."
 
 
@@ -258,13 +257,13 @@ async def test_the_folders_of_an_older_worker_are_those_of_the_workers_it_calls(
     )
     place.write("pipeline/notes.txt", "a note")
     place.worker("evaluator", evaluator, toolsets={"filesystem": {}})
-    await place.run("orchestrator", mode=ALL)
+    await place.run("orchestrator", mode=APPROVE_ALL)
     results = evaluator.requests[-1].results("read_file", "write_file")
     words = ["a note", "'/input/x.txt' is read-only", "Wrote /output/x.md", "is outside this worker's files"]
     for answer, expected in zip(results, words, strict=True):
         assert expected in answer.text
     assert (place.folder / "evaluations/x.md").read_text() == "x"
-    assert told(main, "worker_call") == ["Scored."]
+    assert tool_results(main, "worker_call") == ["Scored."]
 
 
 async def test_remembering_one_shared_file_is_not_remembering_another(place: Place) -> None:
@@ -280,7 +279,7 @@ async def test_remembering_one_shared_file_is_not_remembering_another(place: Pla
         )
     # The third call is the first one again: nobody is asked.
     assert (await place.client.result(run)).output == "Done."
-    assert told(main, "worker_call") == ["Scored."] * 3
+    assert tool_results(main, "worker_call") == ["Scored."] * 3
     doors = [one.verdict.door for one in (await place.client.desk(run)).approvals if one.verdict is not None]
     assert doors == ["update", "update", "grant"]
 
@@ -289,9 +288,9 @@ async def test_remembering_one_shared_file_is_not_remembering_another(place: Pla
 async def test_the_variable_names_the_model_where_nobody_else_does(
     place: Place, monkeypatch: pytest.MonkeyPatch, resolution: str, expected: str
 ) -> None:
-    monkeypatch.setenv("LLM_DO_MODEL", place.script("variable", playing_both("variable")))
+    monkeypatch.setenv("LLM_DO_MODEL", place.script("variable", delegating_or_leaf("variable")))
     place.workshop(model_resolution=resolution)
     place.worker("child")
-    place.worker("main", playing_both("main"), toolsets={"delegation": {"child": {}}})
-    assert (await place.run("main", mode=ALL)).output == f"Played by {expected}."
+    place.worker("main", delegating_or_leaf("main"), toolsets={"delegation": {"child": {}}})
+    assert (await place.run("main", mode=APPROVE_ALL)).output == f"Played by {expected}."
     assert (await place.run("child", "leaf")).output == "Played by variable."

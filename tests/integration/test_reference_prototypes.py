@@ -8,8 +8,8 @@ import pytest
 from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation_limits import last_result
+from tests.support.runs.delegation import last_tool_result
+from tests.support.runs.place import Place
 
 TOOLS = '''
 def pick_deck() -> str:
@@ -34,9 +34,9 @@ async def test_a_tool_names_a_file_and_the_file_behind_the_name_is_attached(
     place: Place, tool: str, worker: str, file: str, text: str
 ) -> None:
     def delegate(messages: list[ModelMessage]) -> Any:
-        return call(worker, input="Do your part.", attachments=[last_result(messages)])
+        return call(worker, input="Do your part.", attachments=[last_tool_result(messages)])
 
-    main, callee = scripted(call(tool), delegate, last_result), scripted("Done with it.")
+    main, callee = scripted(call(tool), delegate, last_tool_result), scripted("Done with it.")
     place.write("tools.py", TOOLS)
     place.write(f"input/{file}", text)
     place.write("prompts/orchestrator.txt", "You delegate.")

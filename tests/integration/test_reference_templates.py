@@ -11,9 +11,9 @@ from pydantic_ai.messages import ModelMessage, ToolReturnPart
 from llm_do_temporal import Decision, Question, run_worker
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.testing import Call, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation_limits import last_result
-from tests.integration.test_templates import ALL, OF_THE_REFERENCE, calls, may_call, told
+from tests.support.runs.delegation import APPROVE_ALL, last_tool_result
+from tests.support.runs.place import Place
+from tests.support.runs.template_calls import REFERENCE_RULES, allow_templates, template_call, template_results
 
 SINGLE = Path(__file__).parents[2] / "llm_do_temporal/shipped/templates/pitchdeck-single.yaml"
 SCORES = dict.fromkeys(("problem", "product", "market", "team", "financials"), 4)
@@ -72,7 +72,7 @@ async def test_each_chosen_deck_is_evaluated_by_a_call_of_its_own_and_written_as
     place.write("PROCEDURE.md", "Score from 1 to 5.")
     for name, data in DECKS.items():
         place.write(f"pipeline/{name}.pdf", data.decode())
-    rules = {"filesystem": {}, "delegation": {"templates": OF_THE_REFERENCE}}
+    rules = {"filesystem": {}, "delegation": {"templates": REFERENCE_RULES}}
     place.worker("main", main, toolsets=rules)
     assert (await place.run("main", "the two decks about plants that are dead", mode="approve_all")).output == "Done."
     written = {path.name: path.read_text() for path in (place.folder / "evaluations").iterdir()}
@@ -92,13 +92,13 @@ async def test_each_chosen_deck_is_evaluated_by_a_call_of_its_own_and_written_as
 async def test_a_template_calls_another_one_and_that_call_asks_like_any(place: Place) -> None:
     inner, outer = (
         scripted("Judged."),
-        scripted(call("llm_worker_call", worker_name="templates/inner.yaml", input="Judge it."), last_result),
+        scripted(call("llm_worker_call", worker_name="templates/inner.yaml", input="Judge it."), last_tool_result),
     )
     rules = "toolsets: {delegation: {templates: {allow: [templates/inner.yaml]}}}"
     place.write("templates/outer.yaml", f"system: Have it judged.\n{rules}\nmodel: {place.script('outer', outer)}\n")
     place.write("templates/inner.yaml", f"system: Judge.\nmodel: {place.script('inner', inner)}\n")
-    main = scripted(call("llm_worker_call", worker_name="templates/outer.yaml", input="Go."), last_result)
-    may_call(place, main)
+    main = scripted(call("llm_worker_call", worker_name="templates/outer.yaml", input="Go."), last_tool_result)
+    allow_templates(place, main)
     asked: list[tuple[int, str]] = []
 
     def approves(question: Question) -> Decision:
@@ -117,17 +117,17 @@ async def test_a_template_calls_another_one_and_that_call_asks_like_any(place: P
 
 
 async def test_in_an_isolated_workshop_a_template_has_the_workshops_model_or_none(place: Place) -> None:
-    own, main = scripted("Judged."), scripted([calls(), calls("templates/two.yaml")], "Done.")
+    own, main = scripted("Judged."), scripted([template_call(), template_call("templates/two.yaml")], "Done.")
     place.write("templates/one.yaml", "system: Judge.\n")
     place.write("templates/two.yaml", "system: Judge.\n")
     place.workshop(model_resolution="isolated")
-    may_call(place, main)
-    await place.run("main", mode=ALL)
+    allow_templates(place, main)
+    await place.run("main", mode=APPROVE_ALL)
     # The model of its caller is not for it.
-    assert ["no model for worker" in one for one in told(main)] == [True, True]
+    assert ["no model for worker" in one for one in template_results(main)] == [True, True]
     place.workshop(model_resolution="isolated", model=place.script("own", own))
-    again = scripted([calls(), calls("templates/two.yaml")], "Done.")
-    may_call(place, again)
-    await place.run("main", mode=ALL)
-    assert told(again) == ["Judged.", "Judged."]
+    again = scripted([template_call(), template_call("templates/two.yaml")], "Done.")
+    allow_templates(place, again)
+    await place.run("main", mode=APPROVE_ALL)
+    assert template_results(again) == ["Judged.", "Judged."]
     assert len(own.requests) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from typing import Any
@@ -14,35 +13,25 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.ui.content.events import news
 from llm_do_temporal.workflows.invocation import conversation
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls
-from tests.integration.test_live_text import MODEL, WORDS, seen
-from tests.integration.test_page import FILES, SCRIPT, browser, parked, writes
-from tests.support.answers import Gate
-from tests.support.browsing import Browser, Page
-from tests.support.provider import Text, by_function
-
-
-async def listed(browser: Browser, address: str, *wanted: str) -> Page:
-    """A page, once all of this stands on it: the server lists workflows a moment after they have changed."""
-    async with asyncio.timeout(60):
-        while True:
-            page = await browser.open(address)
-            if all(text in page.text for text in wanted):
-                return page
-            await asyncio.sleep(0.05)
+from tests.support.people.signed_in import SCRIPT, page_with, signed_in_browser
+from tests.support.providers.answers import Gate
+from tests.support.providers.provider import Text, by_function
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to
+from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL, live_tail
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
+from tests.support.runs.place import Place
 
 
 async def test_the_list_shows_runs_with_what_they_spent_and_filters_them(place: Place) -> None:
     place.worker("main", scripted("Fine."))
-    done = await place.start("main", mode=ALL)
+    done = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(done)
-    run, _ = await parked(place, writes(), "Done.")
-    ada = await browser(place)
-    page = await listed(ada, f"/runs?state=completed&begins={done}", "completed")
+    run, _ = await start_parked(place, write_call(), "Done.")
+    ada = await signed_in_browser(place)
+    page = await page_with(ada, f"/runs?state=completed&begins={done}", "completed")
     assert "1 turn" in page.text
     assert run not in page.text
-    page = await listed(ada, f"/runs?state=open&begins={run}", "waiting", "1 question")
+    page = await page_with(ada, f"/runs?state=open&begins={run}", "waiting", "1 question")
     assert done not in page.text
     assert (await ada.open("/runs?state=lost")).status == 404
     assert "No run is like that" in (await ada.open("/runs?begins=it's%20nothing")).text
@@ -51,20 +40,24 @@ async def test_the_list_shows_runs_with_what_they_spent_and_filters_them(place: 
 
 async def test_a_run_is_a_tree_whose_branches_open_and_lead_to_what_is_asked(place: Place) -> None:
     place.worker("leaf", scripted("Leaf."))
-    place.worker("mid", scripted(call("leaf", input="a"), writes(), "Mid."), toolsets={**calls("leaf"), **FILES})
     place.worker(
-        "main", scripted([call("mid", input="x"), call("leaf", input="y")], "Top."), toolsets=calls("mid", "leaf")
+        "mid", scripted(call("leaf", input="a"), write_call(), "Mid."), toolsets={**delegation_to("leaf"), **FILESYSTEM}
+    )
+    place.worker(
+        "main",
+        scripted([call("mid", input="x"), call("leaf", input="y")], "Top."),
+        toolsets=delegation_to("mid", "leaf"),
     )
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
     run = await place.start("main")
     await place.pending(run)
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     # what leads to a question is open without being asked for
-    page = await listed(ada, f"/runs/{run}", "mid-1", "write_file /a.txt (2 bytes)", "4 invocations")
+    page = await page_with(ada, f"/runs/{run}", "mid-1", "write_file /a.txt (2 bytes)", "4 invocations")
     assert f"/runs/{run}/approvals/a1" in page.html
     await place.decide(run)
     await place.client.result(run)
-    page = await listed(ada, f"/runs/{run}", "completed", "mid-1", "leaf-1")
+    page = await page_with(ada, f"/runs/{run}", "completed", "mid-1", "leaf-1")
     folded = re.findall(r'<a class="toggle" href="([^"]+)" aria-expanded="false"', page.html)
     assert len(folded) == 1
     assert "main/mid-1/leaf-1" not in page.html
@@ -80,8 +73,8 @@ async def test_a_run_is_a_tree_whose_branches_open_and_lead_to_what_is_asked(pla
 
 async def test_a_conversation_shows_all_that_was_said_as_text(place: Place) -> None:
     hidden = "safe\u202etxt"
-    run, _ = await parked(place, ["I write.", writes("/a.txt", SCRIPT)], f"{SCRIPT} {hidden}")
-    ada = await browser(place)
+    run, _ = await start_parked(place, ["I write.", write_call("/a.txt", SCRIPT)], f"{SCRIPT} {hidden}")
+    ada = await signed_in_browser(place)
     page = await ada.open(f"/runs/{run}/invocations/main")
     assert f"/runs/{run}/approvals/a1" in page.html
     assert "Asks a person" in page.text
@@ -99,10 +92,10 @@ async def test_a_script_for_a_workers_name_is_text(place: Place) -> None:
     run = await place.start(SCRIPT, SCRIPT, run=f"named-{place.queue}", started_by=SCRIPT)
     with pytest.raises(LlmDoError):
         await place.client.result(run)
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     pages = [
-        await listed(ada, f"/runs?begins={run}", run, SCRIPT),
-        await listed(ada, f"/runs/{run}", "failed", SCRIPT),
+        await page_with(ada, f"/runs?begins={run}", run, SCRIPT),
+        await page_with(ada, f"/runs/{run}", "failed", SCRIPT),
         await ada.open(f"/runs/{run}/grants"),
     ]
     for page in pages:
@@ -111,8 +104,8 @@ async def test_a_script_for_a_workers_name_is_text(place: Place) -> None:
 
 
 async def test_an_open_page_reads_on_where_it_stopped(place: Place) -> None:
-    run, _ = await parked(place, writes(), "Done.")
-    ada = await browser(place)
+    run, _ = await start_parked(place, write_call(), "Done.")
+    ada = await signed_in_browser(place)
     page = await ada.open(f"/runs/{run}/invocations/main")
     (part, after) = re.findall(r'data-part="([^"]+)" data-after="(\d+)"', page.html)[0]
     await place.decide(run)
@@ -135,14 +128,14 @@ async def test_a_long_conversation_opens_at_its_end_and_older_turns_follow(
     monkeypatch.setattr(conversation, "TURNS_A_RUN", 12)
     place.write("a.txt", "a")
     turns = [[f"Turn {number}.", call("read_file", path="/a.txt")] for number in range(1, 33)]
-    place.worker("main", scripted(*turns, "Done."), toolsets=FILES)
-    run = await place.start("main", mode=ALL)
+    place.worker("main", scripted(*turns, "Done."), toolsets=FILESYSTEM)
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
     said = [entry async for entry in read_transcript(place.client.temporal, f"{run}/main")]
     assert [entry.turn for entry in said if entry.kind == "turn"] == list(range(1, 34))
     late = [entry async for entry in read_transcript(place.client.temporal, f"{run}/main", from_turn=20)]
     assert late == [entry for entry in said if entry.turn >= 20]
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     newest = await ada.open(f"/runs/{run}/invocations/main")
     assert "Turn 30." in newest.text
     assert "Turn 5." not in newest.text
@@ -155,11 +148,11 @@ async def test_a_long_conversation_opens_at_its_end_and_older_turns_follow(
 
 async def test_what_is_written_now_reaches_the_page_as_it_is_written(place: Place, point_at: Any) -> None:
     gate, streams, texts = Gate(), set[object](), list[str]()
-    point_at(by_function(lambda _: Text(WORDS, pause=gate)))
-    place.worker("main", MODEL)
+    point_at(by_function(lambda _: Text(EIGHT_WORDS, pause=gate)))
+    place.worker("main", STREAMED_MODEL)
     run = await place.start("main")
-    ada = await browser(place)
-    await seen(place, run)
+    ada = await signed_in_browser(place)
+    await live_tail(place, run)
     async for event in news(place.client.temporal, f"{run}/main", streams):
         assert len(streams) == 1
         name, _, data = event.partition("\ndata: ")
@@ -169,7 +162,7 @@ async def test_what_is_written_now_reaches_the_page_as_it_is_written(place: Plac
             page = await ada.open(f"/runs/{run}/invocations/main")
             assert tail["text"].strip() in page.text
             gate.open()
-    assert WORDS.startswith(texts[0])
+    assert EIGHT_WORDS.startswith(texts[0])
     assert not streams
     ended = await ada.client.get(f"/runs/{run}/live/main")
     assert ended.headers["content-type"].startswith("text/event-stream")
@@ -179,7 +172,7 @@ async def test_what_is_written_now_reaches_the_page_as_it_is_written(place: Plac
 async def test_a_form_starts_one_run_with_its_files_as_the_user(place: Place) -> None:
     main = scripted("Thanks.")
     place.worker("main", main, attachment_policy={"max_attachments": 2, "allowed_suffixes": [".txt"]})
-    ada = await browser(place)
+    ada = await signed_in_browser(place)
     page = await ada.open("/start")
     (form,) = (form for form in page.forms if form.action == "/start")
     data = {**form.fields, "worker": "main", "prompt": "Look at this."}
@@ -214,7 +207,7 @@ async def test_a_form_starts_one_run_with_its_files_as_the_user(place: Place) ->
 )
 async def test_a_form_that_makes_no_sense_says_why(place: Place, typed: dict[str, str], complaint: str) -> None:
     place.worker("main", scripted("Never."))
-    page = await (ada := await browser(place)).open("/start")
+    page = await (ada := await signed_in_browser(place)).open("/start")
     (form,) = (form for form in page.forms if form.action == "/start")
     answer = await ada.send(page, form, **{"prompt": "go", **typed})
     assert answer.status == 400
@@ -238,7 +231,7 @@ async def test_a_model_that_an_embedded_service_would_refuse_is_refused_before_t
     monkeypatch.delenv("LLM_DO_MODEL", raising=False)
     place.worker("main")
     place.worker("picky", compatible_models=["openai:*"])
-    ada = await browser(place, embedded=True)
+    ada = await signed_in_browser(place, embedded=True)
     page = await ada.open("/start")
     (form,) = (form for form in page.forms if form.action == "/start")
     answer = await ada.send(page, form, worker=worker, prompt="go", model=model)
@@ -250,8 +243,8 @@ async def test_a_model_that_an_embedded_service_would_refuse_is_refused_before_t
 
 @pytest.mark.parametrize(("mode", "written"), [("approve_all", True), ("strict", False)])
 async def test_a_form_chooses_what_becomes_of_calls_that_need_approval(place: Place, mode: str, written: bool) -> None:
-    place.worker("main", scripted(writes(), "Done."), toolsets=FILES)
-    page = await (ada := await browser(place)).open("/start")
+    place.worker("main", scripted(write_call(), "Done."), toolsets=FILESYSTEM)
+    page = await (ada := await signed_in_browser(place)).open("/start")
     offered = re.findall(r'<option value="(\w*)"', page.html.partition('<select id="mode"')[2])
     assert offered == ["", "interactive", "approve_all", "strict"]
     (form,) = (form for form in page.forms if form.action == "/start")
@@ -266,7 +259,7 @@ async def test_a_form_chooses_what_becomes_of_calls_that_need_approval(place: Pl
 
 async def test_a_form_that_is_shown_again_keeps_the_mode(place: Place) -> None:
     place.worker("main", scripted("Never."))
-    page = await (ada := await browser(place)).open("/start")
+    page = await (ada := await signed_in_browser(place)).open("/start")
     (form,) = (form for form in page.forms if form.action == "/start")
     answer = await ada.send(page, form, worker="nobody", prompt="go", mode="strict")
     (again,) = (form for form in answer.forms if form.action == "/start")

@@ -10,8 +10,8 @@ import pytest
 
 from llm_do_temporal.errors import RunAborted, RunCancelled
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls, told
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
+from tests.support.runs.place import Place
 
 LISTED = {
     "rules": [{"pattern": "cat", "approval_required": False}, {"pattern": "touch"}, {"pattern": "rm", "blocked": True}]
@@ -77,7 +77,7 @@ async def test_a_rejected_command_does_not_run(place: Place) -> None:
     await place.pending(run)
     await place.decide(run, "reject", note="no new files", by="ada")
     await place.client.result(run)
-    assert told(main, "shell") == ["Rejected by ada: no new files"]
+    assert tool_results(main, "shell") == ["Rejected by ada: no new files"]
     assert not (place.folder / "a.txt").exists()
 
 
@@ -98,7 +98,7 @@ async def test_a_changed_command_is_judged_again(place: Place, changed: str, say
     await place.pending(run)
     await place.decide(run, "modify", args={"command": changed})
     await place.client.result(run)
-    (answer,) = told(main, "shell")
+    (answer,) = tool_results(main, "shell")
     assert (says or "It ran with") in answer
     assert (place.folder / "files/out/b.txt").exists() is (says is None)
     assert not (place.folder / "a.txt").exists()
@@ -113,13 +113,13 @@ async def test_a_changed_command_is_judged_again(place: Place, changed: str, say
         ("no-such-program", "the workshop does not allow proc.exec.unlisted"),
     ],
 )
-@pytest.mark.parametrize("mode", [ALL, "interactive"])
+@pytest.mark.parametrize("mode", [APPROVE_ALL, "interactive"])
 async def test_no_mode_lets_a_blocked_or_unlisted_command_run(place: Place, command: str, says: str, mode: str) -> None:
     place.write("a.txt", "kept")
     main = with_shell(place, shell(command), "Sorry.")
     run = await place.start("main", mode=mode)
     await place.client.result(run)
-    assert says in told(main, "shell")[0]
+    assert says in tool_results(main, "shell")[0]
     assert (place.folder / "a.txt").exists()
     assert (await place.client.desk(run)).approvals == ()
 
@@ -150,7 +150,7 @@ async def test_a_command_that_cannot_work_asks_nobody(place: Place) -> None:
     main = with_shell(place, shell("no-such-program x"), "Sorry.", default={"approval_required": True})
     run = await place.start("main")
     await place.client.result(run)
-    assert "there is no program 'no-such-program'" in told(main, "shell")[0]
+    assert "there is no program 'no-such-program'" in tool_results(main, "shell")[0]
     assert (await place.client.desk(run)).approvals == ()
 
 
@@ -169,7 +169,7 @@ async def test_a_remembered_command_is_not_asked_again_in_the_same_folder_only(p
     place.worker("same", same, toolsets={"shell": LISTED})
     place.worker("other", other, toolsets={"shell": LISTED}, sandbox={"restrict": "/src"})
     main = scripted(shell("touch a.txt"), call("same", input="go"), call("other", input="go"), "Done.")
-    place.worker("main", main, toolsets={"shell": LISTED, **calls("same", "other")})
+    place.worker("main", main, toolsets={"shell": LISTED, **delegation_to("same", "other")})
     run = await place.start("main")
     await place.pending(run)
     await place.decide(run, remember="session")
@@ -190,7 +190,7 @@ async def test_without_files_no_command_runs(place: Place) -> None:
     (place.folder / "workshop.yaml").write_text("name: bare\n", encoding="utf-8")
     main = with_shell(place, shell("cat x"), "Sorry.")
     await place.run("main")
-    assert "this worker has no file access" in told(main, "shell")[0]
+    assert "this worker has no file access" in tool_results(main, "shell")[0]
 
 
 async def test_cancelling_a_run_ends_its_command(place: Place) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from llm_do_temporal.errors import DefinitionError, ModelFailed
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, calls, told
+from tests.support.runs.delegation import APPROVE_ALL, delegation_to, tool_results
+from tests.support.runs.place import Place
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -105,9 +105,9 @@ async def test_a_worker_may_use_tools_before_it_gives_its_result(place: Place) -
 async def test_a_structured_result_reaches_the_callers_model_as_json(place: Place) -> None:
     main = scripted(call("judge", input="go"), "Done.")
     place.worker("judge", scripted(GOOD), output_schema=SCHEMA)
-    place.worker("main", main, toolsets=calls("judge"))
-    await place.run("main", mode=ALL)
-    assert json.loads(told(main, "judge")[0]) == GOOD
+    place.worker("main", main, toolsets=delegation_to("judge"))
+    await place.run("main", mode=APPROVE_ALL)
+    assert json.loads(tool_results(main, "judge")[0]) == GOOD
 
 
 async def test_a_schema_that_cannot_be_applied_starts_no_run_and_is_named(place: Place) -> None:

@@ -16,30 +16,11 @@ from llm_do_temporal.cli.reports.export_pages import render_markdown
 from llm_do_temporal.cli.reports.show import render_record
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation_limits import last_result
+from tests.support.runs.delegation import APPROVE_ALL, last_tool_result
+from tests.support.runs.place import Place
+from tests.support.runs.template_calls import REFERENCE_RULES, allow_templates, template_call, template_results
 
-ALL = "approve_all"
-OF_THE_REFERENCE = {
-    "allow": ["pkg:*", "./templates/**/*.yaml"],
-    "lock": "templates/pitchdeck-single.yaml",
-    "allowed_suffixes": [".pdf", ".txt"],
-    "max_attachments": 1,
-    "max_bytes": 15_000_000,
-}
 SCORED = "schema_object: {type: object, properties: {points: {type: integer}, why: {type: string}}, required: [points]}"
-
-
-def may_call(place: Place, main: ScriptedModel, **rules: Any) -> None:
-    place.worker("main", main, toolsets={"delegation": {"templates": rules or {"allow": ["**"]}}})
-
-
-def calls(name: str = "templates/one.yaml", text: str = "Judge this.", **more: Any) -> Any:
-    return call("llm_worker_call", worker_name=name, input=text, **more)
-
-
-def told(model: ScriptedModel) -> list[str]:
-    return [result.text for result in model.requests[-1].results("llm_worker_call")]
 
 
 def template(place: Place, model: ScriptedModel, text: str = "system: Judge.", name: str = "one") -> None:
@@ -51,7 +32,7 @@ async def test_the_configuration_of_the_reference_evaluates_a_deck(place: Place)
     template(place, judge, f"name: Decks!\nsystem: Judge $deck_id.\n{SCORED}", "pitchdeck-single")
     place.write("pipeline/kelp.txt", "We sell kelp.")
     place.write("PROCEDURE.md", "Score from 1 to 5.")
-    asked = calls(
+    asked = template_call(
         "whatever the model likes",
         attachments=["pipeline/kelp.txt"],
         extra_context=["PROCEDURE.md", "Be brief."],
@@ -59,8 +40,8 @@ async def test_the_configuration_of_the_reference_evaluates_a_deck(place: Place)
         expect_json=True,
     )
     main = scripted(asked, "Done.")
-    may_call(place, main, **OF_THE_REFERENCE)
-    run = await place.start("main", mode=ALL)
+    allow_templates(place, main, **REFERENCE_RULES)
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
     tool = main.requests[0].tools["llm_worker_call"]
     assert (tool.description or "").startswith("Call a named LLM worker with its own context and optional file attach")
@@ -95,11 +76,11 @@ async def test_the_configuration_of_the_reference_evaluates_a_deck(place: Place)
 )
 async def test_what_is_not_allowed_never_starts(place: Place, rules: dict[str, Any], name: str, words: str) -> None:
     template(place, scripted())
-    main = scripted(calls(name), "Alone then.")
-    may_call(place, main, **rules)
+    main = scripted(template_call(name), "Alone then.")
+    allow_templates(place, main, **rules)
     run = await place.start("main")
     await place.client.result(run)
-    assert words in told(main)[0]
+    assert words in template_results(main)[0]
     assert len((await place.client.view(run)).nodes) == 1
 
 
@@ -120,10 +101,10 @@ async def test_nobody_is_asked_about_a_call_that_cannot_be_made(place: Place, mo
     template(place, scripted())
     for name, size in (("a.txt", 1), ("b.txt", 1), ("c.md", 1), ("big.txt", 11)):
         place.write(name, "x" * size)
-    main = scripted(calls(**more), "Alone then.")
-    may_call(place, main, allow=["**"], allowed_suffixes=[".txt"], max_attachments=1, max_bytes=10)
+    main = scripted(template_call(**more), "Alone then.")
+    allow_templates(place, main, allow=["**"], allowed_suffixes=[".txt"], max_attachments=1, max_bytes=10)
     assert (await place.run("main")).output == "Alone then."
-    assert words in told(main)[0]
+    assert words in template_results(main)[0]
 
 
 @pytest.mark.parametrize(
@@ -139,17 +120,19 @@ async def test_nobody_is_asked_about_a_call_that_cannot_be_made(place: Place, mo
 async def test_what_is_left_out_and_what_is_exactly_enough_is_fine(place: Place, more: dict[str, Any]) -> None:
     template(place, scripted("Fine."))
     place.write("full.PDF", "x" * 10)
-    main = scripted(calls(**more), "Done.")
-    may_call(place, main, allow=["./templates/*.yaml"], allowed_suffixes=[".pdf"], max_attachments=1, max_bytes=10)
-    await place.run("main", mode=ALL)
-    assert told(main) == ["Fine."]
+    main = scripted(template_call(**more), "Done.")
+    allow_templates(
+        place, main, allow=["./templates/*.yaml"], allowed_suffixes=[".pdf"], max_attachments=1, max_bytes=10
+    )
+    await place.run("main", mode=APPROVE_ALL)
+    assert template_results(main) == ["Fine."]
 
 
 async def test_a_template_may_call_itself_down_to_the_limit(place: Place) -> None:
     place.workshop(max_depth=2, approvals={"rules": {"worker.call": "pre_approved"}})
     itself = "toolsets: {delegation: {templates: {lock: templates/one.yaml}}}"
-    template(place, scripted(calls(), last_result), f"system: Judge.\n{itself}")
-    may_call(place, scripted(calls(), last_result))
+    template(place, scripted(template_call(), last_tool_result), f"system: Judge.\n{itself}")
+    allow_templates(place, scripted(template_call(), last_tool_result))
     run = await place.start("main")
     assert "'templates/one.yaml' would run at depth 3, the limit is 2" in str((await place.client.result(run)).output)
     paths = [node.path for node in (await place.client.view(run)).ordered]
@@ -178,7 +161,7 @@ async def test_the_call_of_the_reference_works_from_a_function_and_its_tools_fro
         "delegation": {"templates": {"allow": ["./templates/**/*.yaml"]}},
     }
     place.worker("main", main, toolsets=toolsets)
-    await place.run("main", mode=ALL)
+    await place.run("main", mode=APPROVE_ALL)
     assert main.requests[-1].results("evaluate")[0].data == {"points": 4}
     assert judge.requests[-1].instructions == "Detail is high."
     assert judge.requests[-1].results("slugify")[0].text == "a-slug"
@@ -188,9 +171,9 @@ async def test_params_of_a_model_are_text_and_nothing_else(place: Place) -> None
     judge = scripted("Fine.")
     place.write("secret.txt", "the secret")
     template(place, judge, "system: Be $tone and $n.")
-    main = scripted(calls(params={"tone": "{{ file('secret.txt') }} $n", "n": 3}), "Done.")
-    may_call(place, main)
-    await place.run("main", mode=ALL)
+    main = scripted(template_call(params={"tone": "{{ file('secret.txt') }} $n", "n": 3}), "Done.")
+    allow_templates(place, main)
+    await place.run("main", mode=APPROVE_ALL)
     assert judge.requests[0].instructions == "Be {{ file('secret.txt') }} $n and 3."
 
 
@@ -199,8 +182,8 @@ async def test_a_file_of_extra_context_asks_where_reading_asks_and_again_where_i
     template(place, judge)
     place.workshop(sandbox={"root": ".", "read_approval": True}, approvals={"rules": {"worker.call": "pre_approved"}})
     place.write("notes.txt", "as it was")
-    main = scripted(calls(extra_context=["notes.txt"]), "Done.")
-    may_call(place, main)
+    main = scripted(template_call(extra_context=["notes.txt"]), "Done.")
+    allow_templates(place, main)
     run = await place.start("main")
     (asked,) = await place.pending(run)
     assert asked.request.capabilities[0].payload == {"path": "/notes.txt", "target_worker": "one"}
@@ -217,9 +200,9 @@ async def test_a_text_that_names_no_file_is_handed_on_as_it_is(place: Place) -> 
     judge = scripted("Fine.")
     template(place, judge)
     texts = ["nothing like.txt", "../two\nlines", "https://example.com/a.txt", "Brief.", "3.5"]
-    main = scripted(calls(extra_context=texts), "Done.")
-    may_call(place, main)
-    await place.run("main", mode=ALL)
+    main = scripted(template_call(extra_context=texts), "Done.")
+    allow_templates(place, main)
+    await place.run("main", mode=APPROVE_ALL)
     assert all(f"Extra context:\n{text}" in judge.requests[0].prompt for text in texts)
 
 
@@ -227,10 +210,10 @@ async def test_a_word_that_looks_like_a_path_and_is_none_is_an_error_that_names_
     template(place, scripted())
     place.write("rules/PROCEDURE.md", "Score it.")
     wrong = ["rules/PROCEDUR.md", "./rules/nothing.md", "PROCEDURE.md", "../secret.txt", "/etc"]
-    main = scripted(*(calls(extra_context=[one]) for one in wrong), "Alone then.")
-    may_call(place, main)
+    main = scripted(*(template_call(extra_context=[one]) for one in wrong), "Alone then.")
+    allow_templates(place, main)
     assert (await place.run("main")).output == "Alone then."
-    assert told(main) == [
+    assert template_results(main) == [
         "there is no file '/rules/PROCEDUR.md' for extra_context. Did you mean '/rules/PROCEDURE.md'?",
         "there is no file '/rules/nothing.md' for extra_context. "
         "Give the path of a file in your file tree, or the text itself.",
@@ -244,18 +227,18 @@ async def test_a_word_that_looks_like_a_path_and_is_none_is_an_error_that_names_
 async def test_a_file_too_long_for_extra_context_is_a_result_and_nothing_starts(place: Place) -> None:
     template(place, scripted())
     place.write("long.txt", "x" * 1_000_001)
-    main = scripted(calls(extra_context=["long.txt"]), "Done.")
-    may_call(place, main)
-    await place.run("main", mode=ALL)
-    assert "the files of extra_context may have 1000000 together" in told(main)[0]
+    main = scripted(template_call(extra_context=["long.txt"]), "Done.")
+    allow_templates(place, main)
+    await place.run("main", mode=APPROVE_ALL)
+    assert "the files of extra_context may have 1000000 together" in template_results(main)[0]
 
 
 async def test_without_expect_json_a_structured_result_is_text(place: Place) -> None:
     template(place, scripted({"why": "ä", "points": 1}), f"system: Judge.\n{SCORED}")
-    main = scripted(calls(), "Done.")
-    may_call(place, main)
-    await place.run("main", mode=ALL)
-    assert told(main) == ['{"why": "ä", "points": 1}']
+    main = scripted(template_call(), "Done.")
+    allow_templates(place, main)
+    await place.run("main", mode=APPROVE_ALL)
+    assert template_results(main) == ['{"why": "ä", "points": 1}']
 
 
 async def test_afterwards_one_can_tell_which_template_ran_with_what_and_run_it_again(place: Place) -> None:
@@ -263,10 +246,11 @@ async def test_afterwards_one_can_tell_which_template_ran_with_what_and_run_it_a
     template(place, judge, f"system: Be $tone.\nparams: {{size: 5}}\n{SCORED}", "decks/one")
     template(place, other, name="texts/one")
     main = scripted(
-        [calls("templates/decks/one.yaml", params={"tone": "dry"}), calls("templates/texts/one.yaml")], "Done."
+        [template_call("templates/decks/one.yaml", params={"tone": "dry"}), template_call("templates/texts/one.yaml")],
+        "Done.",
     )
-    may_call(place, main)
-    run = await place.start("main", mode=ALL)
+    allow_templates(place, main)
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
     exported = await read_exported(place.client, run)
     by_path = {one["path"]: one["template"] for one in exported.as_json()["invocations"]}
@@ -292,10 +276,10 @@ async def test_afterwards_one_can_tell_which_template_ran_with_what_and_run_it_a
 async def test_expect_json_gives_one_form_whatever_the_model_wrote(place: Place) -> None:
     judge = scripted('Here it is:\n```json\n{"why": "clear", "points": 4.0}\n```')
     template(place, judge, f"system: Judge.\n{SCORED}")
-    main = scripted(calls(expect_json=True), "Done.")
-    may_call(place, main)
-    await place.run("main", mode=ALL)
-    assert told(main) == ['{"points":4,"why":"clear"}']
+    main = scripted(template_call(expect_json=True), "Done.")
+    allow_templates(place, main)
+    await place.run("main", mode=APPROVE_ALL)
+    assert template_results(main) == ['{"points":4,"why":"clear"}']
     assert len(judge.requests) == 1, "it was not asked again"
 
 
@@ -355,9 +339,9 @@ async def test_a_template_is_called_from_python_under_rules(place: Place) -> Non
 
 
 async def test_a_template_without_a_model_runs_with_the_usual_one(place: Place) -> None:
-    main = scripted(calls("pkg:summarizer", "A long story.", params={"length": "one line"}), "Done.")
+    main = scripted(template_call("pkg:summarizer", "A long story.", params={"length": "one line"}), "Done.")
     place.worker("main", main, toolsets={"delegation": {"templates": {"allow": ["pkg:*"]}}})
-    run = await place.start("main", mode=ALL)
+    run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
     summarizer = next(request for request in main.requests if "You summarise" in request.instructions)
     assert "Summarise this in one line." in summarizer.prompt
@@ -366,8 +350,8 @@ async def test_a_template_without_a_model_runs_with_the_usual_one(place: Place) 
 
 async def test_a_person_sees_template_input_and_parameters(place: Place) -> None:
     template(place, scripted("Fine."), "system: Be $tone.")
-    main = scripted(calls(params={"tone": "dry"}, extra_context=["Be brief."]), "Done.")
-    may_call(place, main)
+    main = scripted(template_call(params={"tone": "dry"}, extra_context=["Be brief."]), "Done.")
+    allow_templates(place, main)
     run = await place.start("main")
     (asked,) = await place.pending(run)
     assert asked.request.capabilities[0].name == "worker.call"
@@ -387,5 +371,5 @@ async def test_a_worker_cannot_change_the_templates_it_calls(place: Place) -> No
     template(place, scripted())
     main = scripted(call("write_file", path="/templates/one.yaml", content="system: Obey.\n"), "Done.")
     place.worker("main", main, toolsets={"filesystem": {}, "delegation": {"templates": {"allow": ["**"]}}})
-    await place.run("main", mode=ALL)
+    await place.run("main", mode=APPROVE_ALL)
     assert "is blocked" in main.requests[-1].results("write_file")[0].text

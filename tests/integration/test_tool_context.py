@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 HEAD = """\
 import asyncio

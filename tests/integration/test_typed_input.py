@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 ALL = "approve_all"
 HEAD = "from llm_do_temporal.args import AttachmentPath, WorkerArgs\nfrom pydantic import BaseModel, field_validator\n"

@@ -21,7 +21,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import RunCancelled
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 ROOT = Path(__file__).parents[2]
 JOB = "echo ran >> ran.txt\ntest $(grep -c ran ran.txt) -ge 2 || exec sleep 86397\n"
@@ -53,7 +53,7 @@ class Services:
 
     async def begin(self) -> None:
         """Start a worker service."""
-        arguments = ("-m", "tests.support.job_service", self.address, self.place.queue, str(self.place.folder))
+        arguments = ("-m", "tests.support.servers.job_service", self.address, self.place.queue, str(self.place.folder))
         self.running.append(await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT))
 
     async def kill(self) -> None:

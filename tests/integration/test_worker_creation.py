@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 ALL = "approve_all"
 CREATES: dict[str, Any] = {"delegation": {"worker_create": {}, "allow_workers": []}}

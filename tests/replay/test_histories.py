@@ -10,7 +10,7 @@ from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.service.build import build_replayer
 from scripts.record_histories import FEATURES
-from tests.support.histories import read_history
+from tests.support.runs.histories import read_history
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*/*.json*"))
 

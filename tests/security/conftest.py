@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import place, point_at, server
+from tests.support.runs.fixtures import place, point_at, server
 
 __all__ = ["place", "point_at", "server"]
 

@@ -26,7 +26,7 @@ from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.workflows.tools import shell as shell_tools
 from llm_do_temporal.workflows.tools.gate import Gate
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, ToolOutcome, ToolQuestion
-from tests.support.gated_calls import Person
+from tests.support.workflow.gated_calls import Person
 
 SHOWN, SWAPPED = "echo shown\n", "echo SWAPPED\n"
 

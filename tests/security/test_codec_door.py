@@ -20,7 +20,7 @@ from llm_do_temporal.ui.codec_server import build_codec_app
 from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.security.attempts import PER_ADDRESS
 from llm_do_temporal.ui.security.users import TokenAccess
-from tests.support.sockets import ask, request, serving, status_of
+from tests.support.servers.sockets import ask, request, serving, status_of
 
 TOKEN = "a-token-of-adas-own"
 CONVERTER = encrypting(pydantic_data_converter, KeyRing.of(Key("k", b"k" * 32)))

@@ -18,7 +18,7 @@ from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import ShellPolicy, ShellRule, judge_command
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from tests.support.hostile_commands import FILES, SECRET, WHOLE, Ground
+from tests.support.workshops.hostile_commands import FILES, SECRET, WHOLE, Ground
 
 WAYS = [working_bwrap(), None]
 

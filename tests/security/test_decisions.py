@@ -10,7 +10,7 @@ import pytest
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Decision
 from llm_do_temporal.testing import Call, call, scripted
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 TWICE: dict[str, tuple[Callable[[], Call], str]] = {
     "a write over other bytes": (lambda: call("write_file", path="/a.txt", content="new"), "a.txt"),

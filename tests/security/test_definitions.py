@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from llm_do_temporal.definitions.protection.protected_places import protection_of
 from llm_do_temporal.messages.effects import WriteFileInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
-from tests.support.defining import (
+from tests.support.workshops.defining_files import (
     EVIL,
     TEMPLATE_USER,
     WHOLE_WORKSHOP,
@@ -25,7 +25,7 @@ from tests.support.defining import (
     whole,
     writes,
 )
-from tests.support.file_tree import Files
+from tests.support.workshops.file_tree import Files
 
 __all__ = ["own_folder", "whole"]
 

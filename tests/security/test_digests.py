@@ -11,7 +11,7 @@ from llm_do_temporal.desk import state as desk
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Decision, DeskState
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
-from tests.support.desk_questions import LATER, asked, decided, withdrawn, write
+from tests.support.workflow.desk_questions import LATER, asked, decided, withdrawn, write
 
 
 def question(**more: Any) -> Any:

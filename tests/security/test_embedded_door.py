@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.temporal_ui import MAX_BODY_BYTES, build_ui_app
-from tests.support.embedded import Embedded, approving, embedded, starting
-from tests.support.sockets import ask, request, serving, status_of
+from tests.support.servers.embedded import Embedded, approving, embedded, starting
+from tests.support.servers.sockets import ask, request, serving, status_of
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -19,10 +19,10 @@ from llm_do_temporal.activities.external_output import (
     server_stderr,
 )
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
-from tests.integration.test_delegation import ALL, told
+from tests.support.runs.delegation import APPROVE_ALL, tool_results
+from tests.support.runs.place import Place
 
-SERVER = str(Path(__file__).parents[1] / "support/loud_mcp_server.py")
+SERVER = str(Path(__file__).parents[1] / "support/servers/loud_mcp_server.py")
 FORGED = {
     "much": ("x", 3_000_000),
     "very much": ("\u00e9", 20_000_000),
@@ -64,8 +64,8 @@ async def test_the_error_of_a_call_is_as_long_as_an_error_may_be(
     model = scripted(call("fail", words=words, times=times), "Heard.")
     place.worker("main", model, toolsets=mcp())
     with caplog.at_level(logging.WARNING):
-        assert (await place.run("main", mode=ALL)).output == "Heard."
-    (heard,) = told(model, "fail")
+        assert (await place.run("main", mode=APPROVE_ALL)).output == "Heard."
+    (heard,) = tool_results(model, "fail")
     assert words in heard
     assert len(heard) <= MAX_ERROR_CHARS + HEAD
     histories = await place.histories()
@@ -82,7 +82,7 @@ async def test_what_a_server_says_aside_in_a_run_is_bounded_and_quiet(
     model = scripted(call("speak", words=words, times=times), "Heard.")
     place.worker("main", model, toolsets=mcp(*([repr(loud)] if when == "at the start" else [])))
     with caplog.at_level(logging.WARNING):
-        assert (await place.run("main", mode=ALL)).output == "Heard."
+        assert (await place.run("main", mode=APPROVE_ALL)).output == "Heard."
     assert "wrote to its standard error" in check_log(caplog)
     assert "\x1b[2J" not in capfd.readouterr().err
 
@@ -104,7 +104,7 @@ async def test_what_a_server_left_behind_keeps_nobody_waiting(place: Place, capl
     model = scripted(call("leave", words="\x1b[2J"), "Left.")
     place.worker("main", model, toolsets=mcp())
     with caplog.at_level(logging.WARNING):
-        assert (await place.run("main", mode=ALL)).output == "Left."
+        assert (await place.run("main", mode=APPROVE_ALL)).output == "Left."
     check_log(caplog)
 
 

@@ -16,7 +16,7 @@ from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox import bubblewrap as isolation
 from llm_do_temporal.sandbox import mounts
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from tests.support.hostile_commands import FILES, SECRET, WHOLE, Ground
+from tests.support.workshops.hostile_commands import FILES, SECRET, WHOLE, Ground
 
 BWRAP = working_bwrap()
 pytestmark = pytest.mark.skipif(BWRAP is None, reason="commands cannot be isolated on this machine")

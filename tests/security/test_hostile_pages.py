@@ -21,9 +21,9 @@ from llm_do_temporal.ui.names import own_hosts
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import TokenAccess
 from llm_do_temporal.ui.temporal_ui import TemporalUi
-from tests.support.chromium import launch
-from tests.support.embedded import Embedded, approving, embedded, starting
-from tests.support.sockets import serving
+from tests.support.people.chromium import launch
+from tests.support.servers.embedded import Embedded, approving, embedded, starting
+from tests.support.servers.sockets import serving
 
 ATTACKER, REBOUND = "attacker.test", "rebound.test"
 """Names that mean this machine to the browser: of the page itself, and one that is made to mean what it attacks."""

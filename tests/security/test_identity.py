@@ -13,7 +13,7 @@ from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import EARLIER_VERSION, IDENTITY_VERSION, SeenFile
-from tests.support.desk_questions import LATER, asked, decided, request
+from tests.support.workflow.desk_questions import LATER, asked, decided, request
 
 
 def sha(text: str) -> str:

@@ -22,8 +22,8 @@ from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.delegation import DraftWorkerInput
 from llm_do_temporal.testing import ScriptedModel, call, scripted
-from tests.integration.conftest import Place
-from tests.support.folders import Folder, forgotten_modules, make_folder
+from tests.support.runs.place import Place
+from tests.support.workshops.folders import Folder, forgotten_modules, make_folder
 
 CLASSES = (
     "from pydantic import BaseModel\nclass Out(BaseModel):\n    x: int\n"

@@ -40,8 +40,8 @@ from llm_do_temporal.redaction.configured_keys import (
 from llm_do_temporal.redaction.failures import clean_failure, keyless
 from llm_do_temporal.telemetry.exporter import _Keyless  # pyright: ignore[reportPrivateUsage] - what leaves a process
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place
-from tests.support.repeater import Repeater, plainly
+from tests.support.providers.repeater import Repeater, plainly
+from tests.support.runs.place import Place
 from worker_service.logs import JsonLines
 
 KEY = "sk-proj-Q7xN2mPz+9Lw/4RtY8vKc3HdJ6sFb1Ge0UaWq5Zi=="

@@ -17,7 +17,7 @@ from llm_do_temporal.cli.terminal import last_shown
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
-from tests.support.desk_questions import write
+from tests.support.workflow.desk_questions import write
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from temporalio.testing import ActivityEnvironment
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.messages.effects import ShellInput, WriteFileInput
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from tests.support.hostile_commands import FILES, Ground
+from tests.support.workshops.hostile_commands import FILES, Ground
 
 _UNIQUE = itertools.count(random.SystemRandom().randrange(10**7, 10**8))
 WAYS = [working_bwrap(), None]
@@ -122,7 +122,7 @@ async def test_a_command_that_stops_its_reaper_is_ended_all_the_same(ground: Gro
 _SERVICE = """
 import asyncio, sys
 from pathlib import Path
-from tests.support.hostile_commands import FILES, Ground
+from tests.support.workshops.hostile_commands import FILES, Ground
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
 ground = Ground(Path(sys.argv[1]), working_bwrap() if sys.argv[2] == "isolated" else None, FILES)
 asyncio.run(ground.script(sys.argv[3], timeout=600))

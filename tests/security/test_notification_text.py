@@ -17,8 +17,8 @@ from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 from llm_do_temporal.redaction.inert_text import inert
-from tests.integration.conftest import Place
-from tests.support.receiver import Receiver
+from tests.support.runs.place import Place
+from tests.support.servers.receiver import Receiver
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PAGE = "https://approvals.example.com/runs/r-1/approvals/a1"

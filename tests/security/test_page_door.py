@@ -18,7 +18,7 @@ from llm_do_temporal.ui.security.attempts import MAX_KNOWN, PER_ADDRESS, SECONDS
 from llm_do_temporal.ui.security.middleware import MAX_FIELD_BYTES
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import Caller, TokenAccess
-from tests.support.sockets import ask, request, serving, status_of
+from tests.support.servers.sockets import ask, request, serving, status_of
 
 ADA, BOB = "a" * 24, "b" * 24
 ACCESS = TokenAccess({"ada": ADA, "bob": BOB})

@@ -23,10 +23,10 @@ from llm_do_temporal.pdf.reader import Order, PdfFailure, in_thread, pdf_text
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 from llm_do_temporal.ui.content.attachments import pages_alone
-from tests.integration.conftest import Place
-from tests.support.answers import MAX_WAIT_SECONDS, Text
-from tests.support.forged_pdfs import LARGE, SLOW, TANGLED, page, stream, text
-from tests.support.provider import by_function
+from tests.support.providers.answers import MAX_WAIT_SECONDS, Text
+from tests.support.providers.provider import by_function
+from tests.support.runs.place import Place
+from tests.support.workshops.forged_pdfs import LARGE, SLOW, TANGLED, page, stream, text
 
 Forged = Callable[[], bytes]
 PDF = "application/pdf"
@@ -240,7 +240,7 @@ def test_a_fork_of_the_service_reads_by_itself() -> None:
         """
         import os
         from llm_do_temporal.pdf.reader import Order, pdf_text
-        from tests.support.forged_pdfs import page, stream, text
+        from tests.support.workshops.forged_pdfs import page, stream, text
         read = lambda: pdf_text(page(stream(text())), Order("text", 9, characters=99)).texts
         assert read() == ("Good morning",)
         child = os.fork()

@@ -15,8 +15,8 @@ from llm_do_temporal.ui.pages.attachments import (
     _pages,  # pyright: ignore[reportPrivateUsage] - the door itself needs a run
     _while_wanted,  # pyright: ignore[reportPrivateUsage]
 )
-from tests.support.answers import MAX_WAIT_SECONDS
-from tests.support.forged_pdfs import SLOW
+from tests.support.providers.answers import MAX_WAIT_SECONDS
+from tests.support.workshops.forged_pdfs import SLOW
 
 FILES = ["pages in pages", "many pages of many words"]
 pytestmark = pytest.mark.timeout(120)

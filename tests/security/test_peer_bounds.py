@@ -13,8 +13,8 @@ from llm_do_temporal.activities import notifications as notifying
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
-from tests.support.dripping import Dripping, Pieces
-from tests.support.receiver import Receiver
+from tests.support.providers.dripping_server import Dripping, Pieces
+from tests.support.servers.receiver import Receiver
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -21,7 +21,7 @@ from llm_do_temporal.activities.models.builder import NamedModel, build_model
 from llm_do_temporal.activities.models.pricing import priced
 from llm_do_temporal.errors import RunFailed
 from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
-from tests.integration.conftest import Place
+from tests.support.runs.place import Place
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 MEGABYTES = 2 * MAX_STREAM_BYTES >> 20

@@ -13,7 +13,7 @@ import pytest
 from llm_do_temporal.definitions.conversion import import_workers
 from llm_do_temporal.definitions.workers.instructions import InstructionText, included_files, render_instructions
 from llm_do_temporal.errors import DefinitionError
-from tests.support.folders import SECRET, Folder, make_folder
+from tests.support.workshops.folders import SECRET, Folder, make_folder
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-from tests.support.hostile_commands import FILES, Ground
+from tests.support.workshops.hostile_commands import FILES, Ground
 
 BWRAP = working_bwrap()
 

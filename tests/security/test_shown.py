@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.policy.approvals import Mode
-from tests.support.gated_calls import GatedFiles, Person, gated_files
+from tests.support.workflow.gated_calls import GatedFiles, Person, gated_files
 
 OLD = "price: 1\nof: rope\n"
 Change = Callable[[Path], object]

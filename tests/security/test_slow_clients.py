@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from llm_do_temporal.ui import connections
 from llm_do_temporal.ui.connections import MAX_HEADER_BYTES
-from tests.support.sockets import ask, everything, serving, status_of
+from tests.support.servers.sockets import ask, everything, serving, status_of
 
 _DROP_SECONDS = 0.05
 _HEAD = b"POST /read HTTP/1.1\r\nHost: x\r\n"

@@ -19,9 +19,9 @@ from llm_do_temporal.activities.models.usage_reports import MAX_TOKENS, counted
 from llm_do_temporal.cli.output import usage_json
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages.budget import Usage as Spent
-from tests.integration.conftest import Place
-from tests.support.answers import Call, Reported, Text, ToolCalls, Usage
-from tests.support.provider import FakeProvider, by_function
+from tests.support.providers.answers import Call, Reported, Text, ToolCalls, Usage
+from tests.support.providers.provider import FakeProvider, by_function
+from tests.support.runs.place import Place
 
 PROMPT = "How much does this cost? " * 100
 ANSWER = "As much as it says here. " * 100

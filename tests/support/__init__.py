@@ -1,1 +1,1 @@
-"""What tests share: the scripted model provider. Nothing here may be imported by the product."""
+"""Parts that tests share, by subject. Nothing here may be imported by the product, and no test imports another."""

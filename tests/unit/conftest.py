@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.sandbox.safe_open import OpenBelow, best_way_to_open, open_by_component
-from tests.support.file_tree import Files
+from tests.support.workshops.file_tree import Files
 
 
 @pytest.fixture(params=list(dict.fromkeys([best_way_to_open(), open_by_component])))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tests.support.dialects.saying import TOOL_NAME, Answer, Json, Say, Think, halves, signed
+from tests.support.dialects.answers import TOOL_NAME, Answer, Json, Say, Think, halves, signed
 
 _IMAGES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import cast
 
-from tests.support.dialects.saying import TOOL_NAME, Answer, Json, halves, is_object
-from tests.support.wire import check_conversation
+from tests.support.dialects.answers import TOOL_NAME, Answer, Json, halves, is_object
+from tests.support.providers.wire import check_conversation
 
 _FIELDS = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "reasoning_content"}
 _USER_PARTS = {"text", "image_url", "input_audio", "file"}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.dialects.saying import TOOL_NAME, Answer, Json, Say, Think, halves, signed
+from tests.support.dialects.answers import TOOL_NAME, Answer, Json, Say, Think, halves, signed
 
 _KINDS = {"text", "inlineData", "fileData", "functionCall", "functionResponse"}
 _BESIDE = {"thought", "thoughtSignature"}

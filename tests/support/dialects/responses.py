@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, cast
 
-from tests.support.dialects.saying import TOOL_NAME, Answer, Ask, Json, Think, halves, is_object, signed
+from tests.support.dialects.answers import TOOL_NAME, Answer, Ask, Json, Think, halves, is_object, signed
 
 _USAGE = {
     "input_tokens": 900,

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, Self
 
 from tests.support.dialects import anthropic, chat, google, responses
-from tests.support.dialects.saying import Answer, Failure, Json
+from tests.support.dialects.answers import Answer, Failure, Json
 
 ADAPTERS = {
     "chat": "openai-chat:gpt-4o",

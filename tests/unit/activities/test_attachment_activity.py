@@ -15,7 +15,7 @@ from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount
 from llm_do_temporal.storage.blobs import Readable
 from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
-from tests.support.file_tree import Files, assert_failed, assert_refused, failure_of
+from tests.support.workshops.file_tree import Files, assert_failed, assert_refused, failure_of
 
 Attach = Callable[..., tuple[Attachment, ...]]
 

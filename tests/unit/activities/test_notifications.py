@@ -16,7 +16,7 @@ from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
-from tests.support.receiver import Receiver
+from tests.support.servers.receiver import Receiver
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REQUESTED = NotifyEvent.APPROVAL_REQUESTED

@@ -11,7 +11,7 @@ from llm_do_temporal.client.client import Question
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.budget import Usage
-from tests.support.moments import START, after
+from tests.support.workflow.moments import START, after
 
 
 @pytest.fixture

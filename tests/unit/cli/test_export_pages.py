@@ -19,7 +19,7 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.client.views.transcripts import Entry, File
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
-from tests.support.moments import START, after
+from tests.support.workflow.moments import START, after
 
 HOSTILE = "</pre><script>alert(1)</script>\n````\n# Approved\n<img src=x onerror=y>\x1b[2J\u202e"
 

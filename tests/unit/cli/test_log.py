@@ -4,7 +4,7 @@ import pytest
 
 from llm_do_temporal.cli.reports.log import concerns, log_lines
 from llm_do_temporal.client.views.run_view import ViewEvent
-from tests.support.moments import START
+from tests.support.workflow.moments import START
 
 
 def event(kind: str, path: str = "main", **data: object) -> ViewEvent:

@@ -9,7 +9,7 @@ from llm_do_temporal.cli.output import EventLines, RunOutcome, dump_json, failur
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.errors import BudgetExceeded, DefinitionError, LlmDoError, ModelFailed, RunCancelled
 from llm_do_temporal.messages.budget import Usage
-from tests.support.moments import START, after
+from tests.support.workflow.moments import START, after
 
 KEYS = [
     "type",

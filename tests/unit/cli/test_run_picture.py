@@ -6,7 +6,7 @@ from rich.console import Console, RenderableType
 from llm_do_temporal.cli.terminal.run_picture import render_run
 from llm_do_temporal.client.views.live_text import Tail
 from llm_do_temporal.client.views.run_view import Node, RunView
-from tests.support.moments import START, after
+from tests.support.workflow.moments import START, after
 
 
 def drawn(renderable: RenderableType, width: int = 100) -> list[str]:

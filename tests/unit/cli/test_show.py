@@ -8,7 +8,7 @@ from llm_do_temporal.cli.reports.show import record_json, render_record
 from llm_do_temporal.client.client import RunSummary
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
-from tests.support.moments import START, after
+from tests.support.workflow.moments import START, after
 
 SUMMARY = RunSummary("run-1", "boss", "waiting", 1, START.replace(tzinfo=UTC), None)
 DECIDED = ViewEvent(

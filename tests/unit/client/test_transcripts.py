@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, REFERENCE_TYPE
-from tests.support.histories import read_history
+from tests.support.runs.histories import read_history
 
 HISTORIES = Path(__file__).parents[2] / "replay" / "histories"
 

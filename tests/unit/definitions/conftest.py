@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.definitions.check import check_workshop
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 
 def test_a_good_workshop_has_no_problems(workshop: WorkshopFolder) -> None:

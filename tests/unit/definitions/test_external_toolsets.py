@@ -13,7 +13,7 @@ from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PinnedWorker
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 CLASS = "class Search:\n    def get_tools(self): ...\n    def call_tool(self): ...\n\nOther = 5\n"
 

@@ -8,7 +8,7 @@ from llm_do_temporal.definitions.registry.generated import MAX_DEFINITION_BYTES,
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
 from llm_do_temporal.messages.delegation import DraftWorkerInput, WorkerDraft
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 SCHEMAS = "from pydantic import BaseModel\nclass Score(BaseModel):\n    points: int\n"
 

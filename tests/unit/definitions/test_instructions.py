@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.errors import DefinitionError
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 
 def render(workshop: WorkshopFolder, body: str) -> str:

@@ -16,7 +16,7 @@ from llm_do_temporal.policy.files.sandbox import (
     narrow,
     root_tree,
 )
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 GUIDE = (Path(__file__).parents[3] / "docs/how-to/migrate.md").read_text(encoding="utf-8")
 RESTRICTED = WorkerSandbox(restrict="/pipeline", readonly=True)

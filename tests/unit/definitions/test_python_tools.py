@@ -11,7 +11,7 @@ import pytest
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PythonTool, PythonToolset
 from llm_do_temporal.policy.approvals import Ruling
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 SLUGIFY = '''\
 def slugify(text: str, limit: int = 10) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox, narrow, root_tree
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 WORKSHOP = """\
 name: my-workshop

@@ -9,7 +9,7 @@ import pytest
 
 from llm_do_temporal.errors import DefinitionError, WorkerNotFound
 from llm_do_temporal.messages.definitions import DelegateTool, DelegationToolset
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 PLACES = [
     "workers/echo.worker",

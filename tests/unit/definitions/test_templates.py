@@ -11,7 +11,7 @@ from llm_do_temporal.definitions.registry.templates import load_started, load_te
 from llm_do_temporal.errors import DefinitionError, EffectFailed, UsageError
 from llm_do_temporal.messages.delegation import LoadedTemplate
 from llm_do_temporal.messages.runs import StartRunInput
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 ONE = "templates/one.yaml"
 

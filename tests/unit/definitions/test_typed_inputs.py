@@ -7,7 +7,7 @@ import pytest
 from llm_do_temporal.definitions.registry.inputs import build_input
 from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.messages.delegation import BuiltInput
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 HEAD = """\
 from pathlib import PurePosixPath

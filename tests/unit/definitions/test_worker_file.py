@@ -9,7 +9,7 @@ import pytest
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 GREETING = "Say hello."
 

@@ -17,7 +17,7 @@ from llm_do_temporal.definitions.workshop.workshop import (
 from llm_do_temporal.errors import DefinitionError, WorkshopNotFound
 from llm_do_temporal.policy.approvals import Mode, Rule, Ruling
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
-from tests.support.workshop_folder import WorkshopFolder
+from tests.support.workshops.workshop_folder import WorkshopFolder
 
 
 def test_a_workshop_is_found_from_any_folder_inside(workshop: WorkshopFolder) -> None:

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.deploy.dashboard import ALERTS, DASHBOARD, panels, queries
 from tests.support.deploy.metrics import METRICS, used_metrics
 from tests.support.deploy.programs import ROOT, final_stage, image_variables, read_dockerfile
 
-DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/dashboard.json").read_text())
-ALERTS: dict[str, Any] = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())
 PROMETHEUS: dict[str, Any] = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 PROVISIONED = ROOT / "deploy/grafana/provisioning"
-
-
-def panels() -> list[dict[str, Any]]:
-    return [one for one in DASHBOARD["panels"] if one["type"] != "row"]
-
-
-def queries() -> Iterator[tuple[str, str]]:
-    """All queries, by where they are."""
-    for panel in panels():
-        yield from ((f"panel {panel['title']}", one["expr"]) for one in panel["targets"])
-    for variable in DASHBOARD["templating"]["list"]:
-        (labelled,) = re.findall(r"label_values\((.+), \w+\)", variable["query"]["query"])
-        yield f"variable {variable['name']}", labelled
-    for rule in (rule for group in ALERTS["groups"] for rule in group["rules"]):
-        yield f"alert {rule['alert']}", rule["expr"]
 
 
 @pytest.mark.parametrize(("query"), [query for _, query in queries()], ids=[place for place, _ in queries()])

@@ -19,7 +19,7 @@ from llm_do_temporal.messages.approvals import (
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from tests.support.desk_questions import LATER, NOON, asked, decided, request, withdrawn, write
+from tests.support.workflow.desk_questions import LATER, NOON, asked, decided, request, withdrawn, write
 
 
 def test_ids_are_given_out_in_the_order_of_the_questions() -> None:

@@ -18,7 +18,7 @@ from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
-from tests.support.desk_questions import LATER, NOON, WHOLE, asked, decided, withdrawn, write
+from tests.support.workflow.desk_questions import LATER, NOON, WHOLE, asked, decided, withdrawn, write
 
 BETTER = {"path": "/a.txt", "content": "better"}
 OTHER = {"path": "/a.txt", "content": "other"}

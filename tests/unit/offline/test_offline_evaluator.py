@@ -15,8 +15,8 @@ from pypdf import PdfWriter
 
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.offline import offline_model
-from tests.support.drawn_decks import PIPELINE, draw_deck, draw_pictures, lock, quotes_in, text_of_pages
-from tests.support.offline_answers import Talk, pdf, wanting
+from tests.support.providers.offline_answers import Talk, pdf, wanting
+from tests.support.workshops.drawn_decks import PIPELINE, draw_deck, draw_pictures, lock, quotes_in, text_of_pages
 
 READABLE = ("frostlane", "kelpworks", "mendly", "vibeloop")
 DIMENSIONS = ["problem", "solution", "market", "business_model", "traction", "team", "financials_and_ask"]

@@ -15,7 +15,7 @@ from llm_do_temporal.offline.model.play import PlayCall, PlaySteps, Say, perform
 from llm_do_temporal.offline.model.script_model import ScriptModel
 from llm_do_temporal.offline.model.seen import SeenRequest
 from llm_do_temporal.offline.notes import keep_notes
-from tests.support.offline_answers import LIST, TEXT, WRITE, Talk, offering, tool
+from tests.support.providers.offline_answers import LIST, TEXT, WRITE, Talk, offering, tool
 
 READ = tool("read_file", path=TEXT, max_chars={"type": "integer"})
 SHELL = tool("shell", command=TEXT)

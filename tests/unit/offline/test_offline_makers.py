@@ -14,7 +14,7 @@ from pydantic_ai.messages import BinaryContent
 from llm_do_temporal.offline import offline_model
 from llm_do_temporal.offline.bootstrapper import TRADES
 from llm_do_temporal.offline.whiteboard import SIGNATURE, description
-from tests.support.offline_answers import (
+from tests.support.providers.offline_answers import (
     EVALUATOR,
     LIST,
     PATHS,

@@ -7,7 +7,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.offline import OFFLINE_NAMES, offline_model
-from tests.support.offline_answers import Talk, wanting
+from tests.support.providers.offline_answers import Talk, wanting
 
 
 def test_every_name_has_a_model_that_says_it_is_a_script() -> None:

@@ -13,8 +13,8 @@ from pydantic_ai.output import StructuredDict
 
 from llm_do_temporal.offline import offline_model
 from llm_do_temporal.offline.decks.deck_choice import choose_decks, evaluation_paths, listed_decks
-from tests.support.drawn_decks import PIPELINE
-from tests.support.offline_answers import EVALUATOR, LIST, PATHS, TEXT, WRITE, Talk, offering, tool
+from tests.support.providers.offline_answers import EVALUATOR, LIST, PATHS, TEXT, WRITE, Talk, offering, tool
+from tests.support.workshops.drawn_decks import PIPELINE
 
 DECKS = ("/pipeline/alder.pdf", "/pipeline/birch.pdf", "/pipeline/cedar.pdf")
 

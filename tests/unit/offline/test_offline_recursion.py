@@ -10,7 +10,7 @@ import pytest
 from llm_do_temporal.offline import offline_model
 from llm_do_temporal.offline.summarizer import key_sentences
 from llm_do_temporal.offline.task_decomposer import parts_of
-from tests.support.offline_answers import TEXT, Talk, as_worker, tool
+from tests.support.providers.offline_answers import TEXT, Talk, as_worker, tool
 
 NUMBER: dict[str, Any] = {"type": "integer"}
 DIVIDE = tool("task_decomposer", task=TEXT, part_of=TEXT, levels=NUMBER)

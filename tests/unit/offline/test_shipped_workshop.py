@@ -14,7 +14,7 @@ from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal
 from llm_do_temporal.policy.files.sandbox import Tree, narrow, root_tree
 from llm_do_temporal.policy.shell import ShellPolicy, judge_command
-from tests.support.drawn_decks import PIPELINE, text_of_pages
+from tests.support.workshops.drawn_decks import PIPELINE, text_of_pages
 
 WORKSHOP = PIPELINE.parents[1]
 SCRIPTS = WORKSHOP.parent / "scripts"

@@ -12,7 +12,7 @@ import pytest
 
 from llm_do_temporal.policy.files.sandbox import TEMPORARY_NAME, Mount
 from llm_do_temporal.sandbox.changes import MAX_COMPARED_LINES, MAX_DIFF_CHARS, replace_file
-from tests.support.file_tree import Files, assert_failed, assert_refused, failure_of
+from tests.support.workshops.file_tree import Files, assert_failed, assert_refused, failure_of
 
 
 def retried(files: Files) -> Files:

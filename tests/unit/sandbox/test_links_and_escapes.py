@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from llm_do_temporal.messages.effects import ReadFileInput
 from llm_do_temporal.policy.files.sandbox import Mount, WorkerSandbox, WorkshopSandbox, narrow, root_tree
 from llm_do_temporal.sandbox.safe_open import MAX_LINKS, OpenBelow
-from tests.support.file_tree import Files, assert_failed, assert_refused
+from tests.support.workshops.file_tree import Files, assert_failed, assert_refused
 
 LEADS_OUT = "leads out of this worker's files"
 NOT_THROUGH = "nothing is written through links"

@@ -14,7 +14,7 @@ from llm_do_temporal.messages.effects import ListFilesInput
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.sandbox.listing import MAX_FILES, Walk, list_tree, parse_pattern
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
-from tests.support.file_tree import WHOLE, Files, assert_failed, assert_refused
+from tests.support.workshops.file_tree import WHOLE, Files, assert_failed, assert_refused
 
 SEVERAL = ("a.md", "b.txt", "src/a.md", "src/lib/a.md", "src/lib/b.py", "src-old/a.md", ".hidden/c.md", ".env")
 

@@ -10,7 +10,7 @@ import pytest
 
 from llm_do_temporal.activities.files import MAX_READ_BYTES, MAX_RETURNED_CHARS
 from llm_do_temporal.policy.files.sandbox import Mount
-from tests.support.file_tree import Files, assert_failed, assert_refused, failure_of
+from tests.support.workshops.file_tree import Files, assert_failed, assert_refused, failure_of
 
 
 @pytest.mark.parametrize(

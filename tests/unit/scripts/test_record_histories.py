@@ -12,7 +12,7 @@ from temporalio.client import WorkflowHistory
 
 from llm_do_temporal import __version__
 from scripts.record_histories import record
-from tests.support.histories import read_history, write_histories
+from tests.support.runs.histories import read_history, write_histories
 
 
 def history(workflow_id: str) -> WorkflowHistory:

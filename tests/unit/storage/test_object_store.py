@@ -19,7 +19,7 @@ from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
 from llm_do_temporal.storage.blobs import CHUNK_BYTES, BlobTooLarge, ManagedBlobStore
 from llm_do_temporal.storage.places import workshop_blobs
-from tests.support.object_store import ObjectStore, object_store
+from tests.support.servers.object_store import ObjectStore, object_store
 
 NOTHING = hashlib.sha256(b"never put").hexdigest()
 RINGS = {"plain": NO_KEYS, "sealed": KeyRing.of(Key("k1", b"1" * 32))}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.dialects import anthropic, chat, google, responses
-from tests.support.dialects.saying import signed
+from tests.support.dialects.answers import signed
 
 USER = {"role": "user", "content": "Go."}
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}

@@ -32,7 +32,7 @@ from pydantic_ai.models import infer_model
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from tests.support.provider import (
+from tests.support.providers.provider import (
     Answer,
     Delayed,
     Drop,
@@ -344,7 +344,7 @@ async def test_ids_are_the_same_in_every_run_of_a_script() -> None:
 
 def test_as_a_process_it_prints_its_url_and_logs_each_request_at_once(tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
-    command = [sys.executable, "-m", "tests.support.provider", "--log", str(log), "--fault", "429:3"]
+    command = [sys.executable, "-m", "tests.support.providers.provider", "--log", str(log), "--fault", "429:3"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.telemetry.spans import outside_workflow_span, span
-from tests.support.collector import kept_spans
+from tests.support.servers.collector import kept_spans
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 

@@ -8,7 +8,7 @@ import pytest
 from pypdf import PdfReader
 
 from llm_do_temporal.ui.content.attachments import pages_alone
-from tests.support.hostile import DECK, hostile_pdf
+from tests.support.workshops.hostile import DECK, hostile_pdf
 
 
 def test_the_pages_stay_and_the_scripts_go() -> None:

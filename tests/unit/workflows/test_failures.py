@@ -25,7 +25,7 @@ from llm_do_temporal.errors import (
 )
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.workflows.runtime.failures import as_failure, explain, explain_agent, spent_before
-from tests.unit.workflows.test_gate import activity_failed
+from tests.support.workflow.activity_failures import activity_failed
 
 TIMED_OUT = LateError("late", type=TimeoutType.HEARTBEAT, last_heartbeat_details=[])
 

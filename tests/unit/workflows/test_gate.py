@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
-from temporalio.exceptions import ActivityError, ApplicationError, RetryState
+from temporalio.exceptions import ApplicationError
 from temporalio.workflow import NondeterminismError
 
 from llm_do_temporal.errors import ApprovalRefusal, ApprovalTimedOut, EffectFailed, RunAborted, SandboxRefusal
@@ -18,7 +18,8 @@ from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode,
 from llm_do_temporal.policy.models.resolution import ModelSources
 from llm_do_temporal.workflows.tools.gate import Gate
 from llm_do_temporal.workflows.tools.gated_tool import AskedTool, PreparedCall, ToolOutcome, ToolQuestion
-from tests.support.desk_questions import NOON
+from tests.support.workflow.activity_failures import activity_failed
+from tests.support.workflow.desk_questions import NOON
 
 
 @dataclass
@@ -217,20 +218,6 @@ async def test_arguments_that_do_not_fit_are_for_the_model_to_correct(args: dict
         await gate(tool).call(tool, args)
     assert message in str(retry.value)
     assert tool.steps == []
-
-
-def activity_failed(cause: Exception) -> ActivityError:
-    failed = ActivityError(
-        "Activity task failed",
-        scheduled_event_id=1,
-        started_event_id=2,
-        identity="",
-        activity_type="a",
-        activity_id="1",
-        retry_state=RetryState.NON_RETRYABLE_FAILURE,
-    )
-    failed.__cause__ = cause
-    return failed
 
 
 @pytest.mark.parametrize("step", ["prepare", "preview", "ask", "effect"])

@@ -11,7 +11,7 @@ from llm_do_temporal.storage.object_store import QUICK_BACKOFF
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE
 from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT, could_not_fetch, lacks_blobs
 from llm_do_temporal.workflows.tools.at_most_once import is_unknown, why_unknown
-from tests.unit.workflows.test_gate import activity_failed
+from tests.support.workflow.activity_failures import activity_failed
 
 
 def wrapped(failure: ApplicationError, kind: str | None = None) -> ApplicationError:

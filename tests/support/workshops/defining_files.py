@@ -12,7 +12,7 @@ from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, decide
 from llm_do_temporal.policy.files.protection import defines
 from llm_do_temporal.policy.files.sandbox import WorkshopSandbox, check_writable, locate, root_tree
-from tests.support.file_tree import Files
+from tests.support.workshops.file_tree import Files
 
 EVIL = "evil: true\n"
 ALL_WRITES = ApprovalRules.model_validate({"rules": {"sandbox": "pre_approved", "sandbox.write": "pre_approved"}})

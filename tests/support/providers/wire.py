@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.support.answers import (
+from tests.support.providers.answers import (
     Answer,
     Call,
     Delayed,

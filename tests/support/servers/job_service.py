@@ -1,4 +1,4 @@
-"""A worker service in a process of its own, so that it can be killed: `python -m tests.support.job_service`.
+"""A worker service in a process of its own, so that it can be killed: `python -m tests.support.servers.job_service`.
 
 Arguments: the server's address, the task queue, the workshop's folder. Its model `test:job` runs the command
 `sh job.sh` and then says what it was told of it; so does `test:asker` with the function `ask`. `test:sage` knows.

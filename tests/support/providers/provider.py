@@ -4,7 +4,8 @@ For tests of the real provider path: point `OPENAI_BASE_URL` at `FakeProvider.ur
 Every request is kept, in memory and on request as a line of JSON in a file, before it is answered. Waiting answers
 give up when the server closes, so closing never hangs. Also a program:
 
-    python -m tests.support.provider --port 0 --script pitch-decks --log requests.jsonl --fault 429:2 --fault drop
+    python -m tests.support.providers.provider --port 0 --script pitch-decks --log requests.jsonl \\
+        --fault 429:2 --fault drop
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.answers import (
+from tests.support.providers.answers import (
     MAX_WAIT_SECONDS,
     Answer,
     Call,
@@ -46,8 +47,8 @@ from tests.support.answers import (
     tool_call,
     unauthorized,
 )
-from tests.support.pitch_decks import pitch_decks
-from tests.support.wire import Exchange, Reply, check_conversation, compose
+from tests.support.providers.pitch_decks import pitch_decks
+from tests.support.providers.wire import Exchange, Reply, check_conversation, compose
 
 __all__ = [
     "Call",
@@ -363,7 +364,7 @@ def _load_script(name: str) -> Script:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C. The first line printed is the base URL."""
-    parser = argparse.ArgumentParser(prog="python -m tests.support.provider", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.support.providers.provider", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 in a container")
     parser.add_argument("--script", default="pitch-decks", help="pitch-decks, or module:script")

@@ -23,7 +23,7 @@ from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.workflows.tools.filesystem import file_tools
 from llm_do_temporal.workflows.tools.gate import Gate
 from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion
-from tests.support.desk_questions import NOON
+from tests.support.workflow.desk_questions import NOON
 
 APPROVE, REJECT = DecisionKind.APPROVE, DecisionKind.REJECT
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from tests.support.answers import Answer, Call, Script, Text, ToolCalls, tool_call
+from tests.support.providers.answers import Answer, Call, Script, Text, ToolCalls, tool_call
 
 Json = dict[str, Any]
 

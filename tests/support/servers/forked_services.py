@@ -1,6 +1,8 @@
-"""Worker services in processes of their own, which load their code once: `python -m tests.support.forked_services`.
+"""Worker services in processes of their own, which load their code once.
 
-Arguments: how many, the server's address, the task queue, the workshop's folder. Kill the whole process group.
+    python -m tests.support.servers.forked_services COUNT ADDRESS QUEUE WORKSHOP
+
+To end them, kill the whole process group.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An MCP server that fails with whatever text it is told to, and writes whatever it is told to its standard error.
 
-    python tests/support/loud_mcp_server.py WORDS
+    python tests/support/servers/loud_mcp_server.py WORDS
 
 WORDS is a Python expression: what is written to standard error at the start, and before each call.
 """

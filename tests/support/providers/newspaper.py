@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, RequestApprovalInput
-from tests.support.answers import Answer, Call, Failure, Text, ToolCalls, Usage
+from tests.support.providers.answers import Answer, Call, Failure, Text, ToolCalls, Usage
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject, TextStringObject
 
-DECK = Path(__file__).parents[2] / "workers/files/pipeline/frostlane.pdf"
+DECK = Path(__file__).parents[3] / "workers/files/pipeline/frostlane.pdf"
 
 
 def hostile_pdf() -> bytes:

@@ -13,7 +13,7 @@ from pypdf import PdfReader, PdfWriter
 from reportlab.lib.utils import ImageReader  # pyright: ignore[reportMissingTypeStubs]
 from reportlab.pdfgen.canvas import Canvas  # pyright: ignore[reportMissingTypeStubs]
 
-PIPELINE = Path(__file__).parents[2] / "workers" / "files" / "pipeline"
+PIPELINE = Path(__file__).parents[3] / "workers" / "files" / "pipeline"
 
 
 def draw_deck(*pages: Sequence[str]) -> bytes:

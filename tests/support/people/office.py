@@ -15,10 +15,12 @@ from playwright.async_api import Browser, ConsoleMessage, Dialog, Page, Request,
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.messages.runs import StartRunInput
-from tests.e2e.conftest import PATIENCE_SECONDS, Desk, desk_in, temporal_server, use_provider
-from tests.support.answers import Answer, Call, Gate, Text, ToolCalls
-from tests.support.chromium import launch
-from tests.support.provider import FakeProvider, by_function
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.chromium import launch
+from tests.support.people.desk import Desk, desk_in, use_provider
+from tests.support.providers.answers import Answer, Call, Gate, Text, ToolCalls
+from tests.support.providers.provider import FakeProvider, by_function
+from tests.support.servers.temporal import temporal_server
 
 TOKENS = {"ada": "ada-has-this-token", "bob": "bob-has-this-token"}
 MODEL = "openai-chat:scripted"

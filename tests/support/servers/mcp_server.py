@@ -1,6 +1,6 @@
 """A small MCP server over standard input and output, for tests of `mcp:`.
 
-    python tests/support/mcp_server.py [--log FILE]
+    python tests/support/servers/mcp_server.py [--log FILE]
 
 It counts its calls in FILE, one line each, so that a test can see how often something really happened.
 """

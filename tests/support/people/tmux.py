@@ -10,7 +10,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.conftest import Desk, eventually
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk
 
 COLUMNS, LINES = 130, 70
 

@@ -22,7 +22,7 @@ from pydantic_ai.tools import ToolDefinition
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 
-WORKSHOP = Path(__file__).parents[2] / "workers"
+WORKSHOP = Path(__file__).parents[3] / "workers"
 TEXT: dict[str, Any] = {"type": "string"}
 PATHS: dict[str, Any] = {"type": "array", "items": TEXT}
 

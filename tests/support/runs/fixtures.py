@@ -1,0 +1,46 @@
+"""Fixtures of all folders whose tests need a development server: their conftest modules import them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from temporalio.testing import WorkflowEnvironment
+
+from tests.support.providers.answers import Script
+from tests.support.providers.provider import FakeProvider
+from tests.support.runs.place import Place, development_server, served
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def server() -> AsyncIterator[WorkflowEnvironment]:
+    """One development server for the session."""
+    async with development_server() as environment:
+        yield environment
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def place(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator[Place]:
+    """An empty workshop (sandbox at its root, no model) that is served; its histories are replayed afterwards."""
+    async with served(server, tmp_path) as place:
+        yield place
+
+
+@pytest.fixture
+def point_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeProvider]]:
+    """Points the OpenAI client at a provider that lives as long as the test."""
+    started: list[FakeProvider] = []
+
+    def point(script: Script, port: int = 0) -> FakeProvider:
+        provider = FakeProvider(script, port=port)
+        started.append(provider)
+        provider.__enter__()
+        monkeypatch.setenv("OPENAI_BASE_URL", provider.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        return provider
+
+    yield point
+    for provider in started:
+        provider.close()

@@ -1,0 +1,1 @@
+"""Servers that the product talks to or that talk to it, as tests need them."""

@@ -1,0 +1,36 @@
+"""Temporal servers that are none of ours, and the plain `temporal` command."""
+
+from __future__ import annotations
+
+import subprocess
+import sysconfig
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from llm_do_temporal.client.embedded.server import accepts, any_free_port
+from tests.support.patience import eventually
+
+PROGRAMS = Path(sysconfig.get_path("scripts"))
+
+
+def is_healthy(address: str) -> bool:
+    """Whether a Temporal server answers there; it listens a moment before it can."""
+    command = [str(PROGRAMS / "temporal"), "operator", "cluster", "health", "--address", address]
+    return accepts(address) and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def temporal_server() -> Generator[str]:
+    """The address of a Temporal server that nobody of ours started."""
+    port = str(any_free_port())
+    server = subprocess.Popen(
+        [str(PROGRAMS / "temporal"), "server", "start-dev", "--headless", "--port", port, "--log-level", "never"],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        eventually(lambda: is_healthy(f"127.0.0.1:{port}"), "the server serves")
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()

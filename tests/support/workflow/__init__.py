@@ -1,0 +1,1 @@
+"""Parts of workflows without a server: gates, desks, failures, points in time."""

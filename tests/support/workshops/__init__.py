@@ -1,0 +1,1 @@
+"""Workshops and files on disk, harmless and hostile."""
