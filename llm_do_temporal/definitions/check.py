@@ -1,4 +1,4 @@
-"""Everything that is wrong with a workshop, at once: what `check` prints."""
+"""Check of a whole workshop: every problem at once, for the command `check`."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class _Workers:
         return files[0] if files else None
 
     def close_to(self, name: str) -> str | None:
-        """A hint at the name that was meant."""
+        """Return a hint at the existing name that a wrong one probably means; None where none is close."""
         close = get_close_matches(name, list(self._files), n=1)
         return f"Did you mean '{close[0]}'?" if close else f"Write it to 'workers/{name}.worker'."
 
     def misplaced(self) -> Iterator[Problem]:
-        """Files that are never used."""
+        """Yield a problem for each file that stands where no name leads, and is never used."""
         for name, (first, *others) in self._files.items():
             for other in others:
                 if not other.place.shipped:
@@ -94,7 +94,7 @@ class _Workers:
 
 
 def _open_problems(parsed: ParsedWorker) -> Iterator[Problem]:
-    """A definition that workers could write, which is never used."""
+    """Yield a problem for a definition that workers could write: it is never used."""
     try:
         check_defining(parsed.place)
     except DefinitionError as error:
@@ -102,7 +102,7 @@ def _open_problems(parsed: ParsedWorker) -> Iterator[Problem]:
 
 
 def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[ParsedWorker]) -> Iterator[Problem]:
-    """Rules for capabilities that nothing has: a typing error there would silently allow what it meant to block."""
+    """Yield a problem for each rule about a capability that no tool has: a typing error would silently allow a call."""
     toolsets = [parsed.definition.toolsets for parsed in workers]
     created = workshop.config.creation_defaults.toolsets
     names = set(DEFAULT_RULES).union(*(one.named_capabilities for one in (*toolsets, created) if one is not None))
@@ -123,7 +123,7 @@ def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[Par
 
 
 def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:
-    """A model that cannot be, and one that the worker itself rules out."""
+    """Yield a problem for a model that is unknown, and for a model that the worker itself rules out."""
     definition = parsed.definition
     if definition.model is None:
         return
@@ -144,7 +144,7 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
 
 
 def _sandbox_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:
-    """What would be refused even to a worker that is started directly, and what it would find no files with."""
+    """Yield refusals that even a direct start of the worker would meet, and a warning for file tools without files."""
     definition, sandbox = parsed.definition, workshop.config.sandbox
     try:
         tree = _own_tree(parsed, workshop)
@@ -167,7 +167,7 @@ def _own_tree(parsed: ParsedWorker, workshop: Workshop) -> Tree:
 
 
 def _missing_folders(parsed: ParsedWorker, workshop: Workshop, tree: Tree) -> Iterator[Problem]:
-    """Folders of the worker's own that are none; one that it may write to is made when it does."""
+    """Yield a warning for each folder of the worker that is missing; a writable folder is made on the first write."""
     sandbox = parsed.definition.sandbox
     for mount in tree.mounts if sandbox is not None and sandbox.paths is not None else ():
         folder = workshop.root / mount.root
@@ -179,7 +179,7 @@ def _missing_folders(parsed: ParsedWorker, workshop: Workshop, tree: Tree) -> It
 
 
 def _lost_files(parsed: ParsedWorker, workers: _Workers, workshop: Workshop) -> Iterator[Problem]:
-    """Workers that this one may call and that ask for more files than it has: such a call is refused."""
+    """Yield a warning for each callee that asks for more files than this worker has: such a call is refused."""
     try:
         tree = _own_tree(parsed, workshop)
     except SandboxRefusal:
@@ -202,7 +202,7 @@ def _lost_files(parsed: ParsedWorker, workers: _Workers, workshop: Workshop) -> 
 
 
 def _refused_key(parsed: ParsedWorker, workshop: Workshop, refusal: SandboxRefusal) -> KeyPath:
-    """The key of the worker's sandbox that draws the refusal by itself; one with the same words where there is one."""
+    """Return the key of the worker's sandbox that alone draws the refusal; preferably with the same message."""
     sandbox = workshop.config.sandbox
     found: KeyPath = ("sandbox",)
     for key, value in parsed.definition.sandbox or ():
@@ -216,7 +216,7 @@ def _refused_key(parsed: ParsedWorker, workshop: Workshop, refusal: SandboxRefus
 
 
 def _callees(parsed: ParsedWorker) -> list[tuple[str, KeyPath]]:
-    """The workers that this one may call, by name, and where it says so."""
+    """Return the workers that this worker may call, each as its name and the path of the key that names it."""
     here: KeyPath = ("toolsets", "delegation")
     options = parsed.definition.toolsets.delegation_options
     if options is None:

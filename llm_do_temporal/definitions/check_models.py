@@ -1,4 +1,4 @@
-"""What `check` says about models: aliases that stand for nothing, and settings that nobody knows."""
+"""Check of models: aliases that stand for no model, and settings that no provider is known to have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODEL_STEP = "Write it like 'anthropic:claude-sonnet-4-5', or add an alias unde
 
 
 def workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem]:
-    """The workshop's model, its aliases and its settings."""
+    """Yield the problems of the workshop's model, of its aliases and of its settings."""
     config = workshop.config
     if config.model is not None:
         yield from name_problems(WORKSHOP_FILE, document.line_of(("model",)), config.model, config)
@@ -34,13 +34,13 @@ def workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem]
 
 
 def setting_problems(parsed: ParsedWorker) -> Iterator[Problem]:
-    """Settings of a worker that nobody knows."""
+    """Yield a warning for each model setting of a worker that no provider is known to have."""
     settings = parsed.definition.model_settings
     yield from _settings(parsed.place.label, parsed.document, ("model_settings",), settings)
 
 
 def name_problems(file: str, line: int | None, model: str, config: WorkshopConfig) -> Iterator[Problem]:
-    """Yield a problem for each model in a text that is not known."""
+    """Yield a problem for each model in a text that is neither an alias nor `provider:name`."""
     for name in unknown_models(model, config):
         message = f"model '{name}' is neither an alias of workshop.yaml nor provider:name"
         yield Problem(file, line, message, next_step=_MODEL_STEP)

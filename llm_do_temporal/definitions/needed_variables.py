@@ -25,11 +25,11 @@ _KEYS = {
     "openrouter": ("OPENROUTER_API_KEY",),
     "xai": ("XAI_API_KEY",),
 }
-"""The variables in which a provider's key is looked for, any of which will do. Other providers are not judged."""
+"""Variables in which a provider's key is looked for; a single one is enough. Other providers are not judged."""
 
 
 def needed_variables(workshop: Workshop, *also: str) -> dict[tuple[str, ...], list[str]]:
-    """What needs which variables, any of which will do; `also` are further models that may be used."""
+    """Return the uses of each group of variables, of which a single one must be set; `also` are further models."""
     found: dict[tuple[str, ...], list[str]] = {}
     for variables, whose in (*_for_models(workshop, also), *_for_targets(workshop)):
         names = found.setdefault(variables, [])

@@ -1,4 +1,4 @@
-"""A workshop to begin with: what `init` writes. It runs at once, with no key and no server."""
+"""Starter workshop, as `init` writes it: it runs at once, with no key and no server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORKER = "greeter"
 _IGNORED = ".gitignore"
 _FOR_WORKERS = "files/README.md"
 _OPTIONAL = (_IGNORED, _FOR_WORKERS)
-"""Left as they are where they are there already."""
+"""Files that stay as they are where they exist already."""
 _FILES = {
     "workshop.yaml": """\
 # A workshop: a folder with workers, their files, and what they may do. `llm-do-temporal check` finds mistakes.
@@ -51,7 +51,7 @@ __pycache__/
 
 
 def make_workshop(folder: Path) -> list[str]:
-    """Write the workshop into a folder, which is made where it is missing; returns the files that were written.
+    """Write the workshop into a folder, which is made where it is missing; return the files that were written.
 
     Raises UsageError, with nothing written, where a file of it exists already or cannot be written.
     """
@@ -74,7 +74,7 @@ def make_workshop(folder: Path) -> list[str]:
 def _check_no_link(folder: Path, *files: Path) -> None:
     """Raise UsageError where a link stands in the place of the folder, or of a folder or a file in it.
 
-    What is written through a link lands with somebody else, or is what somebody else means by it.
+    A file that is written through a link lands in a place that the link's author chose.
     """
     places = (folder, *(one for file in files for one in (file, *file.parents) if one.is_relative_to(folder)))
     link = next((one for one in places if one.is_symlink()), None)
@@ -109,7 +109,7 @@ def _make_folders(folder: Path, made: list[Path]) -> None:
 
 @contextmanager
 def _all_or_nothing(folder: Path) -> Generator[list[Path]]:
-    """Take back what was made when not everything can be."""
+    """Remove every file and folder that was made when not all of them can be."""
     made: list[Path] = []
     try:
         yield made

@@ -1,7 +1,7 @@
-"""Workers written for other programs, made into a workshop of ours.
+"""Conversion of workers that were written for other programs into a workshop of ours.
 
-Reads folders that nobody vouches for: nothing outside them is read, nothing in them is run, and nothing that
-exists is written over. Called by the command line.
+The folders may be hostile: nothing outside them is read, nothing in them is run, and no existing file is overwritten.
+Called by the command line.
 """
 
 from __future__ import annotations

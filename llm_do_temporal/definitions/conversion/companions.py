@@ -20,11 +20,11 @@ _MARK = re.compile(rb"\{[{%#]")
 _PROMPT_SUFFIXES = (".jinja2", ".j2", ".txt", ".md")
 TOOLS_FILE = "tools.py"
 _OLD_IMPORTS = re.compile(rb"^([ \t]*from[ \t]+)llm_do((?:\.types)?[ \t]+import[ \t])", re.MULTILINE)
-"""What Python tools take from llm-do; this package has it under the same names."""
+"""Imports from llm-do in Python tools; this package has the imported names as well."""
 
 
 class Companions:
-    """The files that one worker brings along, by the path they have below its folder or the source's."""
+    """Files that come along with one worker, by their paths below the worker's folder or the source's."""
 
     def __init__(self, draft: Draft, source: Source) -> None:
         self.beside: dict[PurePosixPath, bytes] = {}
@@ -35,7 +35,7 @@ class Companions:
         self._source = source
 
     def collect(self) -> None:
-        """Find everything; what is missing, or leads out of the source, is noted and taken out of the keys."""
+        """Find every file; note a file that is missing or lies outside the source, and drop the key that names it."""
         self._prompt()
         if not self._draft.literal and not self._draft.generated:
             self._included(self._draft.body)
@@ -46,7 +46,7 @@ class Companions:
             self._tools()
 
     def _prompt(self) -> None:
-        """A worker without instructions has them in `prompts/`."""
+        """Take the instructions from `prompts/` where the worker's file has none."""
         draft = self._draft
         if draft.body.strip():
             return
@@ -63,7 +63,7 @@ class Companions:
                     return
 
     def _included(self, text: str) -> None:
-        """Files that the text includes; what is included is text, and includes nothing itself."""
+        """Collect the files that the text includes; an included file is plain text and includes no others."""
         for name in _INCLUDES.findall(text):
             if len(self.beside) + len(self.shared) >= MAX_COMPANIONS:
                 self._draft.note(f"only the first {MAX_COMPANIONS} files it includes are copied")
@@ -94,7 +94,7 @@ class Companions:
             self._draft.note(f"Python tool '{name[:80]}' is left out: there is no such function in '{TOOLS_FILE}'")
 
     def _python(self, name: str, *, classes: bool) -> set[str]:
-        """Take a Python file along, and the files beside it that it imports; the names it defines."""
+        """Take a Python file along, with the files beside it that it imports; return the names it defines."""
         content = self._take(name)
         try:
             tree = None if content is None else ast.parse(content)
@@ -139,7 +139,7 @@ class Companions:
         return content
 
     def _found(self, name: str) -> tuple[bool, bytes | None]:
-        """Whether the file lies beside the worker, and its content."""
+        """Return whether the file lies beside the worker, and its content (None where it lies elsewhere or nowhere)."""
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
             raise Unreadable(f"'{name[:80]}' is not a path inside the folder")

@@ -1,6 +1,6 @@
-"""From a folder of other programs' workers to a workshop: find, take apart, map, fit, write.
+"""Steps from a folder of other programs' workers to a workshop: find, take apart, map, fit, write.
 
-Everything is put together in a folder beside the target and moved there whole, so a target either is a
+The workshop is put together in a folder beside the target and moved there as a whole, so a target either is a complete
 workshop or was never made.
 """
 
@@ -72,9 +72,9 @@ _FOLDERS = ("workers", "generated")
 
 
 def import_workers(path: Path, target: Path) -> ImportReport:
-    """Make the workshop `target` from what is at `path`; nothing is made where no worker can be imported.
+    """Make the workshop `target` from the files at `path`; make nothing where no worker can be imported.
 
-    Raises UsageError where `path` is not there, or `target` is anything but a new or empty folder.
+    Raises UsageError where `path` does not exist, or `target` is anything but a new or empty folder.
     """
     _check_target(target)
     report = ImportReport(target)
@@ -178,7 +178,7 @@ class _Writer:
         self._written: dict[PurePosixPath, bytes] = {}
 
     def write(self, drafts: list[Draft], config: JsonObject, path: Path) -> None:
-        """Write all that can be written; the report says what was."""
+        """Write every draft that can be written; the report lists the workers that were."""
         written = [draft for draft in drafts if self._worker(draft)]
         given = config.get("sandbox")
         sandbox = workshop_sandbox(cast("JsonObject", given) if isinstance(given, dict) else {}, written)
@@ -218,7 +218,7 @@ class _Writer:
         return True
 
     def _check_instructions(self, draft: Draft, place: WorkerPlace) -> None:
-        """Instructions that would not render are kept as they stand; nothing is rendered to find out."""
+        """Keep instructions that would not render as plain text; nothing is rendered to find out."""
         text = draft.body if not draft.literal else as_it_stands(draft.body)
         source = InstructionText(text, place.label, 1, place.path.parent, self._folder)
         try:
@@ -273,5 +273,5 @@ def _is_setting(key: str, value: Any) -> bool:
 
 
 def _aliases(given: JsonObject) -> JsonObject:
-    """Aliases that stand for nothing but a model."""
+    """Return the aliases that stand for a model and say nothing else."""
     return {name: model for name, model in given.items() if isinstance(model, str) and ":" in model}

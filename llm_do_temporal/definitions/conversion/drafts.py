@@ -20,7 +20,7 @@ CLAUDE_MODELS = {
     "opus": "anthropic:claude-opus-4-5",
     "haiku": "anthropic:claude-haiku-4-5",
 }
-"""What the short names of Claude Code stand for, as aliases of the new workshop."""
+"""Models behind Claude Code's short names, written as aliases of the new workshop."""
 _PROVIDERS = {
     "claude": "anthropic",
     "gpt": "openai",
@@ -36,24 +36,24 @@ _KEY_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_-]*):[ \t]?(.*)$")
 
 @dataclass
 class Draft:
-    """A worker that is being made."""
+    """Worker on its way from a file of another program to a worker file."""
 
     source: SourceFile
     given_name: str
-    """The name it had."""
+    """Name in the source."""
     given: JsonObject
-    """The keys of its file."""
+    """Keys of the source file."""
     body: str
     literal: bool
     """Whether the text is meant as it stands, and was never a template."""
     report: ImportReport
     name: str = ""
     keys: JsonObject = field(default_factory=dict[str, Any])
-    """The keys it gets."""
+    """Keys of the worker file."""
 
     @property
     def label(self) -> str:
-        """How notes call it."""
+        """Path of the source file, as notes name it."""
         return str(self.source.path)
 
     @property
@@ -63,7 +63,7 @@ class Draft:
 
     @property
     def own_folder(self) -> bool:
-        """Whether it has a folder to itself."""
+        """Whether the worker has a folder to itself."""
         return self.source.path.name == "worker.worker" and self.folder.name not in ("", "workers")
 
     @property
@@ -76,7 +76,7 @@ class Draft:
         self.report.note(self.label, message)
 
     def toolset(self, name: str) -> JsonObject:
-        """The keys of one toolset, switched on with this."""
+        """Return the keys of one toolset, which is switched on if it was not."""
         toolsets = cast("JsonObject", self.keys.setdefault("toolsets", {}))
         return cast("JsonObject", toolsets.setdefault(name, {}))
 
@@ -117,7 +117,7 @@ def read_draft(file: SourceFile, report: ImportReport) -> Draft | None:
 
 
 def lenient_keys(front: str) -> JsonObject:
-    """`key: text` lines, each with the lines up to the next key."""
+    """Read `key: text` lines, each with the lines up to the next key, from text that is no valid YAML."""
     found: JsonObject = {}
     last = ""
     for line in front.splitlines():
@@ -131,7 +131,7 @@ def lenient_keys(front: str) -> JsonObject:
 
 
 def name_drafts(drafts: list[Draft]) -> dict[str, str]:
-    """Give every draft a name of its own that a worker can have; returns what each given name has become."""
+    """Give every draft a different name that a worker can have; return the new name for each given name."""
     taken: set[str] = set()
     table: dict[str, str] = {}
     for draft in drafts:
@@ -159,7 +159,7 @@ def clean_name(given: str) -> str:
 
 
 def map_model(given: Any, note: Callable[[str], None]) -> str | None:
-    """The model as `provider:name` or an alias; None for none, with a note where one was named in vain."""
+    """Return the model as `provider:name` or an alias; None for none, with a note for a name unknown here."""
     if given is None or given == "inherit":
         return None
     if not isinstance(given, str) or not given.strip():

@@ -1,7 +1,7 @@
-"""Making a draft's file one that our own parser accepts, by leaving out what it does not.
+"""Fitting of a draft to our own parser, by leaving out the keys that the parser refuses.
 
-What is left out must never give a worker more than it had: where access is said in a way that cannot be
-carried over, the access goes with it.
+No omission may give a worker more than it had: where access is written in a form that cannot be carried over, the
+worker loses that access.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARKS = ("{{", "{%", "{#")
 
 
 def fit(draft: Draft, place: WorkerPlace) -> str | None:
-    """The text of the worker's file; None, with a note, where nothing useful is left."""
+    """Return the text of the worker's file; None, with a note, where nothing useful is left."""
     for _ in range(_MAX_ROUNDS):
         text = worker_text(draft)
         parsed = parse_worker(text, place, sha256="")
@@ -39,7 +39,7 @@ def fit(draft: Draft, place: WorkerPlace) -> str | None:
 
 
 def worker_text(draft: Draft) -> str:
-    """The draft as a file."""
+    """Return the draft as the text of a worker file."""
     # The name is what the file is called.
     front = yaml.safe_dump(draft.keys, sort_keys=False, allow_unicode=True, width=110) if draft.keys else ""
     body = draft.body.strip()
@@ -49,7 +49,7 @@ def worker_text(draft: Draft) -> str:
 
 
 def as_it_stands(text: str) -> str:
-    """Text that a template engine gives back unchanged."""
+    """Return text that a template engine renders back to the given text."""
     if not any(mark in text for mark in _MARKS):
         return text
     ended = "{% endraw %}{{ '{% endraw %}' }}{% raw %}"
@@ -57,13 +57,13 @@ def as_it_stands(text: str) -> str:
 
 
 def _path_of(parsed: ParsedWorker, problem: Problem) -> KeyPath:
-    """The innermost key on the line that is wrong."""
+    """Return the innermost key on the line of a problem."""
     found = [path for path, line in parsed.document.lines.items() if path and line == problem.line]
     return max(found, key=len, default=())
 
 
 def _drop(draft: Draft, path: KeyPath) -> bool:
-    """Leave out what is at the path, or so much around it that nothing is loosened; False where that is nothing."""
+    """Remove the key at the path, or so much around it that no restriction is lost; return False where nothing was."""
     head = tuple(str(step) for step in path[:2])
     if path[0] == "sandbox" and path[1:2] != ("paths",):
         return _without_files(draft)
@@ -85,7 +85,11 @@ def _without_files(draft: Draft) -> bool:
 
 
 def _without_rule(draft: Draft, path: KeyPath) -> bool:
-    """A rule that is left out may have been the one that asks: then everything that no rule fits must ask."""
+    """Remove a rule of `shell:` with all rules below it, or the whole toolset; return False where nothing was.
+
+    The rule may have been the one that asks, and later rules may fit its commands: then every command that no rule fits
+    must ask, unless it is blocked.
+    """
     shell = cast("JsonObject", draft.keys["toolsets"]["shell"])
     if path[2:3] == ("rules",) and len(path) > 3:
         default = shell.get("default")

@@ -1,4 +1,4 @@
-"""What an import did, and what it could not do."""
+"""Report of an import: the workers that were written, and the settings that could not be carried over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Note:
-    """Something that was not carried over as it was, and why."""
+    """Remark on a setting that was not carried over unchanged, with the reason."""
 
     file: str
     """Path in the source."""
@@ -20,12 +20,12 @@ class Note:
 
 @dataclass
 class ImportReport:
-    """What came of an import."""
+    """Result of an import."""
 
     target: Path
     """The new workshop."""
     workers: dict[str, str] = field(default_factory=dict[str, str])
-    """The workers that were written: name to the file in the source."""
+    """Workers that were written: the name, and the path of its file in the source."""
     notes: list[Note] = field(default_factory=list[Note])
 
     def note(self, file: str, message: str) -> None:

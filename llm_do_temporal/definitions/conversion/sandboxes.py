@@ -1,4 +1,4 @@
-"""File access as other programs say it, and the sandbox of the new workshop."""
+"""Conversion of file access, as other programs write it, to the sandbox of the new workshop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORKER_KEYS = frozenset(
     {"restrict", "readonly", "suffixes", "max_file_bytes", "read_approval", "write_approval", "paths"}
 )
 FILES = "files"
-"""The sandbox of a workshop whose source says nothing of files."""
+"""Sandbox folder of a workshop whose source does not mention files."""
 
 
 def carry_sandbox(draft: Draft, shared: JsonObject | None) -> None:
@@ -62,7 +62,7 @@ def _paths(draft: Draft, given: JsonObject) -> JsonObject:
 
 
 def folder_inside(root: Any) -> str | None:
-    """The folder, relative to the workshop; None where it leads out or is none."""
+    """Return a folder relative to the workshop; None for text that names no folder, or a folder outside."""
     if not isinstance(root, str) or not root.strip() or "\0" in root or "\\" in root:
         return None
     path = PurePosixPath(root)
@@ -73,7 +73,7 @@ def folder_inside(root: Any) -> str | None:
 
 
 def workshop_sandbox(given: JsonObject, drafts: list[Draft]) -> JsonObject | None:
-    """The sandbox of the new workshop: the source's own, else one where a worker needs it and has no folders."""
+    """Return the new workshop's sandbox: the source's, else a folder where a worker needs files and has none."""
     root = folder_inside(given.get("root"))
     if root is not None:
         own: JsonObject = {"root": root}
@@ -88,7 +88,7 @@ def workshop_sandbox(given: JsonObject, drafts: list[Draft]) -> JsonObject | Non
 
 
 def folders_needed(sandbox: JsonObject | None, drafts: list[Draft]) -> set[str]:
-    """The folders that the new workshop must have."""
+    """Return the folders that the new workshop must have."""
     named = [draft.keys.get("sandbox", {}).get("paths", {}) for draft in drafts]
     roots = {str(options["root"]) for paths in named for options in paths.values()}
     if sandbox is not None:

@@ -1,4 +1,4 @@
-"""Finding and reading what may be imported, below one folder and never outside it."""
+"""Search for importable files and their reading, below one folder and never outside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal["worker", "agent", "markdown"]
 CONFIG_FILES = ("workshop.yaml", "workshop.yml", "project.yaml", "project.yml")
 MAX_DEPTH = 8
 MAX_ENTRIES = 20_000
-"""Files and folders looked at; somebody who names `/` by mistake gets an answer, too."""
+"""Files and folders looked at, so that naming `/` by mistake ends with an answer, too."""
 MAX_WORKERS = 1_000
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _KINDS: dict[str, Kind] = {".worker": "worker", ".agent": "agent", ".md": "markdown"}
@@ -29,22 +29,22 @@ class SourceFile:
     """A file that may define a worker."""
 
     path: PurePosixPath
-    """Below the source's folder."""
+    """Path below the source's folder."""
     kind: Kind
     text: str
 
 
 class Source:
-    """A folder that is imported from."""
+    """Folder that is imported from."""
 
     def __init__(self, folder: Path, report: ImportReport) -> None:
         self.folder = folder.resolve()
         self.report = report
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        """The bytes of a file of the folder, links followed but not out of it; None where there is none.
+        """Return the bytes of a file of the folder, links followed but not out of it; None where there is no such file.
 
-        Raises Unreadable, with a message for people, for one that is not to be read.
+        Raises Unreadable, with a message for people, for a file that must not be read.
         """
         if path.is_absolute() or ".." in path.parts or "\0" in str(path):
             raise Unreadable(f"'{path}' is not a path inside the folder")
@@ -74,7 +74,7 @@ class Source:
         return None if content is None else decode(content, str(path))
 
     def files(self) -> list[SourceFile]:
-        """Every file that may define a worker, sorted by path; what cannot be read is noted."""
+        """Return every file that may define a worker, sorted by path; note each file that cannot be read."""
         found: list[SourceFile] = []
         for path in sorted(self._candidates()):
             file = self.file(path)
@@ -86,7 +86,7 @@ class Source:
         return found
 
     def file(self, path: PurePosixPath) -> SourceFile | None:
-        """One file, where it can define a worker; what cannot be read is noted."""
+        """Return a file that can define a worker; None for any other, with a note where it cannot be read."""
         try:
             text = self.text(path)
         except Unreadable as error:
@@ -117,7 +117,10 @@ class Source:
 
 
 def open_source(path: Path, report: ImportReport) -> tuple[Source, list[SourceFile]]:
-    """The folder, or the folder of the one file that is meant, and the files to import. Raises UsageError."""
+    """Return the folder, or the folder around the file that `path` names, and its importable files.
+
+    Raises UsageError.
+    """
     if path.is_dir():
         source = Source(path, report)
         return source, source.files()

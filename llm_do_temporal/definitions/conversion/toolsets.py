@@ -1,4 +1,4 @@
-"""Tools and toolsets by the names that other programs have for them."""
+"""Conversion of tools and toolsets from their names in other programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OWN = {"filesystem": "filesystem", "shell": "shell", "delegation": "delegation"
 
 
 def carry_toolsets(draft: Draft, names: dict[str, str]) -> None:
-    """Switch on what `toolsets:`, or `tools:`, of the file asks for; `names` are the workers that are imported."""
+    """Switch on the tools that `toolsets:`, or `tools:`, of the file names; `names` are the imported workers."""
     given = draft.given.get("toolsets", draft.given.get("tools"))
     if draft.source.kind == "markdown":
         _carry_claude(draft, names)
@@ -65,7 +65,7 @@ def _carry(draft: Draft, name: str, options: Any, names: dict[str, str]) -> None
 
 
 def _own_class(name: str) -> str | None:
-    """The toolset that a class of the older package stands for."""
+    """Return the toolset that replaces a class of the older package; None where there is none."""
     if not name.startswith("llm_do."):
         return None
     last = name.rpartition(".")[2].lower()
@@ -151,7 +151,7 @@ def _carry_claude(draft: Draft, names: dict[str, str]) -> None:
 
 
 def _claude_tool(draft: Draft, name: str, names: dict[str, str]) -> bool:
-    """Carry a tool over by Claude Code's name for it; False where there is nothing like it."""
+    """Carry a tool over by Claude Code's name for it; return False where there is no such tool here."""
     match = _CALL.match(name)
     tool, inner = (match[1], match[2]) if match else (name, "")
     low = tool.lower()

@@ -1,4 +1,4 @@
-"""Types of keys that several files have."""
+"""Types that several keys have."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 class Switchable(Strict):
-    """A toolset or a tool that can be switched off where it stands."""
+    """Toolset or tool that can be switched off where it stands."""
 
     enabled: bool = True

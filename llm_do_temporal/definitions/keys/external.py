@@ -1,4 +1,4 @@
-"""Keys of toolsets that come from elsewhere: classes of any Python package, and MCP servers."""
+"""Keys of external toolsets: classes of any Python package, and MCP servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"https?://[^\s/@?#]+(?:/[^\s?#]*)?")
 
 
 class PolicyKeys(Strict):
-    """What a worker's file says of a toolset, or of one of its tools."""
+    """Policy keys of a toolset, or of a single tool in it."""
 
     pre_approved: bool = False
     needs_approval: bool = False
@@ -35,19 +35,19 @@ class PolicyKeys(Strict):
 
     @property
     def policy(self) -> ToolPolicy:
-        """The same, as it is pinned."""
+        """The policy as it is pinned with a worker."""
         ruling = next((ruling for ruling in Ruling if getattr(self, ruling.value)), None)
         return ToolPolicy(ruling=ruling, capabilities=self.capabilities)
 
 
 class _SourceKeys(PolicyKeys):
-    """What every toolset from elsewhere may say."""
+    """Keys that every external toolset has."""
 
     enabled: bool = True
     prefix: Prefix | None = None
-    """Put before the names of its tools."""
+    """Prefix of its tools' names."""
     tools: dict[str, PolicyKeys | None] = Field(default_factory=dict)
-    """What is said of single tools, by the names they have in the toolset."""
+    """Policy keys of single tools, by the names that the tools have in the toolset."""
 
     @property
     def named_capabilities(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class _SourceKeys(PolicyKeys):
 
 
 class ClassOptions(_SourceKeys):
-    """The class path, or an alias, below `toolsets:`; keys that are none of these go to the class."""
+    """Keys below a class path, or below an alias, in `toolsets:`; unknown keys are arguments of the class."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[str, Any] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -71,7 +71,7 @@ class ClassOptions(_SourceKeys):
         return self
 
     def pinned(self, name: str, reference: str) -> ExternalToolset:
-        """What is kept in the history of the toolset written as `name`, whose class is `reference`."""
+        """Return the toolset as the history keeps it; `name` is the key in the file, `reference` the class path."""
         return ExternalToolset(
             name=name,
             reference=reference,
@@ -83,10 +83,10 @@ class ClassOptions(_SourceKeys):
 
 
 class McpKeys(_SourceKeys):
-    """The name of a server below `mcp:`."""
+    """Keys below the name of a server in `mcp:`."""
 
     command: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Program and arguments of a server that is started and spoken to through its standard input and output."""
+    """Program and arguments of a server that is started and reached through its standard input and output."""
     url: str | None = None
     env: tuple[str, ...] = ()
     """Names of variables of the worker service that the server gets."""
@@ -127,7 +127,7 @@ class McpKeys(_SourceKeys):
         return self
 
     def pinned(self, name: str) -> ExternalToolset:
-        """What is kept in the history of the server called `name`."""
+        """Return the server as the history keeps it; `name` is the key in the file."""
         server = McpServer(command=self.command, url=self.url, env=self.env, headers_env=self.headers_env)
         return ExternalToolset(
             name=f"mcp.{name}", server=server, prefix=self.prefix, policy=self.policy, tools=self._tool_policies()

@@ -59,7 +59,7 @@ ModelSettings = Annotated[dict[str, Any], AfterValidator(_without_keys)]
 
 
 def unknown_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """The settings that no provider is known to have, each with a name that may have been meant."""
+    """Yield the settings that no provider is known to have, each with a known name like it, or None."""
     for name in settings:
         if name not in SETTING_NAMES and not name.startswith(_PROVIDER_PREFIXES):
             close = get_close_matches(name, sorted(SETTING_NAMES), n=1)
@@ -67,7 +67,7 @@ def unknown_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str | N
 
 
 class ServerSideToolKeys(Strict):
-    """One entry of `server_side_tools:`; text alone is short for `{tool_type: text}`."""
+    """Entry of `server_side_tools:`; text alone is short for `{tool_type: text}`."""
 
     tool_type: Literal["web_search", "web_fetch", "code_execution", "image_generation"]
     max_uses: int | None = Field(default=None, ge=1)
@@ -80,7 +80,7 @@ class ServerSideToolKeys(Strict):
     output_format: Literal["png", "webp", "jpeg"] | None = None
     output_compression: int | None = Field(default=None, ge=0, le=100)
     provider_settings: dict[str, Any] | None = None
-    """Options of one provider, by its name."""
+    """Options that a single provider has, by the provider's name."""
 
     @model_validator(mode="before")
     @classmethod
@@ -105,7 +105,7 @@ class ServerSideToolKeys(Strict):
         return self
 
     def pinned(self) -> ServerSideTool:
-        """What is kept in the history."""
+        """Return the tool as the history keeps it."""
         return ServerSideTool(
             tool_type=self.tool_type, options=self.model_dump(exclude={"tool_type"}, exclude_none=True)
         )

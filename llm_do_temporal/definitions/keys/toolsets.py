@@ -19,7 +19,7 @@ class FilesystemOptions(Switchable):
 
 
 class DelegateOptions(Switchable):
-    """A worker's name below `delegation:`."""
+    """Keys below a worker's name in `delegation:`."""
 
 
 class WorkerCreateOptions(Switchable):
@@ -43,17 +43,17 @@ class DelegationOptions(Switchable):
 
     @property
     def enabled_delegates(self) -> tuple[str, ...]:
-        """Those of the workers that are not switched off."""
+        """The workers with a tool of their own that is not switched off."""
         return tuple(name for name, options in self.__pydantic_extra__.items() if options is None or options.enabled)
 
     @property
     def creates_workers(self) -> bool:
-        """Whether the worker may make others."""
+        """Whether the worker may create others."""
         return "worker_create" in self.model_fields_set and (self.worker_create is None or self.worker_create.enabled)
 
     @property
     def template_rules(self) -> TemplateRules | None:
-        """Which templates the worker may call; None where it has no such tool."""
+        """Rules about the templates that the worker may call; None where it has no tool for them."""
         if "templates" not in self.model_fields_set:
             return None
         rules = self.templates or TemplateRules()
@@ -61,14 +61,14 @@ class DelegationOptions(Switchable):
 
 
 class PythonToolOptions(Switchable):
-    """The name of a function below `custom:`."""
+    """Keys below the name of a function in `custom:`."""
 
     pre_approved: bool = False
     needs_approval: bool = False
     blocked: bool = False
     capabilities: tuple[Capability, ...] = Field(default=DEFAULT_CAPABILITIES, min_length=1)
     description: Text | None = None
-    """What the model reads about it, instead of the function's docstring."""
+    """Description for the model, instead of the function's docstring."""
 
     @model_validator(mode="after")
     def _one_ruling(self) -> PythonToolOptions:
@@ -79,7 +79,7 @@ class PythonToolOptions(Switchable):
 
     @property
     def ruling(self) -> Ruling | None:
-        """What the worker's file itself says of the tool; None leaves it to the rules."""
+        """Ruling in the worker's file; None leaves the tool to the workshop's rules."""
         return next((ruling for ruling in Ruling if getattr(self, ruling.value)), None)
 
 
@@ -91,7 +91,7 @@ class CustomOptions(Switchable):
 
     @property
     def functions(self) -> dict[str, PythonToolOptions]:
-        """The functions that are offered, in the order of the file."""
+        """The functions that the model is offered, in the order of the file."""
         found = {name: options or PythonToolOptions() for name, options in self.__pydantic_extra__.items()}
         return {name: options for name, options in found.items() if options.enabled} if self.enabled else {}
 
@@ -119,7 +119,7 @@ class Toolsets(Strict):
 
     @property
     def classes(self) -> dict[str, ClassOptions]:
-        """The toolsets that are classes, by class path or alias, switched off ones included."""
+        """The toolsets that are classes, by class path or alias, with those that are switched off."""
         return {name: options or ClassOptions() for name, options in self.__pydantic_extra__.items()}
 
     @property
@@ -129,7 +129,7 @@ class Toolsets(Strict):
 
     @property
     def shell_policy(self) -> ShellPolicy | None:
-        """Which commands the worker may run; None where it has no such tool."""
+        """Rules for the commands that the worker may run; None where it has no such tool."""
         if "shell" not in self.model_fields_set:
             return None
         options = self.shell or ShellOptions()
@@ -137,7 +137,7 @@ class Toolsets(Strict):
 
     @property
     def delegation_options(self) -> DelegationOptions | None:
-        """Whom the worker may call; None where it has no delegation."""
+        """Keys about the workers that the worker may call; None where it has no delegation."""
         if "delegation" not in self.model_fields_set:
             return None
         options = self.delegation or DelegationOptions()

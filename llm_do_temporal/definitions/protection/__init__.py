@@ -1,1 +1,1 @@
-"""Which files of a workshop define something, so that no worker may write them."""
+"""Protection of the files that define a workshop, so that no worker may write them."""

@@ -1,4 +1,4 @@
-"""The loading side of protection: nothing is a definition, and no Python is run, that workers could write."""
+"""Loading side of protection: no file that a worker could write is used as a definition, or run as Python."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from llm_do_temporal.policy.files.protection import is_always_protected
 
 
 def check_protected(path: Path, root: Path, what: str) -> None:
-    """Raise Unreadable where a worker could write the file, by the path itself or where links on it lead.
+    """Raise Unreadable where a worker could write the file, by its own path or by a link on the way to it.
 
-    `what` is what it would be used as.
+    `what` names the intended use in the message ("a definition", "Python").
     """
     if root == SHIPPED.resolve():
         return
@@ -28,7 +28,7 @@ def check_protected(path: Path, root: Path, what: str) -> None:
 
 
 def check_defining(place: WorkerPlace) -> None:
-    """Raise DefinitionError for a definition that workers can write, by a link or because nobody's rules name it."""
+    """Raise DefinitionError for a definition that workers can write, by a link or because no rule protects it."""
     try:
         if place.path.exists():
             check_protected(place.path, place.root, "a definition")
@@ -37,5 +37,5 @@ def check_defining(place: WorkerPlace) -> None:
 
 
 def is_protected(relative: str, root: Path) -> bool:
-    """Whether no worker of the workshop can write the file at this path, relative to `root`."""
+    """Return whether no worker of the workshop can write the file at `relative`, a path below `root`."""
     return is_always_protected(relative) or protection_of(root).protects(relative)

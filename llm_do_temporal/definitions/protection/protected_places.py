@@ -1,7 +1,7 @@
-"""Which files of a workshop define: what its definitions name, for `Protection` to hold.
+"""Search for the files that a workshop's definitions name, for `Protection` to hold.
 
-Judged by the files as they are each time, as these may change while a worker service runs. Those that have not
-changed since are not read again. A definition with mistakes still protects what can be read of it.
+The files are judged as they are each time, because they may change while a worker service runs; unchanged files are not
+read again. A definition with mistakes still protects every file that can be read from it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from llm_do_temporal.policy.templates import PACKAGE, TEMPLATE_SUFFIXES, matches
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 MAX_LOOKED_AT = 50_000
-"""Files below one folder among which templates are looked for. Past it their own `allow` is not seen, and
-what it names is protected all the same where one that was seen names it."""
+"""Files below a folder among which templates are looked for. The `allow` lists of templates past it are not seen; a
+file that such a list names is still protected where another definition names it, too."""
 _WILDCARD = frozenset("*?[")
 _WORD = re.compile(r"[^\s'\"`,;(){}<>|]{1,200}")
 _BODY = re.compile(r"^---\s*$", re.MULTILINE)
 _LIST = "[]"
 _PROGRAM_SUFFIXES = ("", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".php", ".pl")
-"""What an interpreter adds to the name of a program that it does not find."""
+"""Endings that an interpreter tries for a program whose name it does not find."""
 
 
 def protection_of(workshop: Path) -> Protection:
-    """What is protected in a workshop as its files are now."""
+    """Return the protection of a workshop, as its files are now."""
     root = workshop.resolve()
     found = _named(root, tuple(_states(root)))
     # Where links lead, and what templates name, which may lie anywhere, is looked at each time.
@@ -59,7 +59,7 @@ def protection_of(workshop: Path) -> Protection:
 
 @lru_cache(maxsize=16)
 def _named(root: Path, _states: tuple[tuple[object, ...], ...]) -> Protection:
-    """What the workshop's file and its workers name, for as long as these files are as they were."""
+    """Return the protection that `workshop.yaml` and the workers ask for, for as long as their `_states` are equal."""
     workers = _workers(root)
     config, is_whole = _config(root)
     made = config.creation_defaults.toolsets
@@ -83,7 +83,7 @@ def _named(root: Path, _states: tuple[tuple[object, ...], ...]) -> Protection:
 
 
 def _states(root: Path) -> Iterator[tuple[object, ...]]:
-    """What tells a changed file from an unchanged one, for each that may be the workshop's or a worker's."""
+    """Yield the facts that differ once a file was changed, for each file that may be the workshop's or a worker's."""
     workers = root / "workers"
     inner = [Path(entry.path) for entry in _entries(workers) if entry.is_dir()]
     for folder in (root, workers, *inner):
@@ -103,7 +103,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _workers(root: Path) -> list[ParsedWorker]:
-    """Every worker file that a name leads to, or would lead to if others were not before it."""
+    """Return every worker file that a name leads to, or would lead to if another file did not come first."""
     shipped = SHIPPED.resolve()
     known = known_names(root=root, shipped=shipped)
     workers = [read_worker(place) for name in known for place in places_of(name, root=root, shipped=shipped)]
@@ -113,7 +113,7 @@ def _workers(root: Path) -> list[ParsedWorker]:
 
 
 def _globs(toolsets: Toolsets) -> Iterator[str]:
-    """What a worker with these toolsets calls templates by, below the workshop."""
+    """Yield the names and globs of the workshop's templates that a worker with these toolsets may call."""
     options = toolsets.delegation_options
     rules = None if options is None else options.templates
     if rules is not None:
@@ -122,15 +122,15 @@ def _globs(toolsets: Toolsets) -> Iterator[str]:
 
 
 def _commands(toolsets: Toolsets) -> Iterator[str]:
-    """The words of commands that start MCP servers."""
+    """Yield the words of the commands that start MCP servers."""
     for server in (toolsets.mcp or {}).values():
         yield from server.command or ()
 
 
 def _program(word: str, root: Path) -> Iterator[str]:
-    """What of the workshop a word of a command may name: a folder, or a program with all that lies beside it.
+    """Yield the paths in the workshop that a word of a command may name: a folder, or a program and its whole folder.
 
-    One that is not there is protected as well: whoever makes it writes what the command runs.
+    A missing program is protected as well: by making it, a worker would write the code that the command runs.
     """
     for name in _names_in(word):
         with suppress(OSError, ValueError):
@@ -151,7 +151,7 @@ def _program(word: str, root: Path) -> Iterator[str]:
 
 
 def _names_in(word: str) -> Iterator[str]:
-    """The word, or what may be the name of a file in an option: `--require=lib/a.js`, `-rlib/a.js`."""
+    """Yield the word, or the parts of an option that may name a file: `--require=lib/a.js`, `-rlib/a.js`."""
     if "\0" in word or not word:
         return
     if not word.startswith("-"):
@@ -170,7 +170,7 @@ def _text(place: WorkerPlace) -> str:
 
 
 def _head(text: str, place: WorkerPlace) -> str:
-    """What stands before a worker's instructions; all of a file that is nothing but YAML."""
+    """Return the text before a worker's instructions; the whole text of a file that is only YAML."""
     if place.path.suffix != ".worker":
         return text
     begin = _BODY.match(text)
@@ -180,7 +180,7 @@ def _head(text: str, place: WorkerPlace) -> str:
 
 
 def _words(text: str, place: WorkerPlace) -> Iterator[str]:
-    """Whatever could be the name of a file, or a glob, in a text: from its file's folder and from the root."""
+    """Yield every word that could be a path or a glob, as read from the file's own folder and from the root."""
     for word in {name for found in _WORD.findall(text) for name in (found, found.strip(_LIST))}:
         pure = PurePosixPath(word)
         if set(word) & set("./*") and pure.parts and ".." not in pure.parts and not pure.is_absolute():
@@ -194,7 +194,7 @@ def _absolute(text: str) -> Iterator[str]:
 
 
 def _included(worker: ParsedWorker) -> frozenset[str]:
-    """Where the files are looked for that the worker's instructions include."""
+    """Return the paths at which files that the worker's instructions include are looked for."""
     place = worker.place
     if place.shipped or place.generated:
         return frozenset()
@@ -202,7 +202,7 @@ def _included(worker: ParsedWorker) -> frozenset[str]:
 
 
 def _closed_under_templates(root: Path, named: tuple[str, ...]) -> tuple[str, ...]:
-    """The globs, and those of the templates that they stand for: a template may name others."""
+    """Return the globs, and the globs in the templates that match them: a template may name others."""
     globs, waiting, seen = dict.fromkeys(named), list(named), set[str]()
     while waiting:
         for name in _matching(waiting.pop(), root):
@@ -219,7 +219,7 @@ def _closed_under_templates(root: Path, named: tuple[str, ...]) -> tuple[str, ..
 
 
 def _matching(glob: str, root: Path) -> Iterator[str]:
-    """The files that a glob stands for."""
+    """Yield the files that match a glob."""
     parts = PurePosixPath(glob).parts
     fixed = tuple(takewhile(lambda part: not _WILDCARD & set(part), parts))
     if fixed == parts:
@@ -240,7 +240,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _shared(root: Path, config: WorkshopConfig, workers: Iterable[ParsedWorker]) -> Iterator[str]:
-    """The folders that are for what workers write, other than the workshop itself."""
+    """Yield the folders in which workers may write, except the workshop itself."""
     if config.sandbox is not None:
         roots = [] if config.sandbox.readonly else [config.sandbox.root]
     else:
@@ -254,7 +254,7 @@ def _shared(root: Path, config: WorkshopConfig, workers: Iterable[ParsedWorker])
 
 
 def _config(root: Path) -> tuple[WorkshopConfig, bool]:
-    """What the workshop's file says, without what is wrong in it, and whether nothing is."""
+    """Return `workshop.yaml` without its invalid keys, and whether the whole file is valid."""
     try:
         workshop, problems, _ = parse_workshop(root)
     except WorkshopNotFound:

@@ -1,7 +1,7 @@
-"""Workers that a model makes: what is written for one, and whether it may be written.
+"""Workers that a model creates: the text of the file, and whether it may be written.
 
-The file has no body, only keys, with the instructions as a YAML text: whatever a model writes is one value of it.
-Must not write anything; `save_worker` does, after a person has seen the text.
+The file has no body, only keys, with the instructions as a YAML text, so that any text from a model stays a single
+value. Must not write anything; `save_worker` does, after a person has seen the text.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from llm_do_temporal.messages.delegation import DraftWorkerInput, WorkerDraft
 from llm_do_temporal.policy.delegation import check_name
 
 MAX_DEFINITION_BYTES = 64 * 1024
-"""Instructions of this size are a book; a person has to read them before the worker exists."""
+"""Largest definition. Instructions of this size are a book, and a person has to read them before the worker exists."""
 _WIDE = 1 << 30
-"""No text is broken into lines that it does not have."""
+"""Line width, in characters, that is never reached: no text is broken into lines that it does not have."""
 
 
 def draft_worker(workshop: Workshop, asked: DraftWorkerInput) -> WorkerDraft:
-    """The file for a worker as asked, with the workshop's `creation_defaults`.
+    """Return the file of the worker that `asked` describes, with the workshop's `creation_defaults`.
 
-    Raises DelegationRefusal where it may not be made as asked, DefinitionError for an invalid name.
+    Raises DelegationRefusal for a worker that may not be made, DefinitionError for an invalid name.
     """
     check_name(asked.name)
     keys = _keys(workshop, asked)
@@ -54,7 +54,7 @@ def draft_worker(workshop: Workshop, asked: DraftWorkerInput) -> WorkerDraft:
 def check_draft(parsed: ParsedWorker, workshop: Workshop) -> None:
     """Raise DelegationRefusal unless the worker could be loaded once it is written, and its name is free.
 
-    No Python is run for it: a call of the worker is what needs it.
+    No Python is run for the check: only a call of the worker needs it.
     """
     _, _, problems = complete(parsed, run_python=False)
     wrong = [problem for problem in (*parsed.problems, *problems) if problem.severity == "error"]
@@ -71,7 +71,7 @@ def check_draft(parsed: ParsedWorker, workshop: Workshop) -> None:
 
 
 def check_free(name: str, value: Any, workshop: Workshop) -> None:
-    """Raise DelegationRefusal where a worker of this name exists, but for one that says exactly the same."""
+    """Raise DelegationRefusal where a worker of this name exists, unless it is at the same place with the same keys."""
     own = generated_place(name, workshop.root).path
     for place in places_of(name, root=workshop.root, shipped=SHIPPED.resolve()):
         existing = read_worker(place)
@@ -85,12 +85,12 @@ def check_free(name: str, value: Any, workshop: Workshop) -> None:
 
 
 def generated_place(name: str, root: Path) -> WorkerPlace:
-    """Where a worker that a model makes is written."""
+    """Return the place at which a worker that a model creates is written."""
     return WorkerPlace(name, root / GENERATED / f"{name}.worker", root)
 
 
 def _keys(workshop: Workshop, asked: DraftWorkerInput) -> dict[str, Any]:
-    """The keys of the file, in the order a person reads them."""
+    """Return the keys of the file, in the order a person reads them."""
     defaults = workshop.config.creation_defaults.model_dump(mode="json", exclude_unset=True)
     keys: dict[str, Any] = {"name": asked.name, "description": asked.description.strip(), **defaults}
     if asked.model is not None:
@@ -104,9 +104,10 @@ def _keys(workshop: Workshop, asked: DraftWorkerInput) -> dict[str, Any]:
 
 
 def _known_reference(root: Path, reference: str) -> str:
-    """The reference as it is found from anywhere. Raises DelegationRefusal unless an author's worker uses it.
+    """Return the reference in the form that is found from any folder. Raises DelegationRefusal for an unknown one.
 
-    It names Python that is going to run; a model must not choose which.
+    The class must be in use by a worker of an author: it names Python that is going to run, and a model must not choose
+    which.
     """
     known = sorted(set(_references(root)))
     found = sorted({full for short, full in known if reference in (short, full)})
@@ -121,7 +122,7 @@ def _known_reference(root: Path, reference: str) -> str:
 
 
 def _references(root: Path) -> Iterator[tuple[str, str]]:
-    """Every `output_schema_ref` of the workshop's own workers: as it is written, and from the workshop's folder."""
+    """Yield every `output_schema_ref` of the workshop's authors: as written, and from the workshop's folder."""
     for name in known_names(root=root, shipped=SHIPPED):
         for place in places_of(name, root=root, shipped=SHIPPED):
             reference = None if place.shipped or place.generated else read_worker(place).definition.output_schema_ref
@@ -139,7 +140,7 @@ def _references(root: Path) -> Iterator[tuple[str, str]]:
 
 
 class _QuotingWriter(yaml.SafeDumper):
-    """YAML without aliases, every text in quotes, with everything unusual escaped."""
+    """Writer of YAML without aliases, with every text in quotes and every unusual character escaped."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -149,7 +150,7 @@ class _QuotingWriter(yaml.SafeDumper):
 
 
 class _BlockWriter(_QuotingWriter):
-    """Texts of several lines stand as they are, for those who read them."""
+    """Writer that keeps a text of several lines as it stands, so that people can read it."""
 
     def text(self, text: str) -> yaml.ScalarNode:
         return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)

@@ -1,7 +1,7 @@
 """Typed input of a worker: the class that `schema_in_ref` names, its JSON Schema, and prompts made from values.
 
-Loading and using the class runs the author's Python; whatever goes wrong there becomes a DefinitionError.
-What was given and does not fit is an EffectFailed, which the caller's model is told.
+Loading and using the class runs the author's Python; every failure there becomes a DefinitionError. Values that do not
+fit the class are an EffectFailed, which the caller's model is told.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _PARTS = "input_parts"
 
 
 def load_input_schema(reference: str, *, folder: Path, root: Path) -> dict[str, Any]:
-    """The JSON Schema of the class that `reference` names. Raises DefinitionError.
+    """Return the JSON Schema of the class that `reference` names. Raises DefinitionError.
 
-    `folder` is the worker's, `root` the one that files may not leave.
+    `folder` is the worker's folder, `root` the folder that files may not leave.
     """
     # Imported here: it takes as long as everything else together, and most workers have no such class.
     from llm_do_temporal.json_schema import check_schema
@@ -50,9 +50,9 @@ def load_input_schema(reference: str, *, folder: Path, root: Path) -> dict[str, 
 
 
 def build_input(reference: str, values: Any, place: WorkerPlace) -> BuiltInput:
-    """Check `values` against the class of the worker at `place`, and let it build the prompt where it can.
+    """Check `values` against the class of the worker at `place`, and let the class build the prompt where it can.
 
-    Raises EffectFailed for values that do not fit, DefinitionError where the author's code goes wrong.
+    Raises EffectFailed for values that do not fit, DefinitionError for a failure of the author's code.
     """
     filled = check_input(reference, values, place)
     with authors_code(None, place.root):
@@ -73,7 +73,7 @@ def build_input(reference: str, values: Any, place: WorkerPlace) -> BuiltInput:
 
 
 def check_input(reference: str, values: Any, place: WorkerPlace) -> BaseModel:
-    """The values as the class that `reference` names. Raises EffectFailed where they do not fit it."""
+    """Return the values as an object of the class that `reference` names. Raises EffectFailed for a misfit."""
     model = load_model(reference, folder=place.folder, root=place.root)
     try:
         with authors_code(None, place.root, passing=(ValidationError,)):

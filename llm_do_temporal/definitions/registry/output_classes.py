@@ -1,6 +1,6 @@
-"""The JSON Schema of a worker's result: written in the worker file, or taken from a class of the author's.
+"""Classes of authors that describe a worker's result: loading, their JSON Schema, and their validators.
 
-Loading a class runs the author's Python; whatever goes wrong there becomes a DefinitionError.
+Loading a class runs the author's Python; every failure there becomes a DefinitionError.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _FORMS = "Write 'schemas.py:Class' for a file of the workshop, or 'module.Class'
 
 
 def load_output_schema(reference: str, *, folder: Path, root: Path) -> dict[str, Any]:
-    """The JSON Schema of the pydantic model that `reference` names.
+    """Return the JSON Schema of the pydantic model that `reference` names.
 
-    `folder` is the worker's, `root` the one that files may not leave. Raises DefinitionError; it names a file
+    `folder` is the worker's folder, `root` the folder that files may not leave. Raises DefinitionError; it names a file
     only where the mistake is in the author's Python.
     """
     schema = model_schema(load_model(reference, folder=folder, root=root), root=root)
@@ -39,7 +39,7 @@ def load_output_schema(reference: str, *, folder: Path, root: Path) -> dict[str,
 
 
 def has_validators(reference: str, *, folder: Path, root: Path) -> bool:
-    """Whether the class checks, or changes, what its JSON Schema does not tell of. Raises DefinitionError."""
+    """Return whether the class checks, or changes, values beyond its JSON Schema. Raises DefinitionError."""
     model = load_model(reference, folder=folder, root=root)
     with authors_code(None, root):
         model.model_rebuild()
@@ -62,9 +62,9 @@ def _runs_functions(schema: object) -> bool:
 
 
 def check_output(reference: str, value: Any, *, folder: Path, root: Path) -> CheckedOutput:
-    """What the class that `reference` names makes of a result that fits its schema, or what it says against it.
+    """Return the value that the class makes of a result that fits its schema, or the problems that the class finds.
 
-    Raises DefinitionError where the author's code goes wrong.
+    Raises DefinitionError for a failure of the author's code.
     """
     model = load_model(reference, folder=folder, root=root)
     try:
@@ -79,13 +79,13 @@ def check_output(reference: str, value: Any, *, folder: Path, root: Path) -> Che
 
 
 def model_schema(model: type[BaseModel], *, root: Path) -> dict[str, Any]:
-    """The JSON Schema of a class of the author's, who may have written code for it. Raises DefinitionError."""
+    """Return the JSON Schema of a class of the author's, which may run code for it. Raises DefinitionError."""
     with authors_code(None, root):
         return model.model_json_schema()
 
 
 def load_model(reference: str, *, folder: Path, root: Path) -> type[BaseModel]:
-    """The pydantic model that `reference` names; see `load_output_schema`. Runs the author's Python."""
+    """Return the pydantic model that `reference` names; see `load_output_schema`. Runs the author's Python."""
     where, colon, name = reference.rpartition(":")
     if colon:
         module = _load_file(where, folder=folder, root=root)

@@ -1,4 +1,4 @@
-"""Finds the worker of a name and loads it, complete, as it will stay for the whole of a run."""
+"""Registry of workers: finds the file of a name and loads it, complete, as it stays for the whole of a run."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Registry:
         self._shipped = shipped.resolve()
 
     def names(self) -> list[str]:
-        """Every name that can be asked for, sorted, those that ship with the package included."""
+        """Return every name that can be loaded, sorted, with those of the shipped workers."""
         return [name for name in known_names(root=self._root, shipped=self._shipped) if is_name(name)]
 
     def path_of(self, name: str) -> Path:
-        """The file that defines a worker. Raises WorkerNotFound, or DefinitionError where no file may be used."""
+        """Return the file that defines a worker. Raises WorkerNotFound, or DefinitionError for an unusable file."""
         place = self.place_of(name)
         try:
             check_inside(place.path, place.root)
@@ -56,16 +56,16 @@ class Registry:
         return place.path
 
     def load(self, name: str, *, run_python: bool = True) -> PinnedWorker:
-        """The worker `name`, or the one that ships with the package for `pkg:name`; see `pinned`.
+        """Load the worker `name`, or the shipped worker for `pkg:name`; see `pinned`.
 
         Raises WorkerNotFound where no file defines it, DefinitionError where the file is wrong.
         """
         return self.pinned(read_worker(self.place_of(name)), run_python=run_python)
 
     def pinned(self, parsed: ParsedWorker, *, run_python: bool = True) -> PinnedWorker:
-        """The worker that was read, with all that it needs of other files. Raises DefinitionError.
+        """Complete the parsed worker with everything that it needs of other files. Raises DefinitionError.
 
-        Without `run_python` no Python is run for it, and the worker says whether any is left to be loaded.
+        Without `run_python` no Python is run for it, and the result says whether any is left to be loaded.
         """
         check_defining(parsed.place)
         instructions, schema, problems = complete(parsed, run_python=run_python)
@@ -105,7 +105,7 @@ class Registry:
         )
 
     def place_of(self, name: str) -> WorkerPlace:
-        """The file that defines a worker, unread. Raises WorkerNotFound, and DefinitionError for an invalid name."""
+        """Return the file that defines a worker, unread. Raises WorkerNotFound, or DefinitionError for a bad name."""
         plain = name.removeprefix(PACKAGE_PREFIX)
         check_name(plain)
         for place in places_of(plain, root=self._root, shipped=self._shipped):
@@ -124,7 +124,7 @@ class Registry:
         return f"Write it to 'workers/{name}.worker'."
 
     def _names_python(self, parsed: ParsedWorker) -> bool:
-        """Whether Python has to be run to know the worker's tools and schemas, or those of the workers it may call."""
+        """Return whether Python must run to know the tools and schemas of the worker, or of the workers it may call."""
         definition = parsed.definition
         toolsets, options = definition.toolsets, definition.toolsets.delegation_options
         if definition.output_schema_ref or definition.schema_in_ref or toolsets.python_tools:
@@ -151,10 +151,10 @@ class Registry:
         )
 
     def _delegate(self, name: str, *, run_python: bool) -> DelegateTool:
-        """The tool for a callee. A callee with mistakes is no mistake of the caller: the call will fail and say why.
+        """Return the tool for a callee. Mistakes of a callee are none of the caller: the call will fail and name them.
 
-        Its fields are those of the class in the callee's `schema_in_ref`, which runs when the caller is loaded: they
-        are part of what the caller's author gave its model.
+        The fields come from the class in the callee's `schema_in_ref`, which runs when the caller is loaded: they are
+        part of the tools that the caller's author gave its model.
         """
         try:
             callee = read_worker(self.place_of(name))
@@ -172,9 +172,9 @@ class Registry:
 
 
 def complete(parsed: ParsedWorker, *, run_python: bool = True) -> tuple[str, dict[str, Any] | None, list[Problem]]:
-    """Read the other files a worker needs: its instructions rendered, its result's schema, and what is wrong.
+    """Return the worker's rendered instructions, the schema of its result (None without), and the problems found.
 
-    Without `run_python` a schema that is a class is left out.
+    Reads the other files that these need. Without `run_python` a schema that is a class is left out.
     """
     problems: list[Problem] = []
     place, definition = parsed.place, parsed.definition
@@ -197,7 +197,7 @@ def complete(parsed: ParsedWorker, *, run_python: bool = True) -> tuple[str, dic
 
 
 def _validating(parsed: ParsedWorker) -> str | None:
-    """The class of the worker's result, where it has validators."""
+    """Return the class of the worker's result where it has validators, else None."""
     reference, place = parsed.definition.output_schema_ref, parsed.place
     if reference is None or not has_validators(reference, folder=place.folder, root=place.root):
         return None
@@ -205,7 +205,7 @@ def _validating(parsed: ParsedWorker) -> str | None:
 
 
 def input_of(parsed: ParsedWorker) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """The JSON Schema of what the worker is given, where `schema_in_ref` names a class, and what is wrong with it."""
+    """Return the JSON Schema of the worker's input (None without `schema_in_ref`), and the problems of its class."""
     reference, place = parsed.definition.schema_in_ref, parsed.place
     if reference is None:
         return None, []

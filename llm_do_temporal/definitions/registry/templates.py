@@ -1,7 +1,7 @@
-"""Templates: YAML files that say what a model is told, with `$name` for what a call fills in.
+"""Loading of templates: YAML files with the model's instructions, and `$name` at the places that a call fills in.
 
-A template becomes a worker like any other. Its text is never rendered by Jinja2: what is filled in was written
-by a model, and so may be a template that lies in a folder which workers write to.
+A template becomes a worker like any other. Its text is never rendered by Jinja2: the values that are filled in were
+written by a model, and so may be a template that lies in a folder which workers write to.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from llm_do_temporal.policy.templates import (
 )
 
 INPUT_NAME = "input"
-"""`$input` in a template's text is what the call was given as `input`."""
+"""Parameter that stands for the `input` of the call: `$input` in a template's text."""
 _RULES = ("toolsets", "delegation", "templates")
 _WILDCARD = re.compile(r"[*?\[]")
 
@@ -44,10 +44,10 @@ _WILDCARD = re.compile(r"[*?\[]")
 def load_template(
     registry: Registry, root: Path, name: str, params: Mapping[str, str], given: str, *, run_python: bool = True
 ) -> LoadedTemplate:
-    """The template `name` (normalised) with `params` and the input `given` filled in; see `Registry.pinned`.
+    """Load the template `name` (normalised), with `params` and the input `given` filled in; see `Registry.pinned`.
 
-    Raises DefinitionError for a template with mistakes, EffectFailed where there is none of this name or
-    the parameters are not those it has.
+    Raises DefinitionError for a template with mistakes, EffectFailed for an unknown name or for parameters that do not
+    fit.
     """
     read = parse_template(template_place(name, root.resolve()), name)
     worker = registry.pinned(read.parsed, run_python=run_python)
@@ -65,7 +65,7 @@ def load_template(
 
 
 def template_named(registry: Registry, worker: str) -> str | None:
-    """The template (normalised) that a run's `worker` is; None for the name of a worker. Raises UsageError."""
+    """Return the template (normalised) that a run's `worker` names; None for a worker's name. Raises UsageError."""
     is_packaged = worker.startswith(PACKAGE)
     if not worker.endswith(TEMPLATE_SUFFIXES) and not (is_packaged and _is_packaged_template(registry, worker)):
         return None
@@ -76,9 +76,9 @@ def template_named(registry: Registry, worker: str) -> str | None:
 
 
 def load_started(registry: Registry, root: Path, start: StartRunInput) -> tuple[PinnedWorker, LoadedTemplate | None]:
-    """The entry worker of a run; and, where that is a template, what is filled into it.
+    """Load the entry worker of a run; for a template, return also its loaded form with the values filled in, else None.
 
-    Raises what `Registry.load` and `load_template` raise, UsageError for what does not go together.
+    Raises the errors of `Registry.load` and `load_template`, and UsageError for parameters without a template.
     """
     name = template_named(registry, start.worker)
     if name is None:
@@ -96,7 +96,7 @@ def load_started(registry: Registry, root: Path, start: StartRunInput) -> tuple[
 
 
 def check_single(template: str, start: StartRunInput) -> None:
-    """Raise UsageError for a template that is to work on several items: it is filled in once, for one run."""
+    """Raise UsageError where a template is started for several items: it is filled in once, for a single run."""
     if start.batch is not None:
         raise UsageError(
             f"template '{template}' cannot be run for several items",
@@ -113,9 +113,9 @@ def _is_packaged_template(registry: Registry, name: str) -> bool:
 
 
 def named_templates(workers: Iterable[ParsedWorker], root: Path) -> tuple[list[ParsedWorker], list[Problem]]:
-    """The workshop's templates that workers name, by name or glob, and what is wrong with the names.
+    """Return the workshop's templates that workers name, by name or glob, and the problems with these names.
 
-    A glob that begins with a wildcard names nothing in particular, and is not looked at.
+    A glob that begins with a wildcard names no folder, and is not looked at.
     """
     found: dict[str, ParsedWorker] = {}
     problems: list[Problem] = []
@@ -144,7 +144,7 @@ def _patterns(rules: TemplateRules) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _matching(pattern: str, root: Path) -> Iterator[str]:
-    """The names that a pattern stands for: itself, where it has no wildcard, or those of the files that match."""
+    """Yield the names that a pattern stands for: the pattern itself without a wildcard, else the files that match."""
     before, *wild = _WILDCARD.split(pattern, maxsplit=1)
     if not wild:
         yield pattern

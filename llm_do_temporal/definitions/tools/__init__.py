@@ -1,1 +1,1 @@
-"""Tools that authors bring: Python functions and toolsets from elsewhere."""
+"""Tools that authors bring: Python functions and external toolsets."""

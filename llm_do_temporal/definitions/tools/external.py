@@ -1,7 +1,7 @@
-"""Toolsets from elsewhere, as a worker's file names them: found, pinned, and what is wrong with them.
+"""External toolsets, as a worker's file names them: found, pinned, and their problems.
 
-A toolset that cannot be loaded is a warning: the worker runs without its tools. A name that can be no toolset at
-all is an error, because nothing would ever come of it. Loading a class runs the author's Python.
+A toolset that cannot be loaded is a warning: the worker runs without its tools. A name that can be no toolset at all is
+an error, because no later installation would make it one. Loading a class runs the author's Python.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ MCP_STEP = "Install it where the worker service runs, in the checkout of llm-do-
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 CAPABILITIES_METHOD = "get_capabilities"
 _METHODS = ("get_tools", "call_tool")
-"""What every toolset of Pydantic AI has."""
+"""Methods that every toolset of Pydantic AI has."""
 
 
 def external_toolsets(
     parsed: ParsedWorker, workshop: Workshop, *, load: bool = True
 ) -> tuple[tuple[ExternalToolset, ...], list[Problem]]:
-    """The worker's toolsets from elsewhere that can be used, and what is wrong with the others.
+    """Return the worker's external toolsets that can be used, and the problems of the others.
 
-    Without `load` no Python is run and nothing is said of whether a class can be loaded.
+    Without `load` no Python is run, and a class that cannot be loaded is no problem.
     """
     config = workshop.config
     found: list[ExternalToolset] = []
@@ -56,9 +56,9 @@ def external_toolsets(
 
 
 def load_toolset_class(reference: str, *, root: Path) -> type[Any]:
-    """The class at a path like `package.module.Class`, the workshop's own packages included.
+    """Return the class at a path like `package.module.Class`, the workshop's own packages included.
 
-    Raises DefinitionError where there is none, or it is no toolset.
+    Raises DefinitionError where there is no such class, or it is no toolset.
     """
     where, _, name = reference.rpartition(".")
     try:
@@ -79,7 +79,7 @@ def load_toolset_class(reference: str, *, root: Path) -> type[Any]:
 
 
 def may_name_capabilities(parsed: ParsedWorker, workshop: Workshop) -> bool:
-    """Whether a toolset of the worker says itself what its calls use; one that cannot be loaded here may."""
+    """Return whether a toolset of the worker names its calls' capabilities itself; unloadable ones count as such."""
     aliases = workshop.config.toolset_aliases
     for name, options in parsed.definition.toolsets.classes.items():
         if options.enabled:
@@ -93,7 +93,7 @@ def may_name_capabilities(parsed: ParsedWorker, workshop: Workshop) -> bool:
 
 
 def has_mcp() -> bool:
-    """Whether the optional MCP client is installed."""
+    """Return whether the optional MCP client is installed."""
     return find_spec("mcp") is not None and find_spec("fastmcp") is not None
 
 

@@ -1,7 +1,7 @@
-"""The author's Python: loaded as modules, once per content, with their mistakes turned into DefinitionErrors.
+"""Loading of the author's Python: a module per content of a file, with mistakes turned into DefinitionErrors.
 
-Used for classes that describe results and inputs, and for the functions of a `tools.py`. Running these files
-is running the author's code, with all that it may do.
+Used for classes that describe results and inputs, and for the functions of a `tools.py`. Running these files is running
+the author's code, with all that it may do.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _IMPORTS = threading.RLock()
 
 
 def load_python(file: PythonFile) -> ModuleType:
-    """The file as a module. Raises DefinitionError with the last line of the author's that ran.
+    """Return the file as a module. Raises DefinitionError with the last line of the author's that ran.
 
-    One module per content: an edited file is loaded anew, and whoever has the old one keeps it.
+    There is a module for each content: an edited file is loaded anew, and users of the old module keep that.
     """
     digest = hashlib.sha256(f"{file.path}\0{file.sha256}".encode()).hexdigest()
     name = f"_llm_do_author_{digest[:24]}"
@@ -45,7 +45,7 @@ def load_python(file: PythonFile) -> ModuleType:
 
 
 def import_python(name: str, *, root: Path) -> ModuleType:
-    """An importable module, the workshop's own included. Raises ModuleNotFoundError or DefinitionError."""
+    """Import a module, the workshop's own included. Raises ModuleNotFoundError or DefinitionError."""
     with _IMPORTS, authors_code(None, root, passing=(ModuleNotFoundError,)), importable(root):
         importlib.invalidate_caches()
         return importlib.import_module(name)
@@ -53,7 +53,10 @@ def import_python(name: str, *, root: Path) -> ModuleType:
 
 @contextmanager
 def authors_code(path: Path | None, root: Path, *, passing: tuple[type[Exception], ...] = ()) -> Generator[None]:
-    """Turn what the author's code raises into a DefinitionError with the last line of theirs that ran."""
+    """Turn an exception of the author's code into a DefinitionError with the last line of theirs that ran.
+
+    Exceptions in `passing` are left alone; `path` is the file to name where no line of theirs ran.
+    """
     try:
         yield
     except (DefinitionError, *passing):

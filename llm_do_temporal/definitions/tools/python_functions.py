@@ -1,6 +1,6 @@
-"""One function of the author's as a tool: its signature as JSON Schema, its arguments from JSON, its result as JSON.
+"""Function of an author as a tool: its signature as JSON Schema, arguments from JSON, its result as JSON.
 
-Used where tools are loaded, in the activity that calls plain functions, and by workflow code for those that take a
+Used where tools are loaded, in the activity that calls plain functions, and by workflow code for functions with a
 context; all of them must read a signature the same way. Never calls the function.
 """
 
@@ -21,24 +21,24 @@ from llm_do_temporal.errors import DefinitionError, EffectFailed
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed, ToolContext, is_idempotent, takes_context
 
 MAX_RESULT_BYTES = 8_000_000
-"""The largest result of a tool, as JSON: half of what the next request can carry."""
+"""Largest result of a tool, as JSON: half of the size that the next request can carry."""
 MAX_MESSAGE_CHARS = 2_000
 _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class _Untitled(GenerateJsonSchema):
-    """JSON Schema without a title for every field: a model has its name."""
+    """Generator of JSON Schema without a title for every field: a model has the field's name."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as its base has it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Never."""
+        """Return False for every field."""
         return False
 
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function with a signature that can be a tool's."""
+    """Function with a signature that can be a tool's."""
 
     name: str
     call: Callable[..., Any]
@@ -51,7 +51,7 @@ class PythonFunction:
 
     @property
     def description(self) -> str:
-        """Its docstring."""
+        """The function's docstring."""
         return inspect.getdoc(self.call) or ""
 
     @cached_property
@@ -63,7 +63,7 @@ class PythonFunction:
             raise DefinitionError(f"an argument of '{self.name}' has no JSON Schema: {_first_line(error)}") from error
 
     def arguments(self, given: Mapping[str, Any], *, key: str, context: ToolContext | None = None) -> dict[str, Any]:
-        """What to call the function with. Raises EffectFailed where `given` is not what its types say."""
+        """Return the arguments to call the function with. Raises EffectFailed where `given` does not fit its types."""
         try:
             arguments = self.adapter.validate_json(json.dumps(given))
         except ValidationError as error:
@@ -77,7 +77,7 @@ class PythonFunction:
 
 
 def read_function(name: str, found: object) -> PythonFunction:
-    """The function of a module that a tool is made of. Raises DefinitionError for one that cannot be a tool."""
+    """Return the function `found` in a module as a tool. Raises DefinitionError for an object that cannot be a tool."""
     if not inspect.isfunction(found):
         raise DefinitionError(f"'{name}' is not a function")
     context = takes_context(found)
@@ -114,7 +114,7 @@ def read_function(name: str, found: object) -> PythonFunction:
 
 
 def as_json(tool: str, result: Any) -> Any:
-    """A function's result as a JSON value. Raises EffectFailed where it is none, or has more than 8 MB."""
+    """Return a function's result as a JSON value. Raises EffectFailed where it is none, or larger than 8 MB."""
     try:
         data = to_json(result, inf_nan_mode="strings")
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
@@ -130,7 +130,7 @@ def as_json(tool: str, result: Any) -> Any:
 
 
 def explain_exception(tool: str, error: BaseException) -> str:
-    """What a model is told of an exception that left a function: its type and message, at most 2,000 characters."""
+    """Return a model's text for an exception of a function: its type and message, at most 2,000 characters."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     words = str(error).strip().encode("utf-8", "replace").decode()[:MAX_MESSAGE_CHARS]
@@ -160,7 +160,7 @@ def _check_contexts(name: str, contexts: list[str], *, context: bool) -> None:
 
 
 def _adapter(name: str, parameters: list[inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
-    """Validates arguments and returns them: a stand-in with the function's signature, less what is filled in."""
+    """Return a validator of arguments: a stand-in with the function's signature, less the filled in parameters."""
 
     def arguments(**given: Any) -> dict[str, Any]:
         return given

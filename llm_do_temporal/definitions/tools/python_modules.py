@@ -1,7 +1,7 @@
-"""Lets the author's Python import modules of the workshop: from their text, where no worker can write it.
+"""Imports of the workshop's modules by the author's Python: from their text, where no worker can write it.
 
 Modules of the workshop come after everything that is installed. No bytecode is read or written and no extension is
-loaded: what is run is the `.py` file that a person can read, wherever a `.pyc` or `.so` with its name lies.
+loaded: only the `.py` file that a person can read is run, wherever a `.pyc` or `.so` with its name lies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from llm_do_temporal.definitions.yaml.text_files import label_of
 
 
 class _Text(SourceFileLoader):
-    """A module made from the text of its file alone."""
+    """Loader that makes a module from the text of its file alone."""
 
     root: Path
 
@@ -30,7 +30,7 @@ class _Text(SourceFileLoader):
 
 
 _own_packages: dict[str, type[_Text]] = {}
-"""Packages that were found in workshops, with how they are loaded: what lies below them is found in no other way."""
+"""Packages that were found in workshops, with their loaders; modules below them are found in no other way."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def importable(root: Path) -> Generator[None]:
 
 
 class _Modules:
-    """Finds modules at the top of a workshop; the last to be asked."""
+    """Finder of modules at the top of a workshop; the last finder to be asked."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -56,17 +56,17 @@ class _Modules:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module of this name, where it is one of the workshop's."""
+        """Return the module of this name, where it is the workshop's."""
         return _found(name, [str(self._root)], self._loader) if path is None else None
 
 
 class _Submodules:
-    """Finds what lies below packages of workshops; the first to be asked, and then the only one."""
+    """Finder of modules below packages of workshops; the first finder to be asked, and then the only one."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module of this name. Raises ModuleNotFoundError, so that nobody else looks for it."""
+        """Return the module of this name. Raises ModuleNotFoundError, so that no other finder looks for it."""
         loader = _own_packages.get(name.rpartition(".")[0])
         if path is None or loader is None:
             return None
@@ -83,7 +83,7 @@ _submodules = _Submodules()
 
 
 def _found(name: str, folders: Sequence[str], loader: type[_Text]) -> ModuleSpec | None:
-    """The module of this name in the folders."""
+    """Return the module of this name in the folders; None where there is none."""
     for folder in folders:
         found = FileFinder(folder, (loader, [".py"])).find_spec(name)
         if found is not None and (found.loader is not None or _is_authors(found, loader.root)):
@@ -94,7 +94,7 @@ def _found(name: str, folders: Sequence[str], loader: type[_Text]) -> ModuleSpec
 
 
 def _is_authors(found: ModuleSpec, root: Path) -> bool:
-    """Whether a folder without `__init__.py` is one of Python, and not one of workers' files."""
+    """Return whether a folder without `__init__.py` holds Python, and not the files that workers write."""
     folders = [Path(folder) for folder in found.submodule_search_locations or ()]
     return any(
         is_protected(label_of(folder / "module.py", root), root)

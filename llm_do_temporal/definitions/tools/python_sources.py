@@ -1,6 +1,6 @@
 """The author's Python as text: read from files that no worker can write, and from no others.
 
-Whatever is run of a workshop comes through here, the modules that it imports included.
+All Python of a workshop that is run is read here, the modules that it imports included.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from llm_do_temporal.errors import DefinitionError
 
 @dataclass(frozen=True)
 class PythonFile:
-    """A Python file as it was read."""
+    """Python file as it was read."""
 
     path: Path
     root: Path
-    """The folder it may not leave, from which it may import."""
+    """Folder that the file may not leave, and may import from."""
     text: str
     sha256: str
-    """Digest of its bytes."""
+    """Digest of the file's bytes."""
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Path of the file, as messages name it."""
         return label_of(self.path, self.root)
 
 

@@ -1,7 +1,7 @@
 """The `custom` toolset: functions of `tools.py`, found, read and pinned when their worker is loaded.
 
-Reading a `tools.py` runs it. The functions themselves are called elsewhere: plain ones by an activity, those that take
-a context by workflow code, from the text that is pinned here.
+Reading a `tools.py` runs it. The functions themselves are called elsewhere: plain functions by an activity, functions
+with a context by workflow code, from the text that is pinned here.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PythonTool, PythonToolset
 
 MAX_PINNED_BYTES = 256 * 1024
-"""A file with functions for workflow code travels with its worker, in every delegation to it."""
+"""Largest file with functions for workflow code: it travels with its worker, in every delegation to it."""
 
 
 @dataclass(frozen=True)
 class _Found:
-    """A function, and the file it is from."""
+    """Function, and the file it is from."""
 
     function: PythonFunction
     file: PythonFile
 
 
 def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[Problem]]:
-    """The Python tools a worker asks for, and what is wrong with them; None where it asks for none."""
+    """Return the Python tools that a worker names (None where it names none), and their problems."""
     wanted = parsed.definition.toolsets.python_tools
     tools: list[PythonTool] = []
     sources: dict[str, str] = {}
@@ -58,7 +58,7 @@ def load_python_tools(parsed: ParsedWorker) -> tuple[PythonToolset | None, list[
 
 
 def read_source(source: str, *, root: Path) -> PythonFile:
-    """The file a pinned tool is from, as it is now. Raises DefinitionError."""
+    """Read the file that a pinned tool is from, as it is now. Raises DefinitionError."""
     folder = SHIPPED if source.startswith(PACKAGE_PREFIX) else root
     try:
         return read_python(find_file(source.removeprefix(PACKAGE_PREFIX), (folder,), folder), folder)
@@ -67,7 +67,7 @@ def read_source(source: str, *, root: Path) -> PythonFile:
 
 
 def load_function(file: PythonFile, name: str) -> PythonFunction:
-    """A function of a file. Raises DefinitionError, with the file and line where that is the author's mistake."""
+    """Return a function of a file. Raises DefinitionError, with file and line where the mistake is the author's."""
     module = load_python(file)
     if not hasattr(module, name):
         raise DefinitionError(f"'{file.label}' has no function '{name}'")
@@ -75,7 +75,7 @@ def load_function(file: PythonFile, name: str) -> PythonFunction:
 
 
 def _find(name: str, place: WorkerPlace) -> _Found:
-    """The function in the nearest `tools.py` that has it."""
+    """Return the function of this name, from the nearest `tools.py` that has it."""
     looked: list[str] = []
     for path in tools_files(place):
         try:
@@ -109,7 +109,7 @@ def _read(module: ModuleType, name: str, file: PythonFile) -> PythonFunction:
 
 @lru_cache(maxsize=512)
 def _read_once(module: ModuleType, name: str) -> PythonFunction:
-    """A module belongs to the text of its file, so that an edited one is read anew."""
+    """Read a function of a module. A module belongs to the text of its file, so that an edited file is read anew."""
     return read_function(name, getattr(module, name))
 
 
@@ -119,7 +119,7 @@ def _line_of(found: object, file: PythonFile) -> int | None:
 
 
 def _check_pinnable(module: ModuleType, function: PythonFunction, file: PythonFile) -> None:
-    """Raise DefinitionError unless the file alone, as text, is all that the function needs of the workshop."""
+    """Raise DefinitionError where the function needs more of the workshop than the text of its own file."""
     if function.call.__module__ != module.__name__:
         raise DefinitionError(f"'{function.name}' takes a context, so it has to be written in this file itself")
     size = len(file.text.encode())
@@ -141,7 +141,7 @@ def _check_pinnable(module: ModuleType, function: PythonFunction, file: PythonFi
 
 
 def _imported(node: ast.AST) -> list[str]:
-    """The packages or modules that a statement imports."""
+    """Return the packages or modules that a statement imports."""
     if isinstance(node, ast.Import):
         return [alias.name.partition(".")[0] for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:

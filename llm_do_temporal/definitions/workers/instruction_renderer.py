@@ -1,6 +1,6 @@
-"""Carries out what instructions say as a template, step by step, paying for each step and for each value.
+"""Rendering of instructions as a template, step by step, with a price for each step and for each value.
 
-Whatever a text says, it ends: with a result or a TemplateMistake. Nothing is compiled, no object of Python reached.
+Every text ends: with a result or a TemplateMistake. Nothing is compiled, no object of Python is reached.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from llm_do_temporal.definitions.workers.instruction_values import (
 from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES
 
 MAX_STEPS = 200_000
-"""Well under a second."""
+"""Steps of one rendering: well under a second."""
 MAX_WORK = 16 * 1024 * 1024
-"""Characters that come to be on the way to a result, those that are thrown away included."""
+"""Characters that are made on the way to a result, those that are thrown away included."""
 _ARITHMETIC: dict[type[nodes.BinExpr], Callable[[Any, Any], Any]] = {
     nodes.Add: operator.add,
     nodes.Sub: operator.sub,
@@ -62,7 +62,7 @@ _CANNOT_GROW = "the template does too much: instructions are rendered within a b
 
 
 def render(tree: nodes.Template, read: Callable[[Inclusion], str]) -> str:
-    """The text that the template makes; `read` gives the text of an included file. Raises TemplateMistake."""
+    """Return the text that the template makes; `read` gives the text of an included file. Raises TemplateMistake."""
     return _Rendering(read).text_of(tree)
 
 

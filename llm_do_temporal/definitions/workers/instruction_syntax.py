@@ -1,8 +1,8 @@
-"""What of Jinja2's language instructions may use, and which files they include.
+"""Syntax of instructions: the part of Jinja2's language that they may use, and the files that they include.
 
-Jinja2 takes the text apart; nothing is ever compiled from it. What is left is small enough to be carried out with a
-bound in steps and size, reaches no object of Python, and names the files it includes as they stand there, so that
-they are known before anything is rendered.
+Jinja2 takes the text apart; nothing is ever compiled from it. The part is small enough to be carried out with a bound
+in steps and size, reaches no object of Python, and names included files literally, so that they are known before
+anything is rendered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from llm_do_temporal.errors import DefinitionError
 
 MAX_TOKENS = 50_000
-"""Words and signs of the template language in one text; instructions have a handful."""
+"""Words and signs of the template language in a text; instructions have a handful."""
 MAX_NESTING = 60
 RAW_HINT = "Text that only looks like a template goes between {% raw %} and {% endraw %}."
 ALLOWED = "Instructions may use {% if %}, {% for %}, {% set %}, {% include %}, {{ file('…') }} and a few filters."
@@ -55,7 +55,7 @@ _PARSER = Environment(autoescape=False)  # noqa: S701 - only takes text apart; w
 
 
 class TemplateMistake(Exception):
-    """What is wrong with a text as a template; `str()` of it is for people."""
+    """Mistake in a text as a template; `str()` of it is for people."""
 
     def __init__(self, message: str, line: int | None = None, next_step: str | None = RAW_HINT) -> None:
         super().__init__(message)
@@ -66,17 +66,17 @@ class TemplateMistake(Exception):
 
 @dataclass(frozen=True)
 class Inclusion:
-    """A place where a text includes a file."""
+    """Place at which a text includes a file."""
 
     names: tuple[str, ...]
-    """The first of these that is there is meant."""
+    """Names of files; the first file that exists is included."""
     line: int
     optional: bool = False
-    """Whether there may be no such file."""
+    """Whether none of the files needs to exist."""
 
 
 def parse(text: str) -> nodes.Template:
-    """The text taken apart, with nothing in it that instructions may not use. Raises TemplateMistake."""
+    """Return the text taken apart. Raises TemplateMistake for anything in it that instructions may not use."""
     try:
         if sum(1 for _ in islice(_PARSER.lex(text), MAX_TOKENS + 1)) > MAX_TOKENS:
             raise TemplateMistake(f"it has more than {MAX_TOKENS} words and signs of the template language")
@@ -92,7 +92,7 @@ def parse(text: str) -> nodes.Template:
 
 
 def inclusions(tree: nodes.Template) -> Iterator[Inclusion]:
-    """Every place where a file is included, in branches that are never taken too. Raises TemplateMistake."""
+    """Yield every place at which a file is included, also in branches that are never taken. Raises TemplateMistake."""
     for node, _ in _walk(tree):
         if isinstance(node, nodes.Include):
             yield Inclusion(included_names(node), node.lineno, node.ignore_missing)
@@ -101,7 +101,7 @@ def inclusions(tree: nodes.Template) -> Iterator[Inclusion]:
 
 
 def included_names(node: nodes.Include) -> tuple[str, ...]:
-    """The names that an `include` tries in turn. Raises TemplateMistake for one that is computed."""
+    """Return the names that an `include` tries in turn. Raises TemplateMistake for a computed name."""
     listed = isinstance(node.template, nodes.List | nodes.Tuple)
     parts = cast("nodes.List", node.template).items if listed else [node.template]
     names = [part.value for part in parts if isinstance(part, nodes.Const) and isinstance(part.value, str)]
@@ -111,7 +111,7 @@ def included_names(node: nodes.Include) -> tuple[str, ...]:
 
 
 def file_name(node: nodes.Call) -> str:
-    """The name that `file('NAME')` is given. Raises TemplateMistake for one that is computed."""
+    """Return the name in `file('NAME')`. Raises TemplateMistake for a computed name."""
     given = node.args[0] if len(node.args) == 1 and not node.kwargs else None
     if not isinstance(given, nodes.Const) or not isinstance(given.value, str):
         raise _computed(node)
@@ -196,6 +196,6 @@ def _walk(tree: nodes.Node) -> Iterator[tuple[nodes.Node, int]]:
 
 
 def as_definition_error(mistake: TemplateMistake, file: str, first_line: int) -> DefinitionError:
-    """The mistake with its place; `first_line` is where the text begins in the file."""
+    """Return the mistake with its place; `first_line` is the line of the file on which the text begins."""
     line = None if mistake.line is None else first_line - 1 + mistake.line
     return DefinitionError(f"template: {mistake}", file=file, line=line, next_step=mistake.next_step)

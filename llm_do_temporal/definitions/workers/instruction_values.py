@@ -1,7 +1,7 @@
-"""The values that instructions can make as a template: what they weigh, how they combine, and the filters for them.
+"""Values of instructions as a template: their weight, their combination, and the filters for them.
 
-Texts, numbers, truth values, and lists and mappings of these; nothing else can come to be, and no attribute or
-method of them is ever looked up. Whoever makes a value is told beforehand what it costs, through `Pay`.
+Texts, numbers, truth values, and lists and mappings of these; no other value can come to be, and no attribute or method
+of a value is ever looked up. The cost of a value is paid through `Pay` before the value is made.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from llm_do_temporal.definitions.workers.instruction_syntax import TemplateMista
 LARGEST_NUMBER = 10**15
 _WIDEST_INDENT = 200
 Pay = Callable[[int], None]
-"""Raises TemplateMistake when more characters come to be than a template may make."""
+"""Payment for a number of characters; raises TemplateMistake where they are more than a template may make."""
 
 
 class NotDefined(TemplateMistake):
-    """A name or key that there is not."""
+    """Missing name or key."""
 
 
 class Items(list[Any]):
-    """A list that knows how much it holds, all the way down."""
+    """List that knows its weight, all the way down."""
 
     def __init__(self, items: Sequence[Any]) -> None:
         super().__init__(items)
@@ -30,7 +30,7 @@ class Items(list[Any]):
 
 
 class Pairs(dict[Any, Any]):
-    """A mapping that knows how much it holds."""
+    """Mapping that knows its weight."""
 
     def __init__(self, pairs: Mapping[Any, Any]) -> None:
         super().__init__(pairs)
@@ -38,7 +38,7 @@ class Pairs(dict[Any, Any]):
 
 
 def weight_of(value: Any) -> int:
-    """How much a value holds, in characters; a list knows it of itself, however its parts hang together."""
+    """Return the weight of a value, in characters; a list knows its own, however its parts hang together."""
     if isinstance(value, str | range):
         return len(value) + 1
     if isinstance(value, Items | Pairs):
@@ -47,14 +47,14 @@ def weight_of(value: Any) -> int:
 
 
 def number_of(value: Any) -> int | float:
-    """The value, where it is a number of a sensible size. Raises TemplateMistake."""
+    """Return the value as a number of a sensible size. Raises TemplateMistake for any other value."""
     if not isinstance(value, int | float) or (isinstance(value, int) and abs(value) > LARGEST_NUMBER):
         raise TemplateMistake("an operator is used on what is no number, or on one that is too large")
     return value
 
 
 def items_of(pay: Pay, value: Any) -> Sequence[Any]:
-    """What a loop goes through. Raises TemplateMistake for what is no list."""
+    """Return the items that a loop goes through. Raises TemplateMistake for a value that is no list."""
     if not isinstance(value, Items | Pairs | range | str):
         raise TemplateMistake("this needs a list")
     pay(len(value))
@@ -62,7 +62,7 @@ def items_of(pay: Pay, value: Any) -> Sequence[Any]:
 
 
 def looked_up(value: Any, key: Any) -> Any:
-    """`value[key]`. Raises NotDefined."""
+    """Return `value[key]`. Raises NotDefined."""
     if isinstance(value, Pairs):
         if key in value:
             return value[key]
@@ -72,7 +72,7 @@ def looked_up(value: Any, key: Any) -> Any:
 
 
 def as_text(pay: Pay, value: Any) -> str:
-    """The value as it is written into the result."""
+    """Return the value as it is written into the result."""
     if isinstance(value, str):
         return value
     pay(weight_of(value))
@@ -143,11 +143,11 @@ FILTER_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "trim": _changing(str.strip),
     "upper": _changing(str.upper),
 }
-"""What a filter makes of a value; `default` is not among them, as it is for values that are not there."""
+"""Functions of the filters; `default` is not among them, as it is for values that do not exist."""
 
 
 def passes(test: str, value: Any) -> bool:
-    """Whether the value passes a test of `instruction_syntax.TESTS` that is not about whether it is there."""
+    """Return whether the value passes a test of `instruction_syntax.TESTS` that is not about its existence."""
     if test == "none":
         return value is None
     if test == "string":

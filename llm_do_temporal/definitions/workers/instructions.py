@@ -1,7 +1,7 @@
-"""A worker's instructions: text of the author, with files of the workshop included.
+"""Instructions of a worker: text of the author, with files of the workshop included.
 
-Rendered once, when a worker is loaded. What is included is inserted as text and never rendered: nobody but the author
-of the worker's own file says what a template does. Text that a model wrote is never rendered at all.
+Rendered once, when a worker is loaded. Included text is inserted as it is and never rendered: only the author of the
+worker's own file decides what a template does. Text that a model wrote is never rendered at all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class InstructionText:
 
     text: str
     file: str
-    """How messages call the worker file."""
+    """Path of the worker file, as messages name it."""
     first_line: int
     """The line of the file on which the text begins."""
     folder: Path
@@ -42,7 +42,7 @@ class InstructionText:
 
 
 def render_instructions(source: InstructionText) -> str:
-    """The instructions with everything included. Raises DefinitionError with the file and line of a mistake."""
+    """Return the instructions with everything included. Raises DefinitionError with file and line of a mistake."""
     if "{" not in source.text:
         return source.text.strip()
     try:
@@ -65,7 +65,7 @@ def check_instructions(source: InstructionText) -> None:
 
 
 def instruction_text(parsed: ParsedWorker) -> InstructionText:
-    """The instructions of a worker file."""
+    """Return the instructions of a worker file."""
     place = parsed.place
     return InstructionText(
         text=parsed.text, file=place.label, first_line=parsed.text_line, folder=place.path.parent, root=place.root
@@ -73,23 +73,23 @@ def instruction_text(parsed: ParsedWorker) -> InstructionText:
 
 
 def included_files(source: InstructionText) -> frozenset[str]:
-    """Every path, relative to the root, at which a file that the instructions include is looked for.
+    """Return every path, relative to the root, at which a file that the instructions include is looked for.
 
-    Known without rendering: names of included files are written out. Instructions that cannot be used include none.
+    Known without rendering: names of included files are literal. Instructions that cannot be used include none.
     """
     names = _included_names(source.text) or ()
     return frozenset(path for name in names for path in _looked_for(source, name))
 
 
 def has_mistakes(parsed: ParsedWorker) -> bool:
-    """Whether the instructions cannot be taken apart, so that nobody knows what they are meant to include."""
+    """Return whether the instructions cannot be taken apart, so that the files they would include are unknown."""
     place = parsed.place
     return not (place.shipped or place.generated) and _included_names(parsed.text) is None
 
 
 @lru_cache(maxsize=512)
 def _included_names(text: str) -> frozenset[str] | None:
-    """The names of included files; None for instructions with mistakes."""
+    """Return the names of included files; None for instructions with mistakes."""
     if "{" not in text:
         return frozenset()
     try:
@@ -107,7 +107,7 @@ def _looked_for(source: InstructionText, name: str) -> Iterator[str]:
 
 
 def _read(source: InstructionText, inclusion: Inclusion) -> str:
-    """The text of the first file that is there. Raises TemplateMistake."""
+    """Return the text of the first file that exists. Raises TemplateMistake."""
     missing: Missing | None = None
     for name in inclusion.names:
         try:
@@ -133,7 +133,7 @@ def _text_of(source: InstructionText, name: str) -> str:
 
 
 def _check_names(tree: nodes.Template) -> None:
-    """Raise TemplateMistake for a name that nothing gives a value to."""
+    """Raise TemplateMistake for a name without a value."""
     named = list(tree.find_all(nodes.Name))
     given = {one.name for one in named if one.ctx != "load"} | {"file", "range", "loop"}
     for one in named:

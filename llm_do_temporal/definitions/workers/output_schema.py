@@ -1,4 +1,4 @@
-"""Static checks of the JSON Schema of a worker's result, as it is written in the worker file."""
+"""Static checks of the JSON Schema of a worker's result. Loads no class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DEFS = "#/$defs/"
 
 
 def check_output_schema(schema: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
-    """What is wrong with a schema for a worker's result, and where in it."""
+    """Return the problems of a schema for a worker's result, each as the path in the schema and a message."""
     # Imported here: most workers have no schema, and the import takes as long as everything else together.
     from llm_do_temporal.json_schema import find_schema_problems
 
@@ -25,7 +25,7 @@ def check_output_schema(schema: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
 
 
 def _reference_problems(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """References that lead nowhere, and those that go in circles: models are given schemas with all inlined."""
+    """Yield references that lead nowhere or in circles: models are given schemas with all references inlined."""
     raw = schema.get("$defs")
     definitions = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
     graph: dict[str, set[str]] = {"": set(), **{name: set() for name in definitions}}

@@ -1,7 +1,7 @@
-"""Where the file of a worker may stand, and which one wins.
+"""Places of worker files, and the order in which they count.
 
-`workers/N.worker`, `workers/N/worker.worker`, `N.worker`, `workers/generated/N.worker`, then the workers
-that ship with the package. At each place `.worker` comes before `.yaml` and `.yml`.
+`workers/N.worker`, `workers/N/worker.worker`, `N.worker`, `workers/generated/N.worker`, then the workers that ship with
+the package. At each place `.worker` comes before `.yaml` and `.yml`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from llm_do_temporal.definitions.yaml.text_files import Unreadable, read_bytes
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 SHIPPED = Path(__file__).resolve().parents[2] / "shipped"
-"""The workers that come with the package."""
+"""Folder of the workers that come with the package."""
 SUFFIXES = (".worker", ".yaml", ".yml")
 GENERATED = PurePosixPath("workers/generated")
 PACKAGE_PREFIX = "pkg:"
@@ -26,59 +26,59 @@ _INSTRUCTIONS = b"instructions"
 
 @dataclass(frozen=True)
 class WorkerPlace:
-    """The file of a worker."""
+    """File of a worker."""
 
     name: str
-    """The name it answers to there."""
+    """Name of the worker at this place."""
     path: Path
     root: Path
-    """The folder that nothing it refers to may leave: the workshop, or the shipped workers."""
+    """Folder that no file the worker refers to may leave: the workshop, or the shipped workers."""
     shipped: bool = False
     template: bool = False
-    """Whether it is a template, whose text has `$name` for what a call fills in and is never rendered otherwise."""
+    """Whether the file is a template, whose `$name` a call fills in and whose text is never rendered otherwise."""
 
     @property
     def relative(self) -> PurePosixPath:
-        """Its path below the root."""
+        """The file's path below the root."""
         return PurePosixPath(self.path.relative_to(self.root).as_posix())
 
     @property
     def folder(self) -> Path:
-        """Where Python files that it names are looked for first; for one that a model wrote, nowhere beside it."""
+        """First folder in which Python files that the worker names are looked for; the root for a generated worker."""
         return self.root if self.generated else self.path.parent
 
     @property
     def label(self) -> str:
-        """How messages call the file."""
+        """Path of the file, as messages name it."""
         return f"{PACKAGE_PREFIX}{self.relative}" if self.shipped else str(self.relative)
 
     @property
     def source(self) -> str:
-        """Where the worker comes from, as a pinned worker says it."""
+        """Origin of the worker, as a pinned worker keeps it."""
         name = self.path.stem if self.template else self.name
         return f"{PACKAGE_PREFIX}{name}" if self.shipped else str(self.relative)
 
     @property
     def generated(self) -> bool:
-        """Whether a model wrote it, by its name or by where a link leads."""
+        """Whether a model wrote the file, judged by its path and by the target of a link."""
         return not self.shipped and is_generated(self.path, self.root)
 
 
 def is_generated(path: Path, root: Path) -> bool:
-    """Whether `path` is, or leads to, a file that `worker_create` may have written."""
+    """Return whether `path` is, or leads to, a file that `worker_create` may have written."""
     folder = root / GENERATED
     return path.is_relative_to(folder) or path.resolve().is_relative_to(folder.resolve())
 
 
 def places_of(name: str, *, root: Path, shipped: Path) -> list[WorkerPlace]:
-    """The files that define the worker `name`, the one that is used first."""
+    """Return the files that define the worker `name`; the first of them is used."""
     own = [WorkerPlace(name, root / relative, root) for relative in _own_candidates(name)]
     packaged = [WorkerPlace(name, shipped / relative, shipped, shipped=True) for relative in _shipped_candidates(name)]
     return [place for place in (*own, *packaged) if place.path.is_file() or place.path.is_symlink()]
 
 
 def known_names(*, root: Path, shipped: Path) -> list[str]:
-    """Every name that a file stands for, sorted; whether the files are any good is not looked at."""
+    """Return every name that has a file, sorted; whether the files are valid is not looked at."""
     workers, generated = root / "workers", root / GENERATED
     names = {path.stem for folder in (workers, generated, shipped) for path in _files(folder)}
     names |= {
@@ -89,20 +89,20 @@ def known_names(*, root: Path, shipped: Path) -> list[str]:
 
 
 def may_be_workers(root: Path, known: Iterable[str]) -> list[Path]:
-    """YAML files in the workshop's own folder that a name may lead to without being listed, whatever their style."""
+    """Return the YAML files at the top of the workshop that may be workers and are not among `known`."""
     names = set(known)
     others = [path for path in _files(root) if path.stem not in names and path.name not in _NOT_WORKERS]
     return sorted(path for path in others if path.suffix != ".worker" and _INSTRUCTIONS in _content(path, root))
 
 
 def described_places(name: str) -> str:
-    """The places where `name` is looked for, in words."""
+    """Return the places at which `name` is looked for, in words."""
     own = ", ".join(relative for relative in _own_candidates(name) if relative.endswith(".worker"))
     return f"{own} (each also as .yaml and .yml) and {PACKAGE_PREFIX}{name}"
 
 
 def unreachable_files(root: Path) -> list[Path]:
-    """`.worker` files below `workers/` that stand where no name leads."""
+    """Return the `.worker` files below `workers/` to which no name leads."""
     reachable = {
         place.path
         for name in known_names(root=root, shipped=SHIPPED)
@@ -140,7 +140,7 @@ def _folder_files(folder: Path) -> Iterator[Path]:
 
 
 def _is_root_worker(path: Path, root: Path) -> bool:
-    """Whether a file in the workshop's own folder is a worker; other programs keep YAML files there too."""
+    """Return whether a file at the top of the workshop is a worker; other programs keep YAML files there too."""
     if path.suffix == ".worker":
         return True
     if path.name in _NOT_WORKERS:
@@ -149,7 +149,7 @@ def _is_root_worker(path: Path, root: Path) -> bool:
 
 
 def _content(path: Path, root: Path) -> bytes:
-    """What the file holds; nothing where it cannot be read."""
+    """Return the bytes of a file; none where it cannot be read."""
     try:
         return read_bytes(path, root)
     except Unreadable:

@@ -1,4 +1,4 @@
-"""One template file: taken apart as the worker that it becomes, every mistake collected. Runs no Python."""
+"""Template file: taken apart as the worker that it becomes, every mistake collected. Runs no Python."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SPELLINGS = {"system": "instructions", "schema_object": "output_schema"}
 """Keys that templates may have instead of a worker's."""
 _IGNORED = ("functions",)
 _REFUSED = ("schema_in_ref", "locked", "attachments")
-"""Keys of workers that mean nothing for a template."""
+"""Keys of workers that have no meaning in a template."""
 _DOLLAR = "Write '$$' for a dollar sign."
 ParameterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class TemplateKeys(Strict):
-    """The keys that templates have and workers do not."""
+    """Keys that templates have and workers do not."""
 
     prompt: str = ""
     params: dict[ParameterName, str | int | float | bool] = Field(default_factory=dict)
@@ -48,21 +48,21 @@ class ParsedTemplate:
 
     parsed: ParsedWorker
     prompt: str
-    """The key `prompt`: what the model is told with `$input` in it, or before the input."""
+    """Key `prompt`: text for the model with `$input` in it, or to stand before the input."""
     defaults: dict[str, str]
-    """The key `params`: values where a call gives none. Those that no text has a place for are told below the input."""
+    """Key `params`: values where a call gives none. Values without a place in a text are listed below the input."""
 
 
 def read_template(name: str, root: Path) -> ParsedWorker:
-    """The template `name` (normalised) as the worker it becomes, unfilled; what is wrong with it is in the result.
+    """Return the template `name` (normalised) as the worker it becomes, unfilled, with its problems.
 
-    Raises EffectFailed where there is none of this name, DefinitionError where it cannot be read.
+    Raises EffectFailed where there is no such template, DefinitionError where it cannot be read.
     """
     return parse_template(template_place(name, root), name).parsed
 
 
 def template_place(name: str, root: Path) -> WorkerPlace:
-    """Where the template stands."""
+    """Return the file of the template `name` (normalised). Raises EffectFailed where there is none."""
     shipped = name.startswith(PACKAGE)
     base = SHIPPED.resolve() if shipped else root
     path = template_path(name, base)
@@ -106,7 +106,7 @@ def parse_template(place: WorkerPlace, name: str) -> ParsedTemplate:
 
 
 def _as_worker(document: Document, place: WorkerPlace) -> tuple[Document, TemplateKeys, list[Problem]]:
-    """The document with a worker's keys, those of templates alone, and what is wrong with or ignored of them."""
+    """Return the document with a worker's keys, the keys that only templates have, and the problems found."""
     values = dict(cast("dict[str, Any]", document.value))
     lines: dict[KeyPath, int] = dict(document.lines)
     problems = list(_unwanted(values, document, place))
@@ -132,7 +132,10 @@ def _as_worker(document: Document, place: WorkerPlace) -> tuple[Document, Templa
 def _named_tools(
     tools: Sequence[str], toolsets: Any, document: Document, place: WorkerPlace
 ) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """The toolsets with what `tools` names: functions of `tools.py`, and classes of toolsets."""
+    """Return the toolsets with the functions of `tools.py` and the classes that `tools` names, and the problems found.
+
+    None stands for toolsets that `tools` does not change.
+    """
     found = cast("dict[str, Any]", toolsets or {})
     custom: Any = found.get("custom") if isinstance(toolsets, dict | None) else False
     if not tools or not isinstance(custom, dict | None):
@@ -162,5 +165,5 @@ def _unwanted(values: Mapping[str, Any], document: Document, place: WorkerPlace)
 
 
 def parameter_texts(params: Mapping[str, Any]) -> dict[str, str]:
-    """The values of parameters as what is filled in: texts as they are, others as JSON."""
+    """Return the values of parameters as they are filled in: texts as they are, others as JSON."""
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in params.items()}

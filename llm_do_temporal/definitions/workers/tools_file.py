@@ -1,4 +1,4 @@
-"""A worker's `tools.py`, as text: where it may stand, and which names it gives a meaning. Runs nothing of it."""
+"""Text of a worker's `tools.py`: where it may stand, and which names it defines. Runs nothing of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOOLS_FILE = "tools.py"
 
 
 def has_function(name: str, place: WorkerPlace) -> bool:
-    """Whether a `tools.py` of the worker has something of this name, or is so wrong that it has to be reported.
+    """Return whether a `tools.py` of the worker defines this name, or has mistakes that have to be reported.
 
     Known from its text: nothing of it is run.
     """
@@ -27,7 +27,7 @@ def has_function(name: str, place: WorkerPlace) -> bool:
 
 
 def _gives_name(tree: ast.Module, name: str) -> bool:
-    """Whether a module gives the name a meaning, or may do so in a way that only running it would tell."""
+    """Return whether a module defines the name, or may do so in a way that only running it would tell."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
             return True
@@ -39,7 +39,7 @@ def _gives_name(tree: ast.Module, name: str) -> bool:
 
 
 def tools_folders(place: WorkerPlace) -> list[Path]:
-    """Where a worker's `tools.py` may stand: in its own folder, beside its file, at the top."""
+    """Return the folders in which a worker's `tools.py` may stand: its own, the one around its file, the root."""
     own = place.root / place.name if place.shipped else place.root / "workers" / place.name
     return list(dict.fromkeys((own, place.path.parent, place.root)))
 

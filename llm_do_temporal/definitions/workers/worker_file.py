@@ -1,6 +1,6 @@
-"""One worker file: taken apart, its keys validated, every mistake collected.
+"""Worker file: taken apart, its keys validated, every mistake collected.
 
-What needs other files (included text, classes, delegates) is not looked at here.
+Keys that need other files (included text, classes, delegates) are not checked here.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _SHAPE = "A worker file is keys such as `description:`, a line `---`, and the in
 
 @dataclass(frozen=True)
 class ParsedWorker:
-    """A worker file that was read; keys with mistakes have their defaults in `definition`."""
+    """Worker file that was read; keys with mistakes have their defaults in `definition`."""
 
     place: WorkerPlace
     sha256: str
     definition: WorkerFile
     document: Document
     text: str
-    """The instructions as they stand in the file."""
+    """Instructions as they stand in the file."""
     text_line: int
-    """The line on which they begin."""
+    """Line on which the instructions begin."""
     problems: tuple[Problem, ...]
 
     @property
@@ -58,12 +58,12 @@ class ParsedWorker:
         return not any(problem.severity == "error" for problem in self.problems)
 
     def problem_at(self, path: KeyPath, message: str, *, next_step: str | None = None) -> Problem:
-        """An error at the line of a key."""
+        """Return an error at the line of a key."""
         return Problem(self.place.label, self.document.line_of(path), message, next_step=next_step)
 
 
 def read_worker(place: WorkerPlace) -> ParsedWorker:
-    """Read and take apart the file at `place`; what is wrong with it is in the result."""
+    """Read and take apart the file at `place`; its mistakes are in the result."""
     try:
         content = read_bytes(place.path, place.root)
         text = decode(content, place.label)
@@ -74,7 +74,7 @@ def read_worker(place: WorkerPlace) -> ParsedWorker:
 
 @lru_cache(maxsize=128)
 def parse_worker(text: str, place: WorkerPlace, *, sha256: str) -> ParsedWorker:
-    """Take a worker file's text apart; the same text is not taken apart again."""
+    """Take the text of a worker file apart; the same text is not taken apart again."""
     front, body, body_line = split_front_matter(text) if place.path.suffix == ".worker" else (text, None, 1)
     document, problems = parse_yaml(front, file=place.label)
     has_keys = isinstance(document.value, dict) or (document.value is None and not problems)
@@ -92,7 +92,7 @@ def parse_worker(text: str, place: WorkerPlace, *, sha256: str) -> ParsedWorker:
 
 
 def split_front_matter(text: str) -> tuple[str, str | None, int]:
-    """Front matter (as many lines down as in the file), body or None, and the line on which the body begins.
+    """Return front matter (as many lines down as in the file), body or None, and the line on which the body begins.
 
     A first line `---` is optional. A body without any text is none.
     """
@@ -108,7 +108,7 @@ def split_front_matter(text: str) -> tuple[str, str | None, int]:
 
 
 def own_problems(parsed: ParsedWorker) -> list[Problem]:
-    """Mistakes that the types of the keys do not show."""
+    """Return the mistakes that the types of the keys do not show."""
     found = [*_name_problems(parsed), *_delegation_problems(parsed), *_sandbox_problems(parsed)]
     found += _python_problems(parsed)
     definition = parsed.definition
@@ -164,7 +164,7 @@ def _delegation_problems(parsed: ParsedWorker) -> Iterator[Problem]:
 
 
 def _python_problems(parsed: ParsedWorker) -> Iterator[Problem]:
-    """Names that no function can have as a tool."""
+    """Yield a problem for each name of a function that no tool can have."""
     toolsets = parsed.definition.toolsets
     delegates = () if toolsets.delegation_options is None else toolsets.delegation_options.delegates
     for name in toolsets.python_tools:
@@ -190,7 +190,7 @@ def _bad_name(parsed: ParsedWorker, name: str, path: KeyPath) -> Iterator[Proble
 
 
 def _sandbox_problems(parsed: ParsedWorker) -> Iterator[Problem]:
-    """Paths that no caller's files could make right, and the older form."""
+    """Yield a problem for each path that no files of a caller could make valid, and a warning for the older form."""
     sandbox = parsed.definition.sandbox
     if sandbox is None:
         return

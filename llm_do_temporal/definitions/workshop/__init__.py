@@ -1,1 +1,1 @@
-"""`workshop.yaml`: its keys, and what a run takes from it."""
+"""Workshops: the keys of `workshop.yaml`, and the settings that a run takes from it."""

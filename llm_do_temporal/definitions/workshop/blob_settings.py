@@ -1,4 +1,4 @@
-"""`blobs:` of `workshop.yaml`: the address of a blob store, and how it is checked."""
+"""`blobs:` of `workshop.yaml`: the address of a blob store, and its checks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class BlobSettings(Strict):
     url: str
     """`s3://BUCKET/PREFIX`, `gs://…`, `az://CONTAINER/…`, `abfss://…`, or `file:///FOLDER`."""
     endpoint: str | None = None
-    """Address of a store that speaks like the provider's."""
+    """Address of a store that speaks the provider's protocol."""
     region: str | None = None
-    """Of S3."""
+    """Region of S3."""
 
     @field_validator("url")
     @classmethod
@@ -54,7 +54,7 @@ class BlobSettings(Strict):
 
     @property
     def scheme(self) -> str:
-        """What kind of store it is."""
+        """Scheme of the address, which tells the kind of store."""
         return urlsplit(self.url).scheme
 
 

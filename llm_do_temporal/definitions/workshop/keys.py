@@ -24,7 +24,7 @@ from llm_do_temporal.policy.shell import ShellSettings
 
 
 class CreationDefaults(Strict):
-    """`creation_defaults:` of `workshop.yaml`: what workers made by `worker_create` get. Nothing, by default."""
+    """`creation_defaults:` of `workshop.yaml`: keys of every worker made by `worker_create`. None by default."""
 
     model: ModelNames | None = None
     sandbox: WorkerSandbox | None = None
@@ -39,11 +39,11 @@ class WorkshopConfig(Strict):
     description: str = ""
     model: ModelNames | None = None
     models: dict[str, ModelAlias] = Field(default_factory=dict)
-    """Aliases."""
+    """Aliases of models."""
     model_settings: ModelSettings = Field(default_factory=dict)
     model_resolution: Literal["inherited", "isolated"] = "inherited"
     providers: dict[ProviderName, ProviderKeys] = Field(default_factory=dict)
-    """Those whose requests have a task queue of their own."""
+    """Providers whose requests have a task queue of their own."""
     separate_files: bool = False
     """Whether files, commands and Python tools have a task queue of their own."""
     attachments_as: AttachmentsAs = "auto"
@@ -59,10 +59,10 @@ class WorkshopConfig(Strict):
     max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=0)
     on_refusal: Literal["tell_model", "abort"] = "tell_model"
     live_text: bool = True
-    """Whether answers can be watched while they are written: models are then asked to stream them."""
+    """Whether answers can be watched while they are written, for which models are asked to stream them."""
     notify: tuple[NotifyTarget, ...] = Field(default=(), max_length=MAX_TARGETS)
     ui_url: Annotated[str, AfterValidator(check_ui_url)] | None = None
-    """Where people reach the approvals page."""
+    """Address at which people reach the approvals page."""
 
     @field_validator("providers")
     @classmethod

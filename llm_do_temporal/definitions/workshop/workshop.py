@@ -1,4 +1,4 @@
-"""A workshop: a folder with `workshop.yaml`."""
+"""Workshop: a folder with `workshop.yaml`, and the settings that a run takes from it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _NEXT_STEP = "Make one that says `sandbox: {root: .}`, or name the folder that h
 
 @dataclass(frozen=True)
 class Workshop:
-    """A workshop that was read."""
+    """Workshop that was read."""
 
     root: Path
-    """The folder, with symlinks followed."""
+    """Folder, with symlinks followed."""
     config: WorkshopConfig
 
 
@@ -45,7 +45,7 @@ def run_settings(
     search_attributes: bool = True,
     queues: Queues | None = None,
 ) -> RunSettings:
-    """What a run takes from its workshop and its start; `environment_model` is used where the start carries none."""
+    """Return the settings of a run; `environment_model` is used where the start names no model of the environment."""
     return RunSettings(
         mode=start.mode or config.approvals.mode,
         rules=config.approvals,
@@ -72,7 +72,7 @@ def run_settings(
 
 
 def notify_settings(config: WorkshopConfig, environment_ui_url: str | None) -> NotifySettings:
-    """Whom a run tells; `environment_ui_url` is used where the workshop names no page, and is an address."""
+    """Return a run's notification targets; a valid `environment_ui_url` replaces a missing `ui_url`."""
     ui_url = config.ui_url
     if ui_url is None and environment_ui_url and config.notify:
         try:
@@ -83,7 +83,7 @@ def notify_settings(config: WorkshopConfig, environment_ui_url: str | None) -> N
 
 
 def model_aliases(config: WorkshopConfig) -> dict[str, str | ModelAlias]:
-    """What the workshop's aliases stand for: `provider:name` where they say no more than that."""
+    """Return the aliases, each as the model `provider:name` where it says no more than that."""
     return {name: alias.model if alias.is_plain else alias for name, alias in config.models.items()}
 
 
@@ -99,7 +99,7 @@ def unknown_models(model: str, config: WorkshopConfig) -> list[str]:
 
 
 def find_workshop(start: Path, *, named: bool = False) -> Path:
-    """The one folder with `workshop.yaml` on the way up from `start`; `named`: a person named `start` itself.
+    """Return the only folder with `workshop.yaml` on the way up from `start`; `named`: a person named `start` itself.
 
     Raises WorkshopNotFound where there is none.
     """
@@ -114,9 +114,9 @@ def load_workshop(folder: Path) -> Workshop:
 
 
 def own_queues(folder: Path) -> tuple[Mapping[str, ProviderKeys], bool]:
-    """The providers with a task queue of their own, and whether the files have one. Raises DefinitionError.
+    """Return the providers with a task queue of their own, and whether files have one. Raises DefinitionError.
 
-    Most workshops say nothing of it; their services start whatever else is wrong in the file.
+    Most workshops have no such keys; their services start whatever else is wrong in the file.
     """
     try:
         text = (folder / WORKSHOP_FILE).read_bytes()
@@ -129,7 +129,7 @@ def own_queues(folder: Path) -> tuple[Mapping[str, ProviderKeys], bool]:
 
 
 def parse_workshop(folder: Path) -> tuple[Workshop, list[Problem], Document]:
-    """The workshop with everything that is wrong left out, what that is, and the document for its lines.
+    """Return the workshop without its invalid keys, the problems found, and the document for its lines.
 
     Raises WorkshopNotFound where the folder has no `workshop.yaml`.
     """
@@ -161,9 +161,9 @@ def _parse(text: str) -> tuple[WorkshopConfig, tuple[Problem, ...], Document]:
 
 
 def check_sandbox_root(sandbox: WorkshopSandbox, root: Path, *, elsewhere: bool = False) -> str | None:
-    """What is wrong with the sandbox's root, or None: it must be a folder inside the workshop, links followed.
+    """Return the problem of the sandbox's root, or None: it must be a folder inside the workshop, links followed.
 
-    `elsewhere`: it may be on another machine, and not here.
+    `elsewhere`: the folder may be on another machine, and missing here.
     """
     try:
         root_tree(sandbox)

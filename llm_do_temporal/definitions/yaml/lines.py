@@ -1,7 +1,7 @@
 """YAML as plain JSON values, with the line of every key.
 
-Stricter than a YAML loader: no tags, no duplicate or merge keys, no dates, a limit on what aliases may
-expand to. All problems of a document are collected; the value leaves out what was wrong.
+Stricter than a YAML loader: no tags, no duplicate or merge keys, no dates, a limit on the size that aliases may expand
+to. All problems of a document are collected; the value leaves out the invalid parts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from llm_do_temporal.definitions.yaml.problems import Problem
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 MAX_VALUES = 20_000
-"""Aliases make a short text describe a huge value; no definition written by hand comes near this."""
+"""Values in a document. Aliases make a short text describe a huge value; no definition written by hand comes near this.
+"""
 MAX_DEPTH = 100
 _YAML = "tag:yaml.org,2002:"
 _MERGE = _YAML + "merge"
@@ -28,7 +29,7 @@ _TEXT_TAGS = frozenset({_YAML + "str", _YAML + "timestamp", _YAML + "value"})
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML document that was read."""
+    """YAML document that was read."""
 
     value: Any
     lines: Mapping[KeyPath, int] = field(default_factory=dict[KeyPath, int])
@@ -37,7 +38,7 @@ class Document:
     """The line on which the text of each scalar begins."""
 
     def line_of(self, path: KeyPath) -> int | None:
-        """The line of `path`, or of the innermost thing around it that has one."""
+        """Return the line of `path`, or of the innermost key around it that has a line; None where none has."""
         while path:
             if path in self.lines:
                 return self.lines[path]
@@ -52,7 +53,7 @@ class _Unbuildable(Exception):
 
 
 def parse_yaml(text: str, *, file: str) -> tuple[Document, list[Problem]]:
-    """The one document in `text` (None for an empty one) and what is wrong with it; `file` is for the problems."""
+    """Return the single document in `text` (value None for an empty text) and its problems; `file` is for these."""
     builder = _Builder(file)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -67,7 +68,7 @@ def parse_yaml(text: str, *, file: str) -> tuple[Document, list[Problem]]:
 
 
 class _Builder:
-    """Turns nodes into values, remembering lines and problems."""
+    """Builder of plain values from nodes, which remembers lines and problems."""
 
     def __init__(self, file: str) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -154,7 +155,7 @@ def _items(node: yaml.SequenceNode) -> list[yaml.Node]:
 
 
 def _is_text(node: yaml.ScalarNode) -> bool:
-    """Whether the value can be written as UTF-8; an escape such as `\\ud800` makes one that cannot."""
+    """Return whether the value can be written as UTF-8; an escape such as `\ud800` makes a text that cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in str(node.value))
 
 

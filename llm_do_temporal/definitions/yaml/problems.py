@@ -1,4 +1,4 @@
-"""What can be wrong with a file of a workshop, as values, so that all of it can be reported at once."""
+"""Problems with files of a workshop, as values, so that all of them can be reported at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llm_do_temporal.errors import DefinitionError
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with a file."""
+    """Problem with a file."""
 
     file: str
     """Path relative to the workshop, or `pkg:…` for a file that ships with the package."""
@@ -26,12 +26,12 @@ class Problem:
 
 
 def problem_of(error: DefinitionError, *, file: str) -> Problem:
-    """The problem that `error` tells of; `file` is where the error names none."""
+    """Return the problem that `error` describes; `file` is used where the error names no file."""
     return Problem(file=error.file or file, line=error.line, message=error.problem, next_step=error.next_step)
 
 
 def raise_first(problems: Sequence[Problem]) -> None:
-    """Raise DefinitionError for the first problem that is an error, saying how many more there are."""
+    """Raise DefinitionError for the first problem that is an error, with the number of the others; else do nothing."""
     errors = [problem for problem in problems if problem.severity == "error"]
     if not errors:
         return

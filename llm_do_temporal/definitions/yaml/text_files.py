@@ -1,6 +1,6 @@
 """Text files of a workshop: found by relative names, read whole, never outside their root.
 
-Everything that the definitions read comes through here, so the limits hold for all of it.
+All files that the definitions read are read here, so the limits hold for all of them.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 MAX_FILE_BYTES = 1024 * 1024
-"""Definitions are written by hand; a larger file is a mistake, and would not fit a Temporal payload."""
+"""Largest file. Definitions are written by hand; a larger file is a mistake, and would not fit a Temporal payload."""
 
 
 _MAX_LINKS = 40
 
 
 class Unreadable(Exception):
-    """A file that is missing, outside its root, too large or not text; `str()` of it is for people."""
+    """File that is missing, outside its root, too large or not text; `str()` of it is for people."""
 
 
 class Missing(Unreadable):
-    """No file has this name."""
+    """File that does not exist."""
 
 
 def label_of(path: Path, root: Path) -> str:
-    """How messages call the file: its path relative to `root`."""
+    """Return the path of a file relative to `root`, as messages name it."""
     return path.relative_to(root).as_posix()
 
 
 def places_on_the_way(path: str, root: Path) -> Iterator[str]:
-    """The file at `path` (relative to `root`) and every link that leads to it, each by its own real path below `root`.
+    """Yield the file at `path` (relative to `root`) and every link on the way to it, as real paths below `root`.
 
-    Whoever can replace one of these decides what is read. Ends where a link leads out, or in a circle.
+    Writing any of these changes the text that is read. Ends at a link that leads out, or in a circle.
     """
     waiting, real, followed = list(reversed(PurePosixPath(path).parts)), PurePosixPath(), 0
     while waiting:
@@ -70,7 +70,7 @@ def check_inside(path: Path, root: Path) -> None:
 
 
 def read_bytes(path: Path, root: Path) -> bytes:
-    """The content of a file inside `root`. Raises Unreadable."""
+    """Return the content of a file inside `root`. Raises Unreadable."""
     check_inside(path, root)
     try:
         # Not the path but what is opened counts: a link or a pipe may have taken the file's place meanwhile.
@@ -94,7 +94,7 @@ def _check_opened(descriptor: int, path: Path, root: Path) -> None:
 
 
 def decode(content: bytes, label: str) -> str:
-    """`content` as text with plain newlines and no byte order mark. Raises Unreadable where it is not UTF-8."""
+    """Return `content` as text with plain newlines and no byte order mark. Raises Unreadable where it is not UTF-8."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -104,7 +104,7 @@ def decode(content: bytes, label: str) -> str:
 
 
 def find_file(name: str, folders: Sequence[Path], root: Path) -> Path:
-    """The first file called `name` in the folders, all of which lie in `root`. Raises Unreadable."""
+    """Return the first file called `name` in the folders, all of which lie in `root`. Raises Unreadable."""
     pure = PurePosixPath(name)
     if not name or "\0" in name or pure.is_absolute() or ".." in pure.parts:
         raise Unreadable(f"'{name}' is not a path inside the workshop; '..' and absolute paths are not allowed")
@@ -118,6 +118,6 @@ def find_file(name: str, folders: Sequence[Path], root: Path) -> Path:
 
 
 def read_text(name: str, folders: Sequence[Path], root: Path) -> tuple[str, Path]:
-    """The text of the first file called `name` in the folders, and where it is. Raises Unreadable."""
+    """Return the text of the first file called `name` in the folders, and its path. Raises Unreadable."""
     path = find_file(name, folders, root)
     return decode(read_bytes(path, root), label_of(path, root)), path

@@ -1,4 +1,4 @@
-"""A YAML document against a model of its keys: every mistake, with its line."""
+"""Validation of a YAML document against a model of its keys: every mistake, with its line."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WORDS = (
     ("a valid integer", "a whole number"),
     ("a valid string", "text"),
 )
-"""Pydantic's words for types, and those of people who write YAML."""
+"""Pydantic's words for types, with the words of people who write YAML."""
 
 
 def validate(model: type[M], document: Document, *, file: str) -> tuple[M, list[Problem]]:
-    """The document as a `model`, and what is wrong with it.
+    """Return the document as a `model`, and its problems.
 
     Top-level keys with mistakes are left out of the result, so that the others can be checked further.
     """
@@ -87,7 +87,7 @@ def _unknown_key(model: type[BaseModel], path: KeyPath) -> tuple[str, str | None
 
 
 def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
-    """The keys that may stand at `path` of a document of this model."""
+    """Return the keys that may stand at `path` of a document of this model."""
     annotation: Any = model
     for part in path:
         annotation = _inside(annotation, part)
@@ -104,7 +104,7 @@ def _inside(annotation: Any, part: str | int) -> Any:
 
 
 def _extra(model: type[BaseModel]) -> Any:
-    """The type of the keys that stand for names of the author's, where the model has such."""
+    """Return the type of keys that are names of the author's choice; None for a model without such keys."""
     if model.model_config.get("extra") != "allow":
         return None
     return _dict_value(get_type_hints(model).get("__pydantic_extra__"))
