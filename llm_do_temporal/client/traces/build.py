@@ -37,13 +37,13 @@ from llm_do_temporal.telemetry.contents import (
     arguments_of,
     as_text,
     input_messages,
-    model_attributes,
     new_messages,
     output_message,
     parts_of,
     request_messages,
     scrubbed,
 )
+from llm_do_temporal.telemetry.shapes import approval_shape, invocation_shape, run_shape, tool_shape, turn_shape
 
 _ENDINGS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: None,
@@ -105,39 +105,40 @@ class Tracer:
             return Flow(workflow_id, self._run_span(given, at))
         worker = cast("JsonObject", given.get("worker") or {})
         model = first_model(given)
-        name = str(worker.get("name") or "")
+        name, attributes = invocation_shape(
+            str(worker.get("name") or ""),
+            workflow_id=workflow_id,
+            path=str(given.get("path") or ""),
+            depth=int(given.get("depth") or 0),
+            sha256=worker.get("sha256"),
+            model=model,
+        )
         span = OpenSpan(
             key=f"{workflow_id}:invocation",
-            name=f"invoke_agent {name}",
+            name=name,
             start=at,
             parent=self._callers.get(workflow_id, f"{self._run}:run"),
             attributes={
-                "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.name": name,
+                **attributes,
                 "gen_ai.agent.description": worker.get("description") or None,
-                "gen_ai.conversation.id": workflow_id,
                 "gen_ai.system_instructions": worker.get("instructions"),
-                "llm_do.path": str(given.get("path") or ""),
-                "llm_do.depth": int(given.get("depth") or 0),
                 "llm_do.worker.source": worker.get("source"),
-                "llm_do.worker.sha256": worker.get("sha256"),
                 "llm_do.prompt": given.get("prompt") or None,
                 "llm_do.input": None if given.get("input") is None else as_text(given["input"]),
-                **model_attributes(model),
             },
         )
         self._attach(span, given, at)
         return Flow(workflow_id, span, model=model)
 
     def _run_span(self, given: JsonObject, at: int) -> OpenSpan:
-        attributes = {
-            "llm_do.run": self._run,
+        name, attributes = run_shape(self._run, str(given.get("worker") or ""))
+        attributes |= {
             "llm_do.worker": given.get("worker"),
             "llm_do.prompt": given.get("prompt") or None,
             "llm_do.mode": given.get("mode"),
             "llm_do.started_by": given.get("started_by") or None,
         }
-        return OpenSpan(f"{self._run}:run", f"run {given.get('worker') or ''}", at, attributes=attributes)
+        return OpenSpan(f"{self._run}:run", name, at, attributes=attributes)
 
     def _attach(self, span: OpenSpan, given: JsonObject, at: int) -> None:
         """One event a file: name, type, size, digest; its bytes only where they are wanted and there."""
@@ -221,20 +222,18 @@ class Tracer:
         request = first_object(list(attributes.input.payloads))
         messages = new_messages(request_messages(request))
         settings = cast("JsonObject", request.get("model_settings") or {})
-        model = model_attributes(asked_model(request) or flow.model)
+        name, shape = turn_shape(flow.workflow_id, asked_model(request) or flow.model)
         flow.turns[event.event_id] = OpenSpan(
             key,
-            f"chat {model['gen_ai.request.model']}",
+            name,
             at,
             flow.span.key,
             kind=SpanKind.CLIENT,
             attributes={
-                "gen_ai.operation.name": "chat",
-                "gen_ai.conversation.id": flow.workflow_id,
+                **shape,
                 "gen_ai.request.temperature": settings.get("temperature"),
                 "gen_ai.request.max_tokens": settings.get("max_tokens"),
                 "gen_ai.input.messages": as_text(input_messages(messages, binary=self._binary)),
-                **model,
             },
         )
         return self._returned(flow, messages, at)
@@ -281,19 +280,17 @@ class Tracer:
 
     def _call(self, flow: Flow, turn: OpenSpan, part: JsonObject, at: int) -> None:
         """A tool call begins when its turn has been answered."""
-        call_id, name = str(part.get("tool_call_id")), str(part.get("tool_name"))
+        call_id = str(part.get("tool_call_id"))
+        name, shape = tool_shape(str(part.get("tool_name")), call_id)
         arguments = arguments_of(part)
         flow.arguments[call_id] = arguments
         flow.calls[call_id] = OpenSpan(
             f"{turn.key}:{call_id}",
-            f"execute_tool {name}",
+            name,
             at,
             flow.span.key,
             attributes={
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": name,
-                "gen_ai.tool.type": "function",
-                "gen_ai.tool.call.id": call_id,
+                **shape,
                 "gen_ai.tool.call.arguments": as_text(scrubbed(arguments, binary=self._binary)),
             },
         )
@@ -340,9 +337,10 @@ class Tracer:
         attributes = event.signal_external_workflow_execution_initiated_event_attributes
         if attributes.signal_name == REQUEST_APPROVAL_SIGNAL:
             request = first_object(list(attributes.input.payloads))
-            shown = {"llm_do.tool": request.get("tool"), "llm_do.summary": request.get("summary")}
+            name, shape = approval_shape(request.get("tool"))
+            shown = {**shape, "llm_do.summary": request.get("summary")}
             key = f"{flow.workflow_id}:{flow.execution}:{event.event_id}"
-            span = OpenSpan(key, "approval", at, flow.span.key, attributes=shown)
+            span = OpenSpan(key, name, at, flow.span.key, attributes=shown)
             flow.questions[str(request.get("key"))] = span
         return []
 

@@ -17,11 +17,11 @@ from llm_do_temporal.telemetry.contents import (
     answer_attributes,
     as_text,
     input_messages,
-    model_attributes,
     new_messages,
     output_message,
     request_messages,
 )
+from llm_do_temporal.telemetry.shapes import turn_shape
 from llm_do_temporal.telemetry.spans import shows_content, span, tell, will_tell
 from llm_do_temporal.workflows.invocation.running_invocation import running_invocation
 
@@ -35,8 +35,8 @@ class TurnSpans(AbstractCapability[Any]):
         """See AbstractCapability."""
         if not workflow.in_workflow():
             return await handler(request_context)
-        shown = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": workflow.info().workflow_id}
-        with span("chat", shown, kind=SpanKind.CLIENT) as one:
+        name, attributes = turn_shape(workflow.info().workflow_id, None)
+        with span(name, attributes, kind=SpanKind.CLIENT) as one:
             try:
                 response = await handler(request_context)
             except (Exception, asyncio.CancelledError):
@@ -50,9 +50,9 @@ class TurnSpans(AbstractCapability[Any]):
 
 def _tell_model(one: Span) -> None:
     """Say which model was asked in the end: who begins a turn does not know yet."""
-    model = model_attributes(running_invocation().models.full_name)
-    one.update_name(f"chat {model['gen_ai.request.model']}")
-    tell(one, model)
+    name, attributes = turn_shape(workflow.info().workflow_id, running_invocation().models.full_name)
+    one.update_name(name)
+    tell(one, attributes)
 
 
 def _tell_turn(one: Span, asked: ModelRequestContext, response: ModelResponse) -> None:

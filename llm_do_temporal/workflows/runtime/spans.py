@@ -1,7 +1,7 @@
 """The spans of a run: of itself, its invocations, their turns, tool calls and approvals.
 
-Owns their names and what they tell, by the GenAI conventions of OpenTelemetry where there are any. What was said is
-told only where that is wanted.
+Owns what they tell beside their shapes (`telemetry.shapes`), by the GenAI conventions of OpenTelemetry where there are
+any. What was said is told only where that is wanted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ from llm_do_temporal.messages.approvals import RequestApprovalInput, Verdict
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.models.ids import full_name, models_of
-from llm_do_temporal.telemetry.contents import (
-    as_text,
-    model_attributes,
-    scrubbed,
-)
+from llm_do_temporal.telemetry.contents import as_text, scrubbed
+from llm_do_temporal.telemetry.shapes import approval_shape, invocation_shape, run_shape, tool_shape
 from llm_do_temporal.telemetry.spans import fail, shows_content, span, will_tell
 
 _NAME_CHARS = 100
@@ -32,9 +29,8 @@ def run_span(payload: Any) -> Generator[Span]:
     """The span of the whole run. What it was started with may be anything: nobody has looked at it yet."""
     given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
     worker = str(given.get("worker") or "")[:_NAME_CHARS]
-    shown = {"llm_do.run": workflow.info().workflow_id, "llm_do.worker": worker}
-    shown |= said("llm_do.prompt", given.get("prompt"))
-    with span(f"run {worker}", shown, workflow_wide=True) as one:
+    name, attributes = run_shape(workflow.info().workflow_id, worker)
+    with span(name, attributes | said("llm_do.prompt", given.get("prompt")), workflow_wide=True) as one:
         yield one
 
 
@@ -42,19 +38,20 @@ def run_span(payload: Any) -> Generator[Span]:
 def invocation_span(invocation: InvokeWorkerInput) -> Generator[Span]:
     """The span of one invocation."""
     worker = invocation.worker
-    shown = {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": worker.name,
-        "gen_ai.conversation.id": workflow.info().workflow_id,
+    name, attributes = invocation_shape(
+        worker.name,
+        workflow_id=workflow.info().workflow_id,
+        path=invocation.path,
+        depth=invocation.depth,
+        sha256=worker.sha256,
+        model=full_name(invocation.settings.models.aliases, models_of(invocation.model)[0]),
+    )
+    attributes |= {
         "llm_do.run": invocation.run,
-        "llm_do.path": invocation.path,
-        "llm_do.depth": invocation.depth,
-        "llm_do.worker.sha256": worker.sha256,
-        **model_attributes(full_name(invocation.settings.models.aliases, models_of(invocation.model)[0])),
         **said("gen_ai.system_instructions", worker.instructions),
         **said("llm_do.prompt", invocation.prompt),
     }
-    with span(f"invoke_agent {worker.name}", shown, workflow_wide=True) as one:
+    with span(name, attributes, workflow_wide=True) as one:
         yield one
 
 
@@ -69,14 +66,8 @@ def tell_result(one: Span, output: Any, usage: Usage) -> None:
 @contextmanager
 def tool_span(tool: str, args: dict[str, Any], call_id: str | None) -> Generator[Span]:
     """The span of one tool call, from the model's wish to the result, waiting for people included."""
-    shown = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": tool,
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": None if call_id is None else call_id[:_NAME_CHARS],
-        **said("gen_ai.tool.call.arguments", args),
-    }
-    with span(f"execute_tool {tool}", shown) as one:
+    name, attributes = tool_shape(tool, None if call_id is None else call_id[:_NAME_CHARS])
+    with span(name, attributes | said("gen_ai.tool.call.arguments", args)) as one:
         yield one
 
 
@@ -91,7 +82,8 @@ def tell_outcome(one: Span, value: Any, failure: Exception | None) -> None:
 @contextmanager
 def approval_span(request: RequestApprovalInput) -> Generator[Span]:
     """The span of a question, from being asked to being answered."""
-    with span("approval", {"llm_do.tool": request.tool, **said("llm_do.summary", request.summary)}) as one:
+    name, attributes = approval_shape(request.tool)
+    with span(name, attributes | said("llm_do.summary", request.summary)) as one:
         yield one
 
 

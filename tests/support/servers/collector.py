@@ -114,7 +114,7 @@ def kept_spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     """Where the spans that this process ends until the end of the test are kept, as if a collector got them."""
     exporter, provider = InMemorySpanExporter(), create_tracer_provider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
     return exporter
 
 
