@@ -6,6 +6,7 @@ decision on a question wins; a decision that cannot be taken raises DecisionRefu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -44,14 +45,26 @@ def pending(state: DeskState) -> tuple[Approval, ...]:
     return tuple(one for one in state.approvals if one.verdict is None and not one.withdrawn)
 
 
-def with_request(state: DeskState, request: RequestApprovalInput, *, now: datetime) -> tuple[DeskState, Approval]:
-    """The state with one more question; it is answered at once where a grant covers it."""
+def question(state: DeskState, approval_id: str) -> Approval | None:
+    """Return the question with this id, settled or not; None where there is none."""
+    return next((approval for approval in state.approvals if approval.id == approval_id), None)
+
+
+def with_question(state: DeskState, request: RequestApprovalInput, *, now: datetime) -> tuple[DeskState, Approval]:
+    """Return the state with one more question, open whatever is granted, and the question with its id."""
     approval = Approval(id=f"a{state.earlier + len(state.approvals) + 1}", asked_at=now, request=request)
-    grant = _grant_for(state, request)
-    if grant is not None:
-        verdict = grant.verdict.model_copy(update=_ECHOED | {"at": now, "remember": Remember.NONE})
-        approval = approval.model_copy(update={"verdict": verdict})
     return state.model_copy(update={"approvals": (*state.approvals, approval)}), approval
+
+
+def with_request(state: DeskState, request: RequestApprovalInput, *, now: datetime) -> tuple[DeskState, Approval]:
+    """Return the state with one more question, and the question; it is answered at once where a grant covers it."""
+    state, approval = with_question(state, request, now=now)
+    grant = _grant_for(state, request)
+    if grant is None:
+        return state, approval
+    verdict = grant.verdict.model_copy(update=_ECHOED | {"at": now, "remember": Remember.NONE})
+    approval = approval.model_copy(update={"verdict": verdict})
+    return _replaced(state, (approval,)), approval
 
 
 def with_withdrawal(state: DeskState, withdrawal: WithdrawApprovalsInput) -> DeskState:
@@ -120,15 +133,26 @@ def with_decision(
         digest=decision.digest,
     )
     taken = with_vote(asked, vote)
-    answered, grants, verdict = {asked.id: taken}, state.grants, taken.verdict
-    if verdict is not None and verdict.remember is Remember.SESSION:
-        grants = (*grants, Grant.of(asked.id, asked.request, verdict))
-        for other in pending(state):
-            if other.id != asked.id and _same_call(other.request, asked.request):
-                echoed = verdict.model_copy(update=_ECHOED)
-                answered[other.id] = other.model_copy(update={"verdict": echoed})
-    approvals = tuple(answered.get(one.id, one) for one in state.approvals)
-    return state.model_copy(update={"approvals": approvals, "grants": grants}), list(answered.values())
+    answered = [taken]
+    granted = _with_grant(state, taken)
+    if taken.verdict is not None and granted is not state:
+        echoed = taken.verdict.model_copy(update=_ECHOED)
+        same = [one for one in pending(state) if one.id != asked.id and _same_call(one.request, asked.request)]
+        answered += [one.model_copy(update={"verdict": echoed}) for one in same]
+    return _replaced(granted, answered), answered
+
+
+def with_answer(state: DeskState, approval: Approval) -> DeskState:
+    """Return the state with this question, votes and verdict included, in the place of the question with its id.
+
+    Its verdict is remembered where that was meant. Answers no other question: each gets an answer of its own.
+    """
+    return _with_grant(_replaced(state, (approval,)), approval)
+
+
+def with_all_withdrawn(state: DeskState) -> DeskState:
+    """Return the state of a run that has ended: no question needs an answer any more."""
+    return _replaced(state, [one.model_copy(update={"withdrawn": True}) for one in pending(state)])
 
 
 def next_due(state: DeskState) -> datetime | None:
@@ -180,9 +204,9 @@ def _named(state: DeskState, decision: Decision) -> Approval:
             return (named or waiting)[0]
         ids = ", ".join(one.id for one in waiting) or "none"
         raise DecisionRefused(f"say which approval: {len(waiting)} are pending ({ids})")
-    for one in state.approvals:
-        if one.id == approval_id:
-            return one
+    named_so = question(state, approval_id)
+    if named_so is not None:
+        return named_so
     ids = ", ".join(one.id for one in waiting) or "none"
     raise DecisionRefused(f"there is no approval '{approval_id[:40]}'; pending: {ids}")
 
@@ -221,6 +245,23 @@ def _check_shown(approval: Approval, decision: Decision) -> None:
         f"the decision is about something else than approval '{approval.id}': it names the digest {named}, and "
         f"what is asked has '{asked}'; look at the question again"
     )
+
+
+def _replaced(state: DeskState, approvals: Sequence[Approval]) -> DeskState:
+    by_id = {approval.id: approval for approval in approvals}
+    return state.model_copy(update={"approvals": tuple(by_id.get(one.id, one) for one in state.approvals)})
+
+
+def _with_grant(state: DeskState, approval: Approval) -> DeskState:
+    """Return the state with the verdict as a grant; the state itself where it is not to be remembered, or is."""
+    verdict = approval.verdict
+    # The answer of a grant makes no grant of its own.
+    if verdict is None or verdict.remember is not Remember.SESSION or verdict.door == "grant":
+        return state
+    if any(grant.approval == approval.id for grant in state.grants):
+        return state
+    grant = Grant.of(approval.id, approval.request, verdict)
+    return state.model_copy(update={"grants": (*state.grants, grant)})
 
 
 def _grant_for(state: DeskState, request: RequestApprovalInput) -> Grant | None:

@@ -7,10 +7,10 @@ changes the arguments begins the votes anew. One rejection is enough.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from llm_do_temporal.errors import DecisionRefused
-from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Remember, Verdict
+from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Remember, RequestApprovalInput, Verdict
 from llm_do_temporal.policy.approvals import canonical, person
 
 _SHOWN_CHARS = 300
@@ -49,9 +49,23 @@ def _check_vote(approval: Approval, decision: Decision, by: str) -> None:
         raise DecisionRefused(f"{quorum}, and '{by[:80]}' has agreed already; {missing} more must")
 
 
-def agreed_to(approval: Approval) -> dict[str, Any]:
-    """The arguments that are on the table: those asked about, or those that somebody put in their place."""
-    return approval.votes[-1].args if approval.votes else approval.request.args
+class HasVotes(Protocol):
+    """A question with its votes, at the desk (`Approval`) or as a client reads it."""
+
+    @property
+    def request(self) -> RequestApprovalInput:
+        """The question as it was asked."""
+        ...
+
+    @property
+    def votes(self) -> tuple[Verdict, ...]:
+        """Votes of those who have agreed so far."""
+        ...
+
+
+def agreed_to(question: HasVotes) -> dict[str, Any]:
+    """Return the arguments that are on the table: those asked about, or the replacement of the last vote."""
+    return question.votes[-1].args if question.votes else question.request.args
 
 
 def with_vote(approval: Approval, vote: Verdict) -> Approval:

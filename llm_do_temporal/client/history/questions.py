@@ -1,7 +1,8 @@
-"""What a run asked people, and what they answered, read from its history: with no worker service running.
+"""Questions of a run to people, and their answers, read from the run's history: with no worker service running.
 
 The desk gives out ids in the order in which questions reach it, and tells each invocation who has agreed and what
-was decided. All of that is events of the run's history, so it can be read there, however much there is.
+was decided. All of that is events of the run's history, so it can be read there, however much there is. The rules are
+those of `desk`, which the run's workflow follows too.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from temporalio.client import Client
 from llm_do_temporal.client.connection.connect import out_of_reach
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.desk import state as desk
+from llm_do_temporal.desk.votes import agreed_to
 from llm_do_temporal.messages.approvals import (
+    Approval,
     DeliverDecisionInput,
     DeliverVotesInput,
+    DeskState,
     Grant,
-    Remember,
     RequestApprovalInput,
     RevokeGrantInput,
     Verdict,
@@ -47,17 +51,30 @@ _SAME_TIME = timedelta(milliseconds=1)
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that a person was asked, with the whole call, and what came of it."""
+    """A question that people were asked, with the whole call, and its answers."""
 
     id: str
     run: str
     request: RequestApprovalInput
     asked_at: datetime
     votes: tuple[Verdict, ...] = ()
-    """Who has agreed where several must; the last of them has the arguments that are agreed to."""
+    """Votes of those who have agreed where several must; the last has the arguments that are agreed to."""
     verdict: Verdict | None = None
     withdrawn: bool = False
     """Whether nobody needs an answer any more."""
+
+    @classmethod
+    def of(cls, approval: Approval, run: str) -> Question:
+        """Return the question as the desk of this run keeps it."""
+        return cls(
+            id=approval.id,
+            run=run,
+            request=approval.request,
+            asked_at=approval.asked_at,
+            votes=approval.votes,
+            verdict=approval.verdict,
+            withdrawn=approval.withdrawn,
+        )
 
     @property
     def is_open(self) -> bool:
@@ -66,13 +83,13 @@ class Question:
 
     @property
     def deadline(self) -> datetime | None:
-        """When it is decided without a person; None: never."""
+        """Time at which it is decided without a person; None: never."""
         return self.request.deadline
 
     @property
     def args(self) -> dict[str, Any]:
         """The arguments that an approval would agree to now: those asked about, or their replacement."""
-        return self.votes[-1].args if self.votes else self.request.args
+        return agreed_to(self)
 
     def as_json(self) -> dict[str, Any]:
         """The object `approvals --json` prints."""
@@ -100,20 +117,21 @@ class Question:
 
 @dataclass(frozen=True)
 class DeskRecord:
-    """All that a run's history tells of its desk."""
+    """A run's desk as far as the run's history tells it."""
 
     questions: list[Question]
-    """In the order of their ids."""
+    """Questions in the order of their ids."""
     grants: list[Grant]
     """Remembered decisions that are in force."""
 
 
 async def read_desk(client: Client, run: str, events: AsyncIterator[HistoryEvent]) -> DeskRecord:
-    """What the events tell of the run's desk. Raises UsageError where a value is kept elsewhere."""
-    reader = _Reader(client, run)
+    """Return what the events tell of the run's desk. Raises UsageError where a value is kept elsewhere."""
+    reader = _Reader(client)
     async for event in events:
         await reader.take(event)
-    return DeskRecord(list(reader.questions.values()), reader.grants_in_force)
+    state = reader.state
+    return DeskRecord([Question.of(one, run) for one in (*reader.archive, *state.approvals)], list(state.grants))
 
 
 @dataclass(frozen=True)
@@ -121,30 +139,39 @@ class _Revocation:
     after_decision: bool
     """Whether a decision about the approval had been signalled before."""
     at: datetime | None = None
-    """When the desk saw to it; None: it has yet to."""
+    """Time at which the desk saw to it; None: it has yet to."""
 
 
 class _Reader:
-    """Takes in one event of a run's history after the other."""
+    """Follows a desk by the desk's own steps, one event of the run's history after the other.
 
-    def __init__(self, client: Client, run: str) -> None:
-        self.questions: dict[str, Question] = {}
+    Judges nothing again: answers are taken from what the desk has told the invocations. The desk tells them later
+    than it takes a revocation, so a grant is held against all revocations at the end.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self.archive: tuple[Approval, ...] = ()
+        """Questions from before the run was continued as new."""
+        self._state = DeskState()
+        """The desk, with grants that were taken back since."""
         self._client = client
-        self._run = run
-        self._asked = 0
-        self._grants: dict[str, Grant] = {}
         self._revoked: dict[str, _Revocation] = {}
-        """By the approval whose grant was taken back."""
+        """Last revocation of each approval's grant."""
         self._decided: set[Any] = set()
-        """Approvals about which a decision was signalled; None for one that did not say."""
+        """Approvals about which a decision was signalled; None for a decision that named none."""
         self._task_began = datetime.min.replace(tzinfo=UTC)
 
     @property
-    def grants_in_force(self) -> list[Grant]:
-        """The grants that nobody has taken back; what was said before there was a grant is not about it."""
-        return [grant for grant in self._grants.values() if not self._is_revoked(grant)]
+    def state(self) -> DeskState:
+        """The desk now, with the grants in force."""
+        state = self._state
+        for grant in self._state.grants:
+            if self._is_revoked(grant):
+                state = desk.with_revocation(state, RevokeGrantInput(id=grant.approval))
+        return state
 
     def _is_revoked(self, grant: Grant) -> bool:
+        """Return whether the grant was taken back; a revocation from before there was a grant is not about it."""
         revoked = self._revoked.get(grant.approval)
         if revoked is None:
             return False
@@ -166,12 +193,12 @@ class _Reader:
                 self._revoked[approval] = replace(revoked, at=revoked.at or self._task_began)
         elif event.HasField("workflow_execution_signaled_event_attributes"):
             signal = event.workflow_execution_signaled_event_attributes
-            await self._signaled(signal.signal_name, signal.input, at)
+            await self._take_signal(signal.signal_name, signal.input, at)
         elif event.HasField("signal_external_workflow_execution_initiated_event_attributes"):
-            told = event.signal_external_workflow_execution_initiated_event_attributes
-            await self._told(told.signal_name, told.input)
+            signal = event.signal_external_workflow_execution_initiated_event_attributes
+            await self._take_delivery(signal.signal_name, signal.input)
         elif event.event_type in ENDS:
-            self._withdraw(list(self.questions.values()))
+            self._state = desk.with_all_withdrawn(self._state)
 
     def _begin(self, event: HistoryEvent) -> None:
         """Take over what a batch had settled before it was continued as new."""
@@ -180,58 +207,49 @@ class _Reader:
             return
         if any(is_kept_outside(payload) for payload in started.input.payloads):
             raise out_of_reach()
-        found: Any = first_object(started.input.payloads)
+        value: Any = first_object(started.input.payloads)
         for name in ("batch", "continued", "desk"):
-            found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
-        desk = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-        self._asked = int(desk.get("earlier") or 0)
-        self._grants = {grant.approval: grant for grant in _GRANTS.validate_python(desk.get("grants") or [])}
+            value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+        settled = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        grants = _GRANTS.validate_python(settled.get("grants") or [])
+        self.archive += self._state.approvals
+        self._state = DeskState(earlier=int(settled.get("earlier") or 0), grants=grants)
         self._revoked = {}
 
-    async def _signaled(self, name: str, payloads: Payloads, at: datetime) -> None:
-        """Follow the desk: what it drops is dropped here, too, and a question dropped has no id."""
+    async def _take_signal(self, name: str, payloads: Payloads, at: datetime) -> None:
+        """Follow the desk: a signal that it drops is dropped here, too, and a question dropped has no id."""
         if name == REQUEST_APPROVAL_SIGNAL:
             request = await _decode(self._client, payloads, RequestApprovalInput)
             if request is not None:
-                self._asked += 1
-                question = Question(f"a{self._asked}", self._run, request, at)
-                self.questions[question.id] = question
+                self._state, _ = desk.with_question(self._state, request, now=at)
         elif name == WITHDRAW_APPROVALS_SIGNAL:
-            gone = await _decode(self._client, payloads, WithdrawApprovalsInput)
-            if gone is not None:
-                requests = self.questions.values()
-                self._withdraw([one for one in requests if gone.covers(one.request.invocation, one.request.key)])
+            withdrawal = await _decode(self._client, payloads, WithdrawApprovalsInput)
+            if withdrawal is not None:
+                self._state = desk.with_withdrawal(self._state, withdrawal)
         elif name == REVOKE_GRANT_SIGNAL:
-            revoked = await _decode(self._client, payloads, RevokeGrantInput)
-            if revoked is not None:
-                decided = bool(self._decided & {revoked.id, None})
-                self._revoked[revoked.id] = _Revocation(after_decision=decided)
+            revocation = await _decode(self._client, payloads, RevokeGrantInput)
+            if revocation is not None:
+                is_decided = bool(self._decided & {revocation.id, None})
+                self._revoked[revocation.id] = _Revocation(after_decision=is_decided)
         elif name == DECIDE_SIGNAL:
             approval = first_object(payloads.payloads).get("id")
             self._decided |= {approval} if approval is None or isinstance(approval, str) else set()
 
-    def _withdraw(self, questions: list[Question]) -> None:
-        self.questions |= {one.id: replace(one, withdrawn=True) for one in questions if one.is_open}
-
-    async def _told(self, name: str, payloads: Payloads) -> None:
-        """What the desk has told an invocation."""
+    async def _take_delivery(self, name: str, payloads: Payloads) -> None:
+        """Follow the desk in what it has told an invocation."""
         if name == DELIVER_VOTES_SIGNAL:
-            agreed = await _decode(self._client, payloads, DeliverVotesInput)
-            if agreed is not None and agreed.id in self.questions:
-                self.questions[agreed.id] = replace(self.questions[agreed.id], votes=agreed.votes)
+            delivery = await _decode(self._client, payloads, DeliverVotesInput)
+            changes: dict[str, Any] = {} if delivery is None else {"votes": delivery.votes}
         elif name == DELIVER_DECISION_SIGNAL:
             delivery = await _decode(self._client, payloads, DeliverDecisionInput)
-            if delivery is not None and delivery.id in self.questions:
-                decided = replace(
-                    self.questions[delivery.id], verdict=delivery.verdict, votes=delivery.votes, withdrawn=False
-                )
-                self.questions[delivery.id] = decided
-                self._remember(decided, delivery.verdict)
-
-    def _remember(self, decided: Question, verdict: Verdict) -> None:
-        # What a grant answered makes no grant of its own.
-        if verdict.remember is Remember.SESSION and verdict.door != "grant":
-            self._grants[decided.id] = Grant.of(decided.id, decided.request, verdict)
+            # Withdrawn after it was decided, and before the desk told so.
+            changes = {} if delivery is None else {"votes": delivery.votes, "verdict": delivery.verdict}
+            changes["withdrawn"] = False
+        else:
+            return
+        approval = None if delivery is None else desk.question(self._state, delivery.id)
+        if approval is not None:
+            self._state = desk.with_answer(self._state, approval.model_copy(update=changes))
 
 
 async def _decode(client: Client, payloads: Payloads, kind: type[M]) -> M | None:

@@ -11,9 +11,22 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.client.history.questions import DeskRecord, read_desk
+from llm_do_temporal.client.history.questions import DeskRecord, Question, read_desk
+from llm_do_temporal.desk import state as desk
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.approvals import DeliverDecisionInput, Grant, Remember, RequestApprovalInput, Verdict
+from llm_do_temporal.messages.approvals import (
+    Approval,
+    Decision,
+    DeliverDecisionInput,
+    DeliverVotesInput,
+    DeskState,
+    Grant,
+    Remember,
+    RequestApprovalInput,
+    RevokeGrantInput,
+    Verdict,
+    WithdrawApprovalsInput,
+)
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -68,10 +81,9 @@ def task(begins: float) -> list[HistoryEvent]:
     return [at(first, begins), at(last, begins)]
 
 
-def request(key: str = "1") -> RequestApprovalInput:
-    return RequestApprovalInput(
-        invocation="run/main", key=key, worker="main", path="main", tool="t", args={}, capabilities=(), summary="s"
-    )
+def request(key: str = "1", **more: Any) -> RequestApprovalInput:
+    plain = {"invocation": "run/main", "key": key, "worker": "main", "path": "main", "tool": "t", "summary": "s"}
+    return RequestApprovalInput.model_validate({**plain, "args": {}, "capabilities": (), **more})
 
 
 def decided(approval: str, minutes: float = 0, door: str = "signal") -> HistoryEvent:
@@ -141,3 +153,122 @@ async def test_what_a_grant_answered_is_no_grant() -> None:
     record = await read(*asked, decided("a1"), second, third)
     assert [grant.approval for grant in record.grants] == ["a1"]
     assert [question.is_open for question in record.questions] == [False] * 3
+
+
+class Desk:
+    """A desk as the run's workflow keeps it, and the history that this leaves: each step is a task, a minute later."""
+
+    def __init__(self) -> None:
+        self.state = DeskState(started_by="ann")
+        self.events = [started({"worker": "main"})]
+        self._minutes = 0.0
+
+    def ask(self, key: str, **more: Any) -> None:
+        """An invocation asks."""
+        asked = request(key, **more)
+        now = self._signal("request_approval", asked)
+        self.state, approval = desk.with_request(self.state, asked, now=now)
+        self._deliver([approval] if approval.verdict is not None else [])
+
+    def decide(self, **decision: Any) -> None:
+        """A person decides by signal."""
+        taken = Decision.model_validate({"decision": "approve", **decision})
+        now = self._signal("decide", taken)
+        self.state, answered = desk.with_decision(self.state, taken, door="signal", now=now)
+        self._deliver(answered)
+
+    def withdraw(self, *keys: str, **more: Any) -> None:
+        """An invocation no longer asks."""
+        withdrawal = WithdrawApprovalsInput(invocation="run/main", keys=keys, **more)
+        self._signal("withdraw_approvals", withdrawal)
+        self.state = desk.with_withdrawal(self.state, withdrawal)
+
+    def revoke(self, approval: str) -> None:
+        """A person takes a grant back."""
+        revocation = RevokeGrantInput(id=approval)
+        self._signal("revoke_grant", revocation)
+        self.state = desk.with_revocation(self.state, revocation)
+
+    def wait(self, minutes: float) -> None:
+        """Time passes, and the timer of the desk fires."""
+        self._minutes += minutes
+        self.events += task(self._minutes)
+        self.state, late = desk.at_time(self.state, now=NOON + timedelta(minutes=self._minutes))
+        self._deliver(late)
+
+    def _signal(self, name: str, message: Any) -> datetime:
+        self._minutes += 1
+        self.events += [at(signaled(name, message), self._minutes), *task(self._minutes)]
+        return NOON + timedelta(minutes=self._minutes)
+
+    def _deliver(self, answered: list[Approval]) -> None:
+        for one in answered:
+            key, votes = one.request.key, one.votes
+            if one.verdict is None:
+                event = told("deliver_votes", DeliverVotesInput(key=key, id=one.id, votes=votes))
+            else:
+                delivery = DeliverDecisionInput(key=key, id=one.id, verdict=one.verdict, votes=votes)
+                event = told("deliver_decision", delivery)
+            self.events.append(at(event, self._minutes))
+
+
+ALWAYS = {"remember": "session"}
+TWO_AGREE: dict[str, Any] = {"quorum": 2, "args_schema": {"type": "object"}}
+STEPS: dict[str, list[tuple[str, tuple[str, ...], dict[str, Any]]]] = {
+    "asked": [("ask", ("1",), {}), ("ask", ("2",), {"tool": "other"})],
+    "decided": [("ask", ("1",), {}), ("decide", (), {"id": "a1", "by": "bob"}), ("ask", ("2",), {})],
+    "rejected": [("ask", ("1",), {}), ("decide", (), {"decision": "reject", "note": "no"})],
+    "withdrawn": [("ask", ("1",), {}), ("ask", ("2",), {}), ("withdraw", ("2",), {})],
+    "withdrawn but for those decided": [
+        ("ask", ("1",), {}),
+        ("decide", (), {}),
+        ("ask", ("2",), {}),
+        ("withdraw", (), {"closed": True}),
+        ("ask", ("3",), {"invocation": "run/other"}),
+    ],
+    "granted, for a question that is open and one that comes": [
+        ("ask", ("1",), {}),
+        ("ask", ("2",), {}),
+        ("ask", ("3",), {"tool": "other"}),
+        ("decide", (), {"id": "a1", **ALWAYS}),
+        ("ask", ("4",), {}),
+    ],
+    "revoked": [
+        ("ask", ("1",), {}),
+        ("decide", (), ALWAYS),
+        ("ask", ("2",), {"tool": "other"}),
+        ("decide", (), ALWAYS),
+        ("revoke", ("a1",), {}),
+        ("ask", ("3",), {}),
+    ],
+    "voted, once": [("ask", ("1",), TWO_AGREE), ("decide", (), {"by": "bob"})],
+    "voted anew for other arguments": [
+        ("ask", ("1",), TWO_AGREE),
+        ("decide", (), {"by": "bob"}),
+        ("decide", (), {"by": "eve", "decision": "modify", "args": {"a": 1}}),
+    ],
+    "voted, and remembered by all": [
+        ("ask", ("1",), TWO_AGREE),
+        ("decide", (), {"by": "bob", **ALWAYS}),
+        ("decide", (), {"by": "eve", **ALWAYS}),
+        ("ask", ("2",), TWO_AGREE),
+    ],
+    "late": [
+        ("ask", ("1",), {"timeout_seconds": 60, "deadline": NOON + timedelta(minutes=2)}),
+        ("wait", (), {"minutes": 5}),
+        ("ask", ("2",), {}),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+async def test_a_client_reads_from_the_history_the_desk_that_the_workflow_keeps(
+    steps: list[tuple[str, tuple[str, ...], dict[str, Any]]],
+) -> None:
+    kept = Desk()
+    for step, values, named in steps:
+        getattr(kept, step)(*values, **named)
+    record = await read(*kept.events)
+    assert record.questions == [Question.of(one, "run") for one in kept.state.approvals]
+    assert record.grants == list(kept.state.grants)
+    assert [one.id for one in record.questions if one.is_open] == [one.id for one in desk.pending(kept.state)]
