@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.machine import describe
 from benchmarks.processes import NotMeasured
-from benchmarks.running import Measure, end_politely
+from benchmarks.runner import Measure, end_politely
 from benchmarks.table import Row, markdown
 
 MEASUREMENTS = (
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def _take(name: str, *, quick: bool) -> list[Row]:
-    measure: Measure = import_module(f"benchmarks.{name}").measure
+    measure: Measure = import_module(f"benchmarks.measurements.{name}").measure
     return asyncio.run(_in_time(measure(quick)))
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.contenders import Place, executions
-from benchmarks.ours import Ours
-from benchmarks.plans import Plan
-from benchmarks.running import all_at_once, run_alone
+from benchmarks.contenders.contender import Place, executions
+from benchmarks.contenders.ours import Ours
+from benchmarks.contenders.plans import Plan
+from benchmarks.contenders.texts import INSTRUCTIONS
+from benchmarks.runner import all_at_once, run_alone
 from benchmarks.stage import Stage, stage
 from benchmarks.table import Row
-from benchmarks.texts import INSTRUCTIONS
 
 RUNS_AT_ONCE = 10
 KB, MS = 1_000, 1_000

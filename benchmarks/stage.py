@@ -14,11 +14,11 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from benchmarks.bare import Bare
-from benchmarks.contenders import POLL_SECONDS, Contender, Place
-from benchmarks.dbos_peer import Dbos
-from benchmarks.ours import Ours
-from benchmarks.plans import Plan
+from benchmarks.contenders.bare import Bare
+from benchmarks.contenders.contender import POLL_SECONDS, Contender, Place
+from benchmarks.contenders.dbos_peer import Dbos
+from benchmarks.contenders.ours import Ours
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured, Service, free_port, python, read_line, spawn
 from llm_do_temporal.client.connection.connect import Connection, connect
 from llm_do_temporal.client.embedded.processes import temporal_binary
@@ -91,7 +91,7 @@ async def stage(kinds: Sequence[type[Contender]] = ALL) -> AsyncGenerator[Stage]
     """Start everything; kill everything at the end. Each contender has run once, so nothing is loaded any more."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
-        model = _kept(stack, spawn("model", python("benchmarks.model_server"), folder, heard=True))
+        model = _kept(stack, spawn("model", python("benchmarks.contenders.model_server"), folder, heard=True))
         url = await asyncio.to_thread(read_line, model)
         server = await _temporal(stack, folder)
         contenders = [_make(kind, folder, url, server) for kind in kinds]

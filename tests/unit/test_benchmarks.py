@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.model_server import compose, plan_of
-from benchmarks.plans import Plan, plan_in
+from benchmarks.contenders.model_server import compose, plan_of
+from benchmarks.contenders.plans import Plan, plan_in
 from benchmarks.table import Row, at_most, markdown
 
 TREE = Plan(job="tree", tool="node", width=2, child=Plan(job="", turns=0))

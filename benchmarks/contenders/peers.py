@@ -13,8 +13,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.toolsets import FunctionToolset
 from pydantic_ai.usage import UsageLimits
 
-from benchmarks import tools
-from benchmarks.texts import CALLEES, FUNCTIONS, GUARDED, INSTRUCTIONS
+from benchmarks.contenders import tools
+from benchmarks.contenders.texts import CALLEES, FUNCTIONS, GUARDED, INSTRUCTIONS
 
 Function = Callable[..., Coroutine[Any, Any, Any]]
 Peer = Agent[object, str | DeferredToolRequests]

@@ -12,12 +12,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.contenders import Contender, until
-from benchmarks.plans import Plan
-from benchmarks.running import run_alone
+from benchmarks.contenders.contender import Contender, until
+from benchmarks.contenders.plans import Plan
+from benchmarks.contenders.tools import effects
+from benchmarks.runner import run_alone
 from benchmarks.stage import ALL, Stage, stage
 from benchmarks.table import Row, Value, at_most
-from benchmarks.tools import effects
 
 HELD_TURN = 5
 LIMIT_SECONDS = 6

@@ -1,6 +1,6 @@
 """The scripted model: one process that speaks chat-completions and does what the plan in the prompt says.
 
-    python -m benchmarks.model_server
+    python -m benchmarks.contenders.model_server
 
 The first line printed is the base URL. It reads as little of a request as it can: the plan, which is in the first
 user message, and the newest call of the conversation. asyncio switches Nagle's algorithm off by itself.
@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any
 
-from benchmarks.plans import MARK, Plan, plan_in
+from benchmarks.contenders.plans import MARK, Plan, plan_in
 
 MAX_HEADER_BYTES = 1 << 16
 HELD_SECONDS = 3600

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from statistics import median
 
-from benchmarks.contenders import executions
-from benchmarks.plans import Plan
-from benchmarks.running import run_alone
+from benchmarks.contenders.contender import executions
+from benchmarks.contenders.plans import Plan
+from benchmarks.runner import run_alone
 from benchmarks.stage import stage
 from benchmarks.table import Row, Value, at_most
 

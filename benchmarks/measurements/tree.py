@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.plans import Plan
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured
-from benchmarks.running import complete, run_alone
+from benchmarks.runner import complete, run_alone
 from benchmarks.stage import ON_TEMPORAL, stage
 from benchmarks.table import Row, Value
 

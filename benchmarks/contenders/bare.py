@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from temporalio.client import WorkflowFailureError
 
-from benchmarks.contenders import Contender, terminate, until
-from benchmarks.plans import Plan
+from benchmarks.contenders.contender import Contender, terminate, until
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured, Service, python, spawn
 
 QUEUE = "bare"
@@ -21,7 +21,7 @@ class Bare(Contender):
 
     def spawn(self) -> Service:
         """Start its worker."""
-        command = python("benchmarks.bare_service", self.place.address, QUEUE)
+        command = python("benchmarks.contenders.bare_service", self.place.address, QUEUE)
         return spawn("bare", command, self.place.folder, self.place.variables)
 
     async def start(self, kind: str, plan: Plan) -> None:

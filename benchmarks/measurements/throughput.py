@@ -6,9 +6,9 @@ import time
 from collections import defaultdict
 from functools import partial
 
-from benchmarks.contenders import Contender
-from benchmarks.plans import Plan
-from benchmarks.running import all_at_once, run_alone
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.plans import Plan
+from benchmarks.runner import all_at_once, run_alone
 from benchmarks.stage import ON_TEMPORAL, stage
 from benchmarks.table import Row, Value
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks import tools
-from benchmarks.contenders import Contender, Place, terminate, until
-from benchmarks.plans import Plan
+from benchmarks.contenders import tools
+from benchmarks.contenders.contender import Contender, Place, terminate, until
+from benchmarks.contenders.plans import Plan
+from benchmarks.contenders.texts import CALLEES, FUNCTIONS, GUARDED, INSTRUCTIONS
 from benchmarks.processes import NotMeasured, Service, python, spawn
-from benchmarks.texts import CALLEES, FUNCTIONS, GUARDED, INSTRUCTIONS
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Decision

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contenders import Contender, Place, until
-from benchmarks.plans import Plan
+from benchmarks.contenders.contender import Contender, Place, until
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured, Service, python, read_line, spawn
 
 
@@ -31,7 +31,7 @@ class Dbos(Contender):
 
     def spawn(self) -> Service:
         """Start it; runs that were open go on."""
-        command = python("benchmarks.dbos_service", f"sqlite:///{self._database}")
+        command = python("benchmarks.contenders.dbos_service", f"sqlite:///{self._database}")
         service = spawn("dbos", command, self.place.folder, self.place.variables, heard=True)
         # A recovered run may be parked again before the service says that it is ready.
         while (said := json.loads(read_line(service)))[0] != "ready":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.contenders import Contender
-from benchmarks.ours import CONTEXT_TOKENS
-from benchmarks.plans import Plan
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.ours import CONTEXT_TOKENS
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured
-from benchmarks.running import complete, run_alone
+from benchmarks.runner import complete, run_alone
 from benchmarks.stage import ON_TEMPORAL, Asked, Stage, stage
 from benchmarks.table import Row, Value
 

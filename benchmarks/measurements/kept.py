@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.contenders import Contender
-from benchmarks.plans import Plan
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured
-from benchmarks.running import complete, run_alone
+from benchmarks.runner import complete, run_alone
 from benchmarks.stage import Stage, stage
 from benchmarks.table import Row, Value, at_most
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
-from benchmarks.plans import Plan
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured, Service
 
 POLL_SECONDS = 0.05

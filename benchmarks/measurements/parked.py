@@ -6,10 +6,10 @@ import asyncio
 import time
 from functools import partial
 
-from benchmarks.contenders import Contender
-from benchmarks.decisions import decide
-from benchmarks.plans import Plan
-from benchmarks.running import all_at_once, run_alone
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.plans import Plan
+from benchmarks.measurements.decisions import decide
+from benchmarks.runner import all_at_once, run_alone
 from benchmarks.stage import stage
 from benchmarks.table import Row, Value, at_most
 

@@ -7,10 +7,10 @@ from statistics import median
 
 import httpx2
 
-from benchmarks.ours import CONTEXT_TOKENS, Ours
-from benchmarks.plans import Plan
+from benchmarks.contenders.ours import CONTEXT_TOKENS, Ours
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured
-from benchmarks.running import complete, run_alone
+from benchmarks.runner import complete, run_alone
 from benchmarks.stage import Stage, stage
 from benchmarks.table import Row, Value, at_most
 from llm_do_temporal.ui.app import build_app

@@ -1,6 +1,6 @@
 """The bare peer's worker process: Pydantic AI agents with `TemporalDurability`, as its documentation shows them.
 
-python -m benchmarks.bare_service ADDRESS TASK_QUEUE
+python -m benchmarks.contenders.bare_service ADDRESS TASK_QUEUE
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from benchmarks.peers import NO_LIMIT, build_agents
+from benchmarks.contenders.peers import NO_LIMIT, build_agents
 
 AGENTS = build_agents(TemporalDurability, lambda function: function)
 

@@ -7,10 +7,10 @@ import subprocess
 import time
 from statistics import median
 
-from benchmarks.ours import Ours, command
-from benchmarks.plans import Plan
+from benchmarks.contenders.ours import Ours, command
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured
-from benchmarks.running import run_alone
+from benchmarks.runner import run_alone
 from benchmarks.stage import stage
 from benchmarks.table import Row, at_most
 

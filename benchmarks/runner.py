@@ -9,8 +9,8 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from benchmarks.contenders import Contender
-from benchmarks.plans import Plan
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured
 from benchmarks.stage import Stage
 from benchmarks.table import Row, markdown

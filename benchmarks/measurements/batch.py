@@ -10,12 +10,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.ours import command
+from benchmarks.contenders.ours import command
 from benchmarks.processes import NotMeasured
-from benchmarks.running import run_alone
+from benchmarks.runner import run_alone
 from benchmarks.table import Row
 
-WORKERS = Path(__file__).parents[1] / "workers"
+WORKERS = Path(__file__).parents[2] / "workers"
 CONCURRENCY = 8
 
 

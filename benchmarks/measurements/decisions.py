@@ -7,13 +7,13 @@ import time
 from collections import defaultdict
 from statistics import median
 
-from benchmarks.contenders import Contender
-from benchmarks.plans import Plan
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.plans import Plan
+from benchmarks.contenders.tools import effects
 from benchmarks.processes import NotMeasured
-from benchmarks.running import run_alone
+from benchmarks.runner import run_alone
 from benchmarks.stage import stage
 from benchmarks.table import Row, at_most
-from benchmarks.tools import effects
 
 MS = 1000
 POLL_SECONDS = 0.01

@@ -1,6 +1,6 @@
 """The DBOS peer's process: the same agents with `DBOSDurability` on SQLite.
 
-    python -m benchmarks.dbos_service DATABASE_URL
+    python -m benchmarks.contenders.dbos_service DATABASE_URL
 
 Commands come as lines of JSON on stdin, because the natural client of DBOS is the process itself: `["start", RUN, KIND,
 PROMPT]` and `["decide", RUN]`. Lines on stdout tell what happened: `["ready"]`, `["parked", RUN]`, `["done", RUN,
@@ -21,7 +21,7 @@ from dbos import DBOS, SetWorkflowID
 from pydantic_ai import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.durable_exec.dbos import DBOSDurability
 
-from benchmarks.peers import NO_LIMIT, build_agents
+from benchmarks.contenders.peers import NO_LIMIT, build_agents
 
 TOPIC = "decision"
 WEEK_SECONDS = 7 * 24 * 3600

@@ -1,0 +1,1 @@
+"""The programs that are compared, and the model, tools and texts that all of them get."""
