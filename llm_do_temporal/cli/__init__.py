@@ -1,5 +1,5 @@
 """The command line: parses, calls the client, prints.
 
-Owns what people type and read on a terminal. Nothing else imports it. Never loads agent code: whoever asks
-what is pending must not wait for it, so heavy modules are imported inside the commands that need them.
+Owns the words that people type and read on a terminal. Nothing else imports it. Never loads agent code: `approvals`
+must answer at once, so heavy modules are imported inside the commands that need them.
 """

@@ -1,4 +1,4 @@
-"""`llm-do-temporal`: runs one command and turns what happened into an exit code.
+"""`llm-do-temporal`: runs one command and turns its end into an exit code.
 
 The only place where errors become lines on stderr; a person's mistake never shows a traceback.
 """
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run one command; returns its exit code, having said what went wrong."""
+    """Run one command and return its exit code; an error is printed first."""
     # The parser takes `-` for an option.
     tokens = [STDIN if argument == "-" else argument for argument in arguments]
     try:

@@ -1,6 +1,6 @@
-"""The program: its commands, and what they have in common.
+"""The program: its commands, and the settings that they share.
 
-Owns the list of commands. Each is a function of the module named for what it does.
+Owns the list of commands. Each is a function of a module in `commands`; `completion` is here, since it needs the list.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Location:
     profile: Annotated[str | None, Parameter(help="Profile of temporal.toml.")] = None
 
     def connection(self) -> Connection:
-        """The connection flags, as the client takes them."""
+        """Return the connection flags in the form that the client takes."""
         from llm_do_temporal.client.connection.connect import Connection
 
         return Connection(
@@ -63,9 +63,9 @@ class Location:
         )
 
     def find_workshop(self) -> Path:
-        """The workshop's folder: --workshop, else LLM_DO_WORKSHOP, else searched upwards. Raises WorkshopNotFound.
+        """Return the workshop's folder: --workshop, LLM_DO_WORKSHOP or the nearest upwards. Raises WorkshopNotFound.
 
-        Given one worker file, it is the folder in which that file is served by itself.
+        Given one worker file, the result is the folder in which that file is served by itself.
         """
         given = self.workshop or _from_environment()
         if given is None:
@@ -84,7 +84,7 @@ class Location:
         return folder
 
     def local_workshop(self) -> Path | None:
-        """The workshop's folder, or None where there is none; a folder that was named must be one."""
+        """Return the workshop's folder; None if there is none. Raises WorkshopNotFound for a wrong --workshop."""
         if self.workshop is not None or _from_environment() is not None:
             return self.find_workshop()
         try:
@@ -93,7 +93,7 @@ class Location:
             return None
 
     def as_flags(self) -> str:
-        """What has to be typed after another command so that it is about the same place, with a space before it."""
+        """Return the flags, with a space before each, with which another command is about the same place."""
         named = (
             ("--workshop", self.workshop),
             ("--address", self.address),
@@ -110,12 +110,12 @@ class Location:
         return "".join(flags)
 
     def command(self, words: str) -> str:
-        """A command of this program, complete, to be copied and typed."""
+        """Return a complete command line of this program, to be copied; `words` are the command and its arguments."""
         return f"{PROGRAM} {words}{self.as_flags()}"
 
 
 def read_json(text: str, option: str) -> Any:
-    """The value of an option given as JSON or as @FILE. Raises UsageError naming the option."""
+    """Return the value of an option given as JSON or as @FILE. Raises UsageError, which names the option."""
     source = text
     if text.startswith("@"):
         try:
@@ -134,7 +134,7 @@ def read_json(text: str, option: str) -> Any:
 
 
 def read_json_object(text: str, option: str) -> dict[str, Any]:
-    """Like `read_json`, for an option that takes an object."""
+    """Return the object that an option gives as JSON or as @FILE. Raises UsageError, which names the option."""
     value = read_json(text, option)
     if not isinstance(value, dict):
         raise UsageError(f'the value of {option} is not a JSON object; write it like \'{{"path": "/a.txt"}}\'')

@@ -26,10 +26,10 @@ Status = Literal["completed", "failed", "cancelled", "waiting", "running"]
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What is known of a run when a command stops looking at it."""
+    """State of a run at the moment when a command stops looking at it."""
 
     run: str | None
-    """None: there is none, the command failed before."""
+    """Id of the run; None where the command failed before there was one."""
     status: Status
     exit_code: int = 0
     output: Any = None
@@ -38,10 +38,10 @@ class RunOutcome:
     pending: tuple[dict[str, Any], ...] = ()
     error: LlmDoError | None = None
     items: tuple[dict[str, Any], ...] | None = None
-    """Of a batch: what became of each item."""
+    """Results of a batch, item by item; None for any other run."""
 
     def as_json(self) -> dict[str, Any]:
-        """The object of `-o json`."""
+        """Return the object of `-o json`."""
         usage = self.usage
         return {
             "type": f"run.{self.status}",
@@ -59,14 +59,14 @@ class RunOutcome:
 
 
 def usage_json(usage: Usage | None) -> dict[str, int]:
-    """The counts of what was spent."""
+    """Return the counts of requests, tool calls and tokens; zeros for None."""
     counts = {name: getattr(usage, name, 0) for name in _COUNTS}
     estimated = 0 if usage is None else usage.estimated
     return {**counts, "estimated_requests": estimated} if estimated else counts
 
 
 def cost_json(usage: Usage | None) -> dict[str, Any]:
-    """What the turns with a known price cost, null where there was none, and the models of the others."""
+    """Return the cost of the turns with a known price (None if no turn has one), and the models of the other turns."""
     if usage is None:
         return {"cost_usd": None, "unpriced_models": []}
     cost = None if usage.cost_usd is None else float(usage.cost_usd)
@@ -74,13 +74,13 @@ def cost_json(usage: Usage | None) -> dict[str, Any]:
 
 
 def failure(error: LlmDoError, *, run: str | None = None, view: RunView | None = None) -> RunOutcome:
-    """The outcome of a run that ended with `error`, or of a command that could not start one."""
+    """Return the outcome of a run that ended with `error`, or of a command that could not start one."""
     status = "cancelled" if isinstance(error, RunCancelled) else "failed"
     return RunOutcome(run, status, exit_code=error.exit_code, error=error, **seen_of(view))
 
 
 def seen_of(view: RunView | None) -> dict[str, Any]:
-    """What an outcome takes from the view of a run."""
+    """Return the fields of an outcome that come from the view of a run; none without a view."""
     if view is None:
         return {}
     items = tuple(item.as_json() for item in view.items.values()) if view.items else None
@@ -88,7 +88,7 @@ def seen_of(view: RunView | None) -> dict[str, Any]:
 
 
 def duration_ms(view: RunView) -> int | None:
-    """From the start of a run to its end, or to the present while it is open."""
+    """Return the milliseconds from start to end of a run, or to now while it is open; None before its start."""
     if view.started_at is None:
         return None
     from datetime import UTC, datetime
@@ -98,7 +98,7 @@ def duration_ms(view: RunView) -> int | None:
 
 
 def report(outcome: RunOutcome, output: OutputFormat) -> int:
-    """Print the outcome, the result on stdout and what went wrong on stderr; returns the exit code."""
+    """Print the result on stdout and the error on stderr; return the exit code."""
     if output != "text":
         print_json(outcome.as_json(), pretty=output == "json" and sys.stdout.isatty())
     elif outcome.status == "completed" and outcome.items is None:
@@ -109,7 +109,7 @@ def report(outcome: RunOutcome, output: OutputFormat) -> int:
 
 
 def print_value(value: Any) -> None:
-    """A worker's output: text as it is, anything else as JSON."""
+    """Print a worker's output: text as it is, anything else as JSON."""
     if not isinstance(value, str):
         print_json(value, pretty=True)
         return
@@ -118,39 +118,39 @@ def print_value(value: Any) -> None:
 
 
 def print_json(value: Any, *, pretty: bool) -> None:
-    """A JSON value on stdout, on one line unless `pretty`."""
+    """Print a JSON value on stdout, on one line unless `pretty`."""
     print(dump_json(value, pretty=pretty), flush=True)
 
 
 def dump_json(value: Any, *, pretty: bool) -> str:
-    """JSON text that a terminal cannot be made to obey: control characters are escaped by JSON itself."""
+    """Return JSON text that no terminal obeys: control characters are escaped as JSON has it."""
     text = json.dumps(value, ensure_ascii=False, indent=2 if pretty else None)
     return "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)
 
 
 def say_error(error: LlmDoError) -> None:
-    """One line with what happened and, where there is one, a line with what to do next."""
+    """Print a line with the message and, if the error has a next step, a line with that."""
     say(f"{PROGRAM}: {error.message}")
     if error.next_step:
         say(f"  {error.next_step}")
 
 
 class EventLines:
-    """Prints events as numbered lines of JSON; one that was read again after a reconnection is not printed twice."""
+    """Prints events as numbered lines of JSON, and none again that is read anew after a reconnection."""
 
     def __init__(self, *, enabled: bool, stream: TextIO | None = None, from_seq: int = 1) -> None:
-        """`stream` is where they go, None is stdout; `from_seq` is the first number that is printed."""
+        """Print to `stream`, None is stdout, beginning with the number `from_seq`."""
         self.enabled = enabled
         self._stream = stream
         self._seq = 0
         self._printed = from_seq - 1
 
     def begin_reading(self) -> None:
-        """From here on the histories are read from their beginning, again or for the first time."""
+        """Begin to count anew: the histories are read from their beginning, again or for the first time."""
         self._seq = 0
 
     def tell(self, event: ViewEvent) -> None:
-        """Print the next event of the run. Its end is left out: the last line tells it, with the result."""
+        """Print the next event of the run. The end of the run is left out: the last line has it, with the result."""
         if not self.enabled or event.type in _ENDS:
             return
         self._seq += 1
@@ -164,20 +164,20 @@ class EventLines:
 
 
 class ItemLines:
-    """Prints a line for each item of a batch that has ended, once."""
+    """Prints one line for each item of a batch that has ended."""
 
     def __init__(self, *, enabled: bool) -> None:
         self._enabled = enabled
-        self._told: set[str] = set()
+        self._printed_paths: set[str] = set()
 
     def tell(self, view: RunView) -> None:
-        """Print what has not been printed."""
+        """Print the items that have ended since the last call."""
         if not self._enabled:
             return
         for item in view.items.values():
-            if item.is_open or item.path in self._told:
+            if item.is_open or item.path in self._printed_paths:
                 continue
-            self._told.add(item.path)
+            self._printed_paths.add(item.path)
             said = item.output if item.error is None else item.error["message"]
             text = said if isinstance(said, str) else dump_json(said, pretty=False)
             print(f"{item.status:9}  {visible_line(item.name)}  {visible_line(text.strip(), 200)}", flush=True)

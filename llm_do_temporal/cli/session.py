@@ -1,4 +1,4 @@
-"""From what was typed to a connected client. Used by every command that talks to Temporal."""
+"""Connections of commands: a `Location` becomes a connected client. Used by every command that talks to Temporal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Session", "opened", "task_queue", "undisturbed"]
 
 @asynccontextmanager
 async def opened(location: Location) -> AsyncGenerator[Session]:
-    """Connect; the embedded server, when it is used, stays at least as long as the block runs.
+    """Connect; an embedded server that is used stays at least as long as the block runs.
 
     Raises ConnectionFailed, UsageError for flags that cannot be used, WorkshopNotFound.
     """
@@ -26,9 +26,9 @@ async def opened(location: Location) -> AsyncGenerator[Session]:
 
 @asynccontextmanager
 async def undisturbed(location: Location) -> AsyncGenerator[tuple[Path | None, str | None]]:
-    """The workshop, and the embedded server's address where no other is named; it is not served for this.
+    """Yield the workshop, and the address of its embedded server if no other server is named.
 
-    Raises like `opened`.
+    No worker service is started for this. Either may be None. Raises like `opened`.
     """
     from llm_do_temporal.client.embedded.host import undisturbed_server
 
@@ -41,7 +41,7 @@ async def undisturbed(location: Location) -> AsyncGenerator[tuple[Path | None, s
 
 
 def _workshop(location: Location) -> Path | None:
-    """Its folder; None where there is none and a server is named."""
+    """Return the workshop's folder; None if there is none and a server is named."""
     if names_server(location.connection()):
         return location.local_workshop()
     _check_unused_flags(location)

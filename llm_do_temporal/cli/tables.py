@@ -17,13 +17,13 @@ _GAP = "  "
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table with every cell on its line; on a terminal the last column is cut where the line ends."""
+    """Print a table, a row a line; on a terminal lines are cut at its width."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print("\n".join(format_table(header, rows, width)), flush=True)
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
-    """The lines of a table; `width` cuts them, None leaves them whole."""
+    """Return the lines of a table, cut at `width` characters; None leaves them whole."""
     table = [[visible_line(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     lines = [_GAP.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in table]
@@ -31,18 +31,18 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
 
 
 def locked_line(locked: LockedRun) -> str:
-    """What can be said of a run whose encryption key is missing here."""
+    """Return the line for a run that cannot be read, since its encryption key is missing here."""
     waits = "may wait" if locked.waiting is None else f"waits for approval ({locked.waiting})"
     return visible_line(f"run {locked.run} {waits}, and cannot be read: its key '{locked.missing_key}' is missing here")
 
 
 def ago(moment: datetime, now: datetime | None = None) -> str:
-    """How long ago something was, roughly."""
+    """Return the rough time since `moment`, like `5m ago`."""
     return f"{_rough((now or datetime.now(UTC)) - moment)} ago"
 
 
 def ahead(moment: datetime, now: datetime | None = None) -> str:
-    """In how much time something will be, roughly."""
+    """Return the rough time until `moment`, like `in 5m`."""
     return f"in {_rough(moment - (now or datetime.now(UTC)))}"
 
 

@@ -1,8 +1,8 @@
-"""Files that a command writes where somebody told it to.
+"""Files that a command writes at a path from its command line.
 
-Owns the rule: what is replaced is an ordinary file or nothing, in a folder that is there. A link, a device, a pipe or
-a socket is something else to somebody, and no place for a result. Nobody but the owner may read what is written, and
-it is there as a whole or not at all.
+Owns the rule: a path may lead to an ordinary file, which is replaced, or to nothing, in a folder that exists. A link, a
+device, a pipe or a socket has another use, and is no place for a result. Only the owner may read a written file, and
+the file appears as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = (
 
 
 def check_place(file: Path, option: str) -> None:
-    """Raise UsageError where this is no place for a file that an option names."""
+    """Raise UsageError if no file may be written at the path that `option` names."""
     kind = _kind_of(file)
     if kind is not None:
         raise UsageError(
@@ -36,7 +36,7 @@ def check_place(file: Path, option: str) -> None:
 
 
 def write_whole(file: Path, text: str, option: str) -> None:
-    """Write all of it or nothing. Raises UsageError."""
+    """Write the whole text, or leave the place as it was. Raises UsageError."""
     temporary = None
     try:
         with NamedTemporaryFile("w", encoding="utf-8", errors="backslashreplace", dir=file.parent, delete=False) as out:
@@ -53,9 +53,9 @@ def write_whole(file: Path, text: str, option: str) -> None:
 
 
 def _kind_of(file: Path) -> str | None:
-    """What stands there that is no ordinary file; None where one does, or nothing."""
+    """Return the kind of a file that is no ordinary one, like `a link`; None for an ordinary file and for none."""
     try:
         mode = file.lstat().st_mode
     except OSError:
         return None
-    return next((kind for is_one, kind in _KINDS if is_one(mode)), None)
+    return next((kind for is_kind, kind in _KINDS if is_kind(mode)), None)

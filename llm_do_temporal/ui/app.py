@@ -41,7 +41,7 @@ _TITLES = {404: "Not found", 405: "Not possible"}
 
 
 def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
-    """The page for the runs of one server. Handlers find both arguments in `request.app.state`."""
+    """Return the page for the runs of one server. Handlers find both arguments in `request.app.state`."""
     app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=_STATIC)),
@@ -81,7 +81,7 @@ async def _known_error(request: Request, error: Exception) -> Response:
 
 
 async def _unknown_error(request: Request, error: Exception) -> Response:
-    # It is answered outside of everything else, the guard included.
+    # Starlette answers such errors outside of all middleware, the guard included.
     return render(
         request,
         "error.html",

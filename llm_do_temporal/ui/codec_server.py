@@ -1,8 +1,8 @@
-"""The codec server: shows encrypted values to the Temporal UI and CLI of somebody who may see them.
+"""The codec server: shows encrypted values to the Temporal UI and CLI of people who may see them.
 
 Speaks Temporal's remote codec protocol: `POST /decode` and `POST /encode` take and return `{"payloads": […]}`. The CLI
-says who it is by `Authorization: Bearer TOKEN`; for the UI, which is a page in a browser, `/sign-in` changes the token
-for a cookie, as the page does. Connects to no Temporal server, and logs neither tokens nor values.
+sends `Authorization: Bearer TOKEN`; for the UI, which is a page in a browser, `/sign-in` changes the token for a
+cookie, as the page does. Connects to no Temporal server, and logs neither tokens nor values.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from llm_do_temporal.ui.security.users import Access, Caller, Visitor
 
 DEFAULT_PORT = 8235
 DEFAULT_ORIGINS = ("http://localhost:8233", "http://127.0.0.1:8233")
-"""Where the UI of a development server is."""
+"""Origins of the UI of a development server."""
 MAX_BODY_BYTES = 32 << 20
 MAX_SIGN_IN_BYTES = 16 << 10
-"""Of what anybody may send."""
+"""Largest body of a request that needs no session."""
 _COOKIE = "llm-do-codec"
 _SIGN_IN = "/sign-in"
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Codec server</title>
@@ -54,12 +54,12 @@ _PAGE_HEADERS = {
 
 
 class CodecServer:
-    """What answers requests of those who may come in."""
+    """Answers the requests of people who may see values."""
 
     def __init__(self, converter: DataConverter, access: Access, hosts: Collection[str]) -> None:
-        """`converter` encrypts, and knows big values where the workshop is at hand; `access` says who may ask.
+        """Decode and encode with `converter`, which has big values too if the workshop is at hand.
 
-        `hosts` are the names that the server goes by.
+        `access` knows the people who may ask; `hosts` are the names of the server.
         """
         self._converter = converter
         self._access = access
@@ -67,15 +67,15 @@ class CodecServer:
         self._attempts = Attempts()
 
     async def decode(self, request: Request) -> Response:
-        """Open payloads; a big value that is not at hand stays a reference."""
+        """Open the payloads of a request; a big value that is not at hand stays a reference."""
         return await self._answer(request, self._opened)
 
     async def encode(self, request: Request) -> Response:
-        """Encrypt payloads."""
+        """Encrypt the payloads of a request."""
         return await self._answer(request, self._encrypted)
 
     async def show_form(self, request: Request) -> Response:
-        """The page on which a person gives a token."""
+        """Answer with the page on which a person gives a token."""
         return _page("This browser is signed in." if self._knows(request) else "Sign in to see values in the UI.")
 
     async def sign_in(self, request: Request) -> Response:
@@ -133,7 +133,7 @@ class CodecServer:
         return self._access.visitor(Caller(_peer(request), request.headers, cookie))
 
     def _session(self, request: Request, token: str) -> str | None:
-        """A session for whoever has this token; None for a wrong one, and where too many wrong ones came lately."""
+        """Open a session for the owner of a token; None for a wrong token, and after too many wrong ones."""
         if not token or not self._attempts.may_try(_peer(request)):
             return None
         session = self._access.open_session(token)
@@ -147,9 +147,9 @@ class CodecServer:
 def build_codec_app(
     converter: DataConverter, access: Access, origins: Sequence[str], hosts: Collection[str]
 ) -> Starlette:
-    """The codec server as an ASGI application; pages of these origins may ask it from a browser.
+    """Return the codec server as an ASGI application; pages of `origins` may ask it from a browser.
 
-    `hosts` are the names that it goes by: `name:port`, or `name` for any port.
+    `hosts` are the names of the server: `name:port`, or `name` for any port.
     """
     server = CodecServer(converter, access, hosts)
     cors = Middleware(
@@ -172,7 +172,7 @@ def build_codec_app(
 
 
 async def _body(request: Request, most: int) -> bytes | None:
-    """What was sent; None where it is more than `most` bytes."""
+    """Return the body of a request; None if it is longer than `most` bytes."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk

@@ -1,7 +1,7 @@
-"""Connections that end: one that does not send what it began, or does not read what it is sent, is closed.
+"""Limits of connections: a peer that does not finish its request, or does not read its answer, is cut off.
 
-Uvicorn limits the time between two requests only. This adds limits for the first byte, the headers, the body and the
-answer, and one for how many connections there are. It knows nothing of what is asked.
+Uvicorn limits the time between two requests only. This module adds limits for the first byte, the headers, the body
+and the answer, and for the number of connections. It knows nothing of the requests.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 HEADER_SECONDS = 10.0
-"""From the opening of a connection, or the first byte of a further request, to the end of its headers."""
+"""Longest time from the opening of a connection, or the first byte of a further request, to the end of the headers."""
 BODY_SECONDS = 20.0
-"""For a body to arrive; what arrives buys more time."""
+"""Time for a body to arrive; bytes that arrive buy more time."""
 BODY_BYTES_PER_SECOND = 8 << 10
-"""The slowest that a body may come once `BODY_SECONDS` are over: a slow mobile network is faster."""
+"""Slowest rate of a body once `BODY_SECONDS` are over: a slow mobile network is faster."""
 LONGEST_BODY_SECONDS = 900.0
 UNREAD_SECONDS = 60.0
-"""How long an answer waits for a reader that takes nothing."""
+"""Time that an answer waits for a reader that takes nothing."""
 MAX_HEADER_BYTES = 32 << 10
 MAX_CONNECTIONS = 400
-"""A process may usually have 1,024 files open. One too many closes the connection that has waited longest."""
+"""Connections at once: a process may usually have 1,024 files open. A further one closes the longest waiting."""
 
 
 class PatientConnection(H11Protocol):
@@ -40,7 +40,7 @@ class PatientConnection(H11Protocol):
         self.opened = self.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Begin to wait for the headers, where there is room for another connection."""
+        """Begin to wait for the headers; where there is no room, close the connection that has waited longest."""
         super().connection_made(cast("asyncio.Transport", transport))
         if len(self.connections) > MAX_CONNECTIONS:
             _longest_waiting(cast("Iterable[PatientConnection]", self.connections)).end()
@@ -53,14 +53,14 @@ class PatientConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what arrived; what is missing still has a limit that this does not move."""
+        """Take bytes that arrived; they do not move the limit for the missing ones."""
         if self._waiting_for == "body":
             self._body_bytes += len(data)
         super().data_received(data)
         self._look()
 
     def on_response_complete(self) -> None:
-        """Begin to wait for what comes after an answer."""
+        """Begin to wait for the next request, after an answer."""
         super().on_response_complete()
         self._look()
 
@@ -75,13 +75,13 @@ class PatientConnection(H11Protocol):
         self._unread = self.loop.call_later(UNREAD_SECONDS, self.end)
 
     def resume_writing(self) -> None:
-        """It reads."""
+        """Stop waiting for the other end to read."""
         super().resume_writing()
         self._read()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being answered: it waits for a request, or for the rest of one."""
+        """Whether no request is being answered: the connection waits for one, or for the rest of one."""
         return self._is_answered or self._waiting_for == "body"
 
     @property
@@ -91,11 +91,11 @@ class PatientConnection(H11Protocol):
         return cycle is None or cycle.response_complete
 
     def end(self) -> None:
-        """Close the connection at once, whatever is left to send."""
+        """Close the connection at once, with the rest of an answer unsent."""
         self.transport.abort()
 
     def _look(self) -> None:
-        """What is being waited for now, and for how long."""
+        """Set the limit for whatever is waited for now."""
         state = self.conn.their_state
         if self.transport.is_closing():
             self._wait_for("reader", UNREAD_SECONDS)
@@ -126,7 +126,7 @@ class PatientConnection(H11Protocol):
             earned = min(BODY_SECONDS + self._body_bytes / BODY_BYTES_PER_SECOND, LONGEST_BODY_SECONDS)
             left = self._body_begun + earned - self.loop.time()
             if self.flow.read_paused:
-                # It is not the other end that is slow.
+                # The slow end is this one.
                 left = max(left, BODY_SECONDS)
             if left > 0:
                 self._waiting = self.loop.call_later(left, self._too_long)
@@ -140,7 +140,11 @@ class PatientConnection(H11Protocol):
 
 
 def _longest_waiting(connections: Iterable[PatientConnection]) -> PatientConnection:
-    """The oldest connection on which nothing is being answered; where there is none, the newest."""
+    """Return the oldest connection on which no request is being answered; without any, the newest connection."""
     known = list(connections)
-    idle = [one for one in known if one.is_idle]
-    return min(idle, key=lambda one: one.opened) if idle else max(known, key=lambda one: one.opened)
+    idle = [connection for connection in known if connection.is_idle]
+    return min(idle, key=_opened) if idle else max(known, key=_opened)
+
+
+def _opened(connection: PatientConnection) -> float:
+    return connection.opened

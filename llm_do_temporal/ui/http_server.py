@@ -1,4 +1,4 @@
-"""Answering at an address: the socket, and a server that leaves signals to the command that runs it.
+"""Servers at an address: the socket, and a server that leaves signals to the command that runs it.
 
 Used by the page and by the codec server.
 """
@@ -17,23 +17,23 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.connections import MAX_HEADER_BYTES, PatientConnection
 
 _STOP_SECONDS = 2
-"""How long a browser that still reads may hold up the end."""
+"""Time that a browser which still reads may hold up the end."""
 
 
 class HttpServer(uvicorn.Server):
-    """Answers until its `should_exit` is set."""
+    """Answers until `should_exit` is set."""
 
     def __init__(self, app: ASGIApp) -> None:
         config = uvicorn.Config(
             app,
             log_level="error",
-            # Addresses may carry tokens; and who calls is who is connected, whatever headers say.
+            # Addresses may carry tokens; and the caller is the connected peer, whatever headers say.
             access_log=False,
             proxy_headers=False,
             server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=_STOP_SECONDS,
-            # Named, so that what else is installed does not change how requests are read.
+            # Named, so that other installed packages do not change how requests are read.
             http=PatientConnection,
             ws="none",
             h11_max_incomplete_event_size=MAX_HEADER_BYTES,
@@ -76,7 +76,7 @@ class BoundServer:
 
 
 def listen(host: str, port: int, *, what: str, flags: str = "--host and --port") -> socket.socket:
-    """A socket for `what`, like "the page"; port 0 is any. Raises UsageError, naming the flags that say where."""
+    """Return a listening socket for `what`, like "the page"; port 0 is any. Raises UsageError, which names `flags`."""
     if not 0 <= port < 65_536:
         raise UsageError(f"{port} is not a port; ports go from 1 to 65535")
     try:
@@ -89,7 +89,7 @@ def listen(host: str, port: int, *, what: str, flags: str = "--host and --port")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address."""
+    """Whether only this machine reaches the address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -97,7 +97,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_any(host: str) -> bool:
-    """Whether to listen there is to listen at every address of the machine."""
+    """Whether `host` stands for every address of the machine."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -105,7 +105,7 @@ def is_any(host: str) -> bool:
 
 
 def check_names(host: str, allowed: Collection[str], *, what: str) -> None:
-    """Raise UsageError where `what`, like "the page", cannot tell by which names it is called."""
+    """Raise UsageError if `what`, like "the page", cannot know the names by which it is called."""
     if is_any(host) and not allowed:
         raise UsageError(
             f"at '{host}' {what} cannot tell which names are its own",
@@ -114,5 +114,5 @@ def check_names(host: str, allowed: Collection[str], *, what: str) -> None:
 
 
 def shown_address(host: str, port: int) -> str:
-    """What to type into a browser."""
+    """Return the address to type into a browser."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

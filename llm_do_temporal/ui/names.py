@@ -1,7 +1,7 @@
-"""By which names a server is called, and which pages are its own. Used by everything here that answers browsers.
+"""Names of a server, and the pages that are its own. Used by every server here that answers browsers.
 
-A page of another site can send requests to this machine, and a name of that site can be made to mean this machine. What
-it cannot do is to send another `Host` than its own name, another `Origin` or another `Sec-Fetch-Site`.
+A page of another site can send requests to this machine, and a name of that site can be made to mean this machine. But
+it cannot send another `Host` than its own name, another `Origin` or another `Sec-Fetch-Site`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _ELSEWHERE = ("cross-site", "same-site")
 
 
 def own_hosts(host: str, port: int, *more: str) -> tuple[str, ...]:
-    """The values of the Host header that a server at this address goes by, and `more` names, at any port."""
+    """Return the values of the Host header that mean a server at this address, and `more` names, at any port."""
     names = {host.lower()}
     if is_loopback(host):
         names |= {"127.0.0.1", "localhost", "::1"}
     own = {f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names}
     if port in (80, 443):
-        # Browsers leave these out.
+        # Browsers leave these ports out.
         own |= {f"[{name}]" if ":" in name else name for name in names}
     return tuple(sorted(own | {name.lower() for name in more}))
 
 
 def called_by(headers: Headers, hosts: Collection[str]) -> str | None:
-    """The name by which a request calls the server: one of `hosts`, alone or with a port. None for any other.
+    """Return the name by which a request calls the server: one of `hosts`, alone or with a port. None for any other.
 
-    Two names are none: somebody in between may have read the other one.
+    Two names count as none: a proxy in between may have read the other one.
     """
     given = headers.getlist("host")
     host = given[0].lower() if len(given) == 1 else ""
@@ -43,19 +43,19 @@ def called_by(headers: Headers, hosts: Collection[str]) -> str | None:
 
 
 def is_own_page(headers: Headers, host: str) -> bool:
-    """Whether a request that changes something says that it comes from a page of the server called `host`."""
+    """Whether a request names a page of the server called `host` as its origin; every change must."""
     origins = headers.getlist("origin")
     return len(origins) == 1 and origins[0].lower() in (f"http://{host}", f"https://{host}")
 
 
 def is_from_elsewhere(headers: Headers) -> bool:
-    """Whether a browser says that a page of another site has made it send this; a link that was followed is none."""
+    """Whether a browser says that a page of another site made it send the request; following a link does not count."""
     followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     return headers.get("sec-fetch-site") in _ELSEWHERE and not followed
 
 
 class OnlyByName:
-    """ASGI middleware: answers who calls the server by one of its names."""
+    """ASGI middleware: refuses requests that call the server by a name that is not its own."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         self._app = app

@@ -1,6 +1,6 @@
-"""Serving the page: its address, who may come in there, and the server itself.
+"""The server of the page: its address, the way to know visitors, and the server itself.
 
-Called by the commands. Nothing is served beyond this machine unless somebody said how people are known.
+Called by the commands. Nothing is served beyond this machine unless the options say how people are known.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _WHAT = "the page"
 
 @dataclass(frozen=True)
 class PageOptions:
-    """How the page was asked for."""
+    """Options of the page, as they were given."""
 
     host: str = "127.0.0.1"
     port: int | None = None
-    """None: the usual one, or any other where that is in use. 0: any."""
+    """Port to listen at; None is the usual one, or any other if that is in use, and 0 is any."""
     admission: Admission = Admission()  # noqa: RUF009 - frozen
     allowed_hosts: tuple[str, ...] = ()
 
 
 class PageServer(BoundServer):
-    """The page at an address that it holds from the beginning. Raises UsageError for options that cannot be used."""
+    """The page at an address that is held from the beginning. Raises UsageError for options that cannot be used."""
 
     def __init__(self, options: PageOptions) -> None:
         self._access, token = admitted(options.admission, options.host, what=_WHAT)
@@ -43,7 +43,7 @@ class PageServer(BoundServer):
         self._hosts = own_hosts(options.host, self.port, *options.allowed_hosts)
         self.address = shown_address(options.allowed_hosts[0] if is_any(options.host) else options.host, self.port)
         self.link = self.address + (f"/?token={quote(token)}" if token else "/")
-        """What to open in a browser; carries the token where it is a random one."""
+        """Address to open in a browser; carries the token if that is a random one."""
 
     async def serve(
         self,

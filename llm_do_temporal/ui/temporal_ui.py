@@ -1,6 +1,6 @@
-"""What stands in front of the Temporal UI of the embedded server, which itself answers anybody under any name.
+"""Proxy in front of the Temporal UI of the embedded server, which itself answers any caller under any name.
 
-Passes on what comes from a person's browser and from the UI's own pages. Must not be served beyond this machine.
+Passes on requests of a person's browser that come from the UI's own pages. Must not be served beyond this machine.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from llm_do_temporal.ui.http_server import BoundServer, listen, shown_address
 from llm_do_temporal.ui.names import SAFE_METHODS, OnlyByName, called_by, is_from_elsewhere, is_own_page, own_hosts
 
 MAX_BODY_BYTES = 8 << 20
-"""More than the server takes in one message."""
+"""Largest body that is passed on; more than the server takes in one message."""
 _LOOPBACK = "127.0.0.1"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _ANSWER_SECONDS = 90
-"""The UI waits for a query of a workflow for most of it."""
+"""Patience with the UI, which waits most of this time for a query of a workflow."""
 _OF_ONE_CONNECTION = frozenset(
     ("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding")
 )
@@ -29,7 +29,7 @@ _NOT_PASSED_ON = _OF_ONE_CONNECTION | {"host", "upgrade", "content-length", "ori
 
 
 class TemporalUi(BoundServer):
-    """The Temporal UI at an address that is held from the beginning. Raises UsageError where it cannot be had."""
+    """The Temporal UI at an address that is held from the beginning. Raises UsageError if it cannot be had."""
 
     def __init__(self, port: int) -> None:
         super().__init__(listen(_LOOPBACK, port, what="the Temporal UI", flags="--ui-port"))
@@ -37,13 +37,13 @@ class TemporalUi(BoundServer):
 
     async def serve(self, hidden: str) -> None:
         """Show the UI that listens at `hidden`, a `host:port`, until `stop` is called."""
-        # Variables that name a proxy are about other places.
+        # Proxies that variables name are for other places.
         async with httpx2.AsyncClient(base_url=f"http://{hidden}", trust_env=False, timeout=_ANSWER_SECONDS) as client:
             await self._answer(build_ui_app(client, own_hosts(_LOOPBACK, self.port)))
 
 
 def build_ui_app(client: httpx2.AsyncClient, hosts: tuple[str, ...]) -> Starlette:
-    """The proxy as an ASGI application; `client` is bound to the UI itself, `hosts` are the names it goes by."""
+    """Return the proxy as an ASGI application; `client` is bound to the UI itself, `hosts` are the proxy's names."""
 
     async def answer(request: Request) -> Response:
         return _refusal(request, hosts) or await _passed_on(request, client)
@@ -55,7 +55,7 @@ def build_ui_app(client: httpx2.AsyncClient, hosts: tuple[str, ...]) -> Starlett
 
 
 def _refusal(request: Request, hosts: tuple[str, ...]) -> Response | None:
-    """What is wrong with where a request comes from."""
+    """Return the refusal of a request that comes from a wrong place; None if it may pass."""
     host = called_by(request.headers, hosts) or ""
     if request.method not in SAFE_METHODS and not is_own_page(request.headers, host):
         return PlainTextResponse("This was not sent from a page of this address.\n", 403)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _FEWEST_DIGITS = 12
-"""Of a digest that is not given whole."""
+"""Shortest beginning of a digest that may stand for the whole of it."""
 
 
 async def approvals(
@@ -48,18 +48,19 @@ async def approvals(
             pending, locked = await session.client.approvals(run), []
         else:
             pending, locked = await session.client.all_approvals()
-    for asking in {one.run for one in pending}:
-        note_shown(asking, [ShownQuestion(one.id, one.request.digest) for one in pending if one.run == asking])
+    for asking in {question.run for question in pending}:
+        shown = [ShownQuestion(each.id, each.request.digest) for each in pending if each.run == asking]
+        note_shown(asking, shown)
     if as_json:
-        print_json([one.as_json() for one in pending], pretty=True)
+        print_json([question.as_json() for question in pending], pretty=True)
     elif pending:
         print_table(*questions_table(pending))
         first = pending[0]
         say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
     elif not locked:
         say("nothing waits for approval")
-    for one in locked:
-        say(locked_line(one))
+    for locked_run in locked:
+        say(locked_line(locked_run))
     return 0
 
 
@@ -181,7 +182,7 @@ async def modify(
 
 
 def questions_table(questions: list[Question]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows; times that end and votes have a column where there are any."""
+    """Return header and rows of the table; deadlines and votes have a column where any question has them."""
     from llm_do_temporal.cli.tables import ago, ahead
 
     columns = {

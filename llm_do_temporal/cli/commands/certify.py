@@ -26,7 +26,7 @@ KindName = Literal["service", "server", "two", "freeze"]
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Blows:
-    """What is struck, when, and how many runs go on at a time."""
+    """Flags that say which processes are killed, after which events, and how many runs go on at a time."""
 
     kill: Annotated[
         tuple[KindName, ...],
@@ -41,7 +41,7 @@ class Blows:
     yes: Annotated[bool, Parameter(help="Do it though a provider charges for every run.")] = False
 
     def plan(self, workshop: Path, request: StartRequest) -> Plan:
-        """Return the proof to be made. Raises UsageError."""
+        """Return the plan of the proof. Raises UsageError for a number below one."""
         from llm_do_temporal.client.certify.plan import Plan
 
         for flag, number in (("--every", self.every), ("--jobs", self.jobs)):

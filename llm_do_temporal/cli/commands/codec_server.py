@@ -80,7 +80,7 @@ async def codec_server(
 
 
 def _converter(location: Location) -> DataConverter:
-    """What opens values, big ones too where the workshop is known. Raises UsageError where there is no key."""
+    """Return the converter that opens values, big ones too in a known workshop. Raises UsageError without a key."""
     from temporalio.contrib.pydantic import pydantic_data_converter
 
     from llm_do_temporal.encryption.codec import encrypting
@@ -97,7 +97,7 @@ def _converter(location: Location) -> DataConverter:
 
 
 def _origin(text: str) -> str:
-    """The origin as browsers write it: in small letters, and without the port that goes without saying."""
+    """Return an origin as browsers write it: in small letters, without the default port. Raises UsageError."""
     origin = text.rstrip("/").lower()
     found = _ORIGIN.fullmatch(origin)
     if found is None:

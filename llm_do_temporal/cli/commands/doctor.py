@@ -1,4 +1,4 @@
-"""`doctor`: what is there, what is missing, and how to mend it. Starts nothing."""
+"""`doctor`: examines the workshop and its server, and says how to mend each fault. Starts nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def doctor(
     folder, found = _folder(location)
     findings += found
     if folder is not None:
-        # Whoever connects mends what is ours, so it is looked at before.
+        # Connecting mends the modes of our own files, so they are looked at before.
         findings += _state(folder)
     findings += await examine_server(location.connection(), folder, task_queue())
     if folder is not None:
@@ -70,7 +70,7 @@ def _program() -> Finding:
 
 
 def _folder(location: Location) -> tuple[Path | None, list[Finding]]:
-    """The workshop's folder, and what is wrong where there is none."""
+    """Return the workshop's folder and no finding, or None and the reason why there is none."""
     from llm_do_temporal.client.maintenance.doctor import Finding
 
     try:
@@ -100,7 +100,7 @@ def _of_workshop(folder: Path) -> Iterator[Finding]:
 
 
 def _state(folder: Path) -> Iterator[Finding]:
-    """Whether others than its owner can use what runs leave in the workshop."""
+    """Check whether other accounts can use the files that runs leave in the workshop, and close them."""
     from llm_do_temporal.client.embedded.server import state_folder
     from llm_do_temporal.client.maintenance.doctor import Finding
     from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
@@ -135,7 +135,7 @@ def _disk(folder: Path) -> Finding:
 
 
 def _variables(workshop: Workshop) -> Iterator[Finding]:
-    """Whether variables are set; what they hold is not looked at."""
+    """Check whether variables are set; their values are not looked at."""
     from llm_do_temporal.client.maintenance.doctor import Finding
     from llm_do_temporal.definitions.needed_variables import needed_variables
 
@@ -170,7 +170,7 @@ def _isolation(workshop: Workshop) -> Finding:
 
 
 def _page(workshop: Workshop) -> Iterator[Finding]:
-    """Whether the approvals page answers, where the workshop or a variable says where it is."""
+    """Check whether the approvals page answers, if the workshop or a variable names its address."""
     from llm_do_temporal.client.maintenance.doctor import Finding
 
     url = workshop.config.ui_url or os.environ.get("LLM_DO_UI_URL")
@@ -185,7 +185,7 @@ def _page(workshop: Workshop) -> Iterator[Finding]:
 
 
 def _ask(url: str) -> int:
-    """The status with which the page answers somebody without a token. Raises UsageError where it does not."""
+    """Return the HTTP status with which the page answers a visitor without a token. Raises UsageError for no answer."""
     import httpx2
 
     try:

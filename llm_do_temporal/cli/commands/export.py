@@ -1,4 +1,4 @@
-"""`logs` and `export`: a run told from its histories, to read or to keep."""
+"""`logs` and `export`: a run as its histories have it, to read or to keep."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _duration(text: str) -> timedelta:
 
 
 def check_one_server(location: Location, workshop: Path, command: str) -> None:
-    """Raise UsageError where another server than the one in use may have runs that need the workshop's blobs."""
+    """Raise UsageError if runs of another server than the connected one may need the workshop's blobs."""
     from llm_do_temporal.client.connection.connect import names_server
     from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
     from llm_do_temporal.storage.places import BLOBS_VARIABLE, blobs_elsewhere

@@ -1,4 +1,4 @@
-"""`models`: which models a workshop names, and which there are. Needs no server."""
+"""`models`: the models that a workshop names, and those that exist. Needs no server."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _alias(name: str, alias: ModelAlias) -> dict[str, Any]:
 
 
 def _known() -> list[str]:
-    """Loads Pydantic AI, which takes a second or two."""
+    """Return the names of all known models. Loads Pydantic AI, which takes a second or two."""
     from pydantic_ai.models import known_model_names
 
     from llm_do_temporal.offline import OFFLINE_NAMES

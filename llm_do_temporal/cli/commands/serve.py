@@ -1,4 +1,4 @@
-"""`dev` and `worker`: running what serves a workshop."""
+"""`dev`, `worker` and `migrate-check`: running the processes that serve a workshop, and checking the next version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.ui.temporal_ui import TemporalUi
 
 _TAKEOVER_SECONDS = 60
-"""A background host lets its worker service finish what is under way, for up to 40 s."""
+"""Wait for a background host, which gives its worker service up to 40 s to finish activities."""
 _POLL_SECONDS = 0.1
 
 
@@ -134,7 +134,7 @@ async def migrate_check(
         command = [sys.executable, "-P", "-m", "worker_service.migrate_check", *(["--json"] if as_json else [])]
         command += [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
         variables = service_environment(location, workshop)
-        # A Ctrl-C is for this process, which then ends that one; and so does whatever else ends this process.
+        # A Ctrl-C goes to this process, which then ends the child; so does any other end of this process.
         process = await asyncio.create_subprocess_exec(
             *command, env={**os.environ, **variables}, start_new_session=True, preexec_fn=die_with_parent
         )
@@ -146,7 +146,7 @@ async def migrate_check(
 
 
 def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
-    """Let another program take the place of this process, so that its signals and its exit code are its own."""
+    """Replace this process with another program, which then gets its signals and gives its exit code."""
     hold_back()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -154,7 +154,7 @@ def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
 
 
 def service_environment(location: Location, workshop: Path | None) -> dict[str, str]:
-    """The connection as variables, which every Temporal client reads; keys stay off the command line that way."""
+    """Return the connection as variables, which every Temporal client reads; so no key stands on a command line."""
     from llm_do_temporal.client.connection.connect import names_server
     from llm_do_temporal.client.embedded.server import running_host
 
@@ -210,13 +210,13 @@ async def _make_room(workshop: Path) -> None:
 
 
 def _stop_on_signals(host: Host) -> None:
-    asked: list[int] = []
+    received: list[int] = []
 
     def stop(number: int) -> None:
-        if asked:
-            # Whoever asks twice does not want to wait; the children die with this process.
+        if received:
+            # A second Ctrl-C means: do not wait. The children die with this process.
             os._exit(128 + number)
-        asked.append(number)
+        received.append(number)
         say("\nstopping: finishing what is under way; press Ctrl-C again to stop at once")
         host.stop()
 

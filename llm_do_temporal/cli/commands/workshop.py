@@ -81,7 +81,7 @@ def check(
     """
     from llm_do_temporal.definitions.check import check_workshop
 
-    folder, only = _what(path, location)
+    folder, only = _scope(path, location)
     problems = [problem for problem in check_workshop(folder) if only is None or problem.file == only]
     for problem in problems:
         print(problem_line(problem))
@@ -91,14 +91,14 @@ def check(
 
 
 def problem_line(problem: Problem) -> str:
-    """`file:line: severity: message`, and what to do about it."""
+    """Return `file:line: severity: message (next step)` for a problem."""
     where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
     line = f"{where}: {problem.severity}: {problem.message}"
     return visible_line(f"{line} ({problem.next_step})" if problem.next_step else line)
 
 
 def summary_line(errors: int, warnings: int) -> str:
-    """How it stands, in a line."""
+    """Return the numbers of errors and warnings in words, on one line."""
     if not errors and not warnings:
         return "no problems"
     return f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
@@ -108,8 +108,8 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _what(path: Path | None, location: Location) -> tuple[Path, str | None]:
-    """The workshop to check, and the one file of it that was asked for."""
+def _scope(path: Path | None, location: Location) -> tuple[Path, str | None]:
+    """Return the workshop to check and the name of one file in it; None stands for all files."""
     if path is None:
         return location.find_workshop(), None
     if not path.exists():

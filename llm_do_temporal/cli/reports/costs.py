@@ -1,6 +1,6 @@
-"""What a run has cost, invocation by invocation and model by model: `show --cost`.
+"""Costs of a run, invocation by invocation and model by model: `show --cost`.
 
-Pure. A model whose price nobody knows is named, and never counted as free.
+Pure. A model without a known price is named, and never counted as free.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MODELS = ("MODEL", "TURNS", "TOKENS IN", "TOKENS OUT", "COST")
 
 
 def cost_lines(view: RunView) -> list[str]:
-    """Two tables, of invocations and of models, and the total. A total is own cost and that of everything below."""
+    """Return two tables, of invocations and of models, and the total. A total is own cost and that of all below."""
     lines = format_table(_INVOCATIONS, _invocations(view), None)
     lines += [
         "",
@@ -31,14 +31,14 @@ def cost_lines(view: RunView) -> list[str]:
 
 
 def price(usage: Usage) -> str:
-    """What was spent, in US dollars; `unpriced` where no price is known, `+ unpriced` where some is not."""
+    """Return the cost in US dollars; `unpriced` if no price is known, with `+ unpriced` if only some are."""
     if usage.cost_usd is None:
         return "unpriced" if usage.unpriced else "-"
     return dollars(usage.cost_usd) + (" + unpriced" if usage.unpriced else "")
 
 
 def _invocations(view: RunView) -> list[tuple[str, ...]]:
-    """A row for each model of each invocation; the total stands in the first of them."""
+    """Return a row for each model of each invocation; the first row of an invocation has its total."""
     rows: list[tuple[str, ...]] = []
     for node in view.ordered:
         total = price(view.total_of(node))
@@ -49,7 +49,7 @@ def _invocations(view: RunView) -> list[tuple[str, ...]]:
 
 
 def _models(view: RunView) -> list[tuple[str, Usage]]:
-    return sorted(view.by_model.items(), key=lambda one: -(one[1].cost_usd or 0))
+    return sorted(view.by_model.items(), key=lambda priced: -(priced[1].cost_usd or 0))
 
 
 def _spent(usage: Usage) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""All that is known of a run, read at once, to be written down: transcripts, tree, approvals and costs."""
+"""A run read at once from its histories, to be written down: transcripts, tree, approvals and costs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ EXPORT_VERSION = 1
 
 @dataclass(frozen=True)
 class Exported:
-    """One run, as far as it has come."""
+    """Run as it stood at `read_at`."""
 
     summary: RunSummary
     view: RunView
     questions: list[Question]
     transcripts: dict[str, list[Entry]]
-    """By the workflow ids of the invocations."""
+    """Entries of each conversation, by the workflow id of its invocation."""
     read_at: datetime
-    """UTC without a zone."""
+    """Time of reading, in UTC without a zone."""
 
     def as_json(self) -> dict[str, Any]:
-        """The object of `export --format json`: that of `show --json`, with whole approvals and transcripts."""
+        """Return the object of `export --format json`: that of `show --json`, with whole approvals and transcripts."""
         record = record_json(self.summary, self.view, [])
         for invocation in record["invocations"]:
             invocation["transcript"] = [_plain(entry) for entry in self.transcripts.get(invocation["workflow"], [])]
@@ -43,7 +43,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Block:
-    """One thing in a transcript as it is shown: a heading, and a text that may be folded away."""
+    """Entry of a transcript as it is shown: a heading, and a text that may be folded away."""
 
     kind: str
     heading: str
@@ -51,12 +51,12 @@ class Block:
 
     @property
     def is_folded(self) -> bool:
-        """Whether most readers want the heading only."""
+        """Whether only the heading is shown at first: most readers want no more of it."""
         return self.kind in ("instructions", "thinking", "call", "result") and bool(self.text)
 
 
 async def read_exported(client: LlmDoClient, run: str) -> Exported:
-    """Read it all. Raises UsageError for a run that does not exist, ConnectionFailed."""
+    """Read the whole run. Raises UsageError for a run that does not exist, ConnectionFailed."""
     transcribers: dict[str, Transcriber] = {}
     transcripts: dict[str, list[Entry]] = {}
 
@@ -72,13 +72,13 @@ async def read_exported(client: LlmDoClient, run: str) -> Exported:
 
 
 def invocation_heading(node: Node) -> str:
-    """An invocation in one line."""
+    """Return path, worker, model, status and usage of an invocation, on one line."""
     spent = f"{node.usage.requests} turns, {node.usage.tokens_line}"
     return f"{node.path}: {node.definition}, {node.model}, {node.status}, {spent}"
 
 
 def block_of(entry: Entry) -> Block:
-    """An entry as it is shown."""
+    """Return the block with which an entry is shown."""
     files = "".join(
         f"\n[{file.name}, {file.media_type}, {file.bytes} bytes, sha256 {file.sha256}]" for file in entry.files
     )
@@ -109,7 +109,7 @@ def block_of(entry: Entry) -> Block:
 
 
 def verdict_line(question: Question) -> str:
-    """What came of a question, in one line."""
+    """Return the decision of a question, or why there is none, on one line."""
     verdict = question.verdict
     if verdict is None:
         return "no longer needed" if question.withdrawn else "waits for a person"
@@ -128,12 +128,12 @@ def _turn(entry: Entry) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return a text as it is, any other value as indented JSON."""
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; what is empty is left out of objects of ours."""
+    """Return a value in the types of JSON; empty fields of our own objects are left out."""
     if is_dataclass(value):
         named = {field.name: getattr(value, field.name) for field in fields(value)}
         # A result may be 0 or false.

@@ -1,7 +1,7 @@
 """A run written down for people: as Markdown, or as one page of HTML that needs nothing else.
 
-Pure. Everything a model wrote is text: fenced in Markdown, escaped in HTML, with what hides in it written out. The
-page has no script and asks for nothing, and a policy in it says so to the browser.
+Pure. Words of models are text: fenced in Markdown, escaped in HTML, with hidden characters written out. The page has
+no script and loads nothing, and its content security policy says so to the browser.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TICKS = re.compile(r"`+")
 
 
 def render_markdown(exported: Exported) -> str:
-    """The run as Markdown."""
+    """Return the run as Markdown."""
     parts = [f"# Run {_code(exported.view.run)}", f"{_code(exported.summary.worker)}, {facts(exported)}"]
     if exported.view.error:
         parts.append(_fenced(exported.view.error))
@@ -46,7 +46,7 @@ def render_markdown(exported: Exported) -> str:
 
 
 def render_html(exported: Exported) -> str:
-    """The run as one page."""
+    """Return the run as one page of HTML."""
     style = (files("llm_do_temporal.cli") / "templates" / "export.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     environment = Environment(
@@ -72,13 +72,13 @@ def render_html(exported: Exported) -> str:
 
 
 def facts(exported: Exported) -> str:
-    """When, how long and how much, on one line."""
+    """Return start, duration and usage of the run, on one line."""
     summary, view = exported.summary, exported.view
     return f"started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC, {totals_line(view, exported.read_at)}"
 
 
 def tree_lines(exported: Exported) -> list[str]:
-    """The invocations, one a line, those below indented."""
+    """Return a line for each invocation; callees are indented below their caller."""
     view = exported.view
     lines: list[str] = []
     for node in view.ordered:
@@ -102,7 +102,7 @@ def _approval(question: Question) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """Words that are shown as they are, on one line."""
+    """Return text as inline code, on one line, with more backticks around it than in it."""
     shown = visible_line(text)
     ticks = "`" * (_longest(shown) + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -110,7 +110,7 @@ def _code(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """A block that no text in it can end."""
+    """Return text as a code block whose fence is longer than any in the text, so that the text cannot end it."""
     shown = visible_block(text)
     fence = "`" * max(3, _longest(shown) + 1)
     return f"{fence}text\n{shown}\n{fence}"

@@ -1,6 +1,6 @@
-"""What happened in a run as lines for people, in the order in which it happened: `logs`.
+"""Events of a run as lines for people, in the order in which they happened: `logs`.
 
-Pure. One event is one line with the time (UTC), the place in the tree and what happened; a model's words stand below.
+Pure. An event is a line with the time (UTC), the place in the tree and a description; a model's words stand below.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INDENT = "    | "
 
 
 def log_lines(event: ViewEvent) -> list[str]:
-    """The lines of one event."""
+    """Return the lines of one event."""
     when = f"{event.at.isoformat(sep=' ', timespec='milliseconds')}Z"
     place = visible_line(event.path or "run").ljust(_PATH_CHARS)
     said = str(event.data.get("text") or "").strip()
@@ -25,7 +25,7 @@ def log_lines(event: ViewEvent) -> list[str]:
 
 
 def concerns(event: ViewEvent, path: str | None) -> bool:
-    """Whether the event belongs to the invocation at `path` or to one below it; to the run, without a path."""
+    """Whether the event belongs to the invocation at `path` or to one below it; every event does for None."""
     return path is None or is_within(event.path, path)
 
 

@@ -1,4 +1,4 @@
-"""A run as `show` tells it: the tree, the totals, and who decided what and when; read from histories alone."""
+"""The record of a run that `show` prints: tree, totals and decisions; read from histories alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PIPE_WIDTH = 200
 
 
 async def read_record(client: LlmDoClient, run: str) -> tuple[RunView, list[ViewEvent]]:
-    """The run as its histories have it now, and its decisions in the order in which they were taken."""
+    """Return the view of the run as its histories have it now, and its decisions in the order of their times."""
     follower = Follower(client.temporal, run, wait=False)
     events = [event async for event in follower.events() if event.type == "approval.decided"]
     await note_troubles(client.temporal, follower.view)
@@ -31,14 +31,14 @@ async def read_record(client: LlmDoClient, run: str) -> tuple[RunView, list[View
 
 
 def print_record(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -> None:
-    """The record on stdout, for a person."""
+    """Print the record on stdout, for a person."""
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     console = Console(width=width, highlight=False, markup=False, emoji=False)
     console.print(render_record(summary, view, decided, datetime.now(UTC).replace(tzinfo=None)))
 
 
 def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], now: datetime) -> RenderableType:
-    """The record as a renderable; `now` is UTC without a zone."""
+    """Return the record as a renderable; `now` is UTC without a zone."""
     head = f"{view.run} · {summary.worker} · {summary.status} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
     parts: list[RenderableType] = [Text(visible_line(head), style="bold"), render_run(view, now)]
     if len(view.by_model) > 1:
@@ -57,7 +57,7 @@ def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], 
 
 
 def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -> dict[str, Any]:
-    """The object of `show --json`."""
+    """Return the object of `show --json`."""
     return {
         "run": view.run,
         "worker": summary.worker,

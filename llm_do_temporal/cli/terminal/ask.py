@@ -1,6 +1,6 @@
-"""Asking a person about one call: shows the whole of it, reads the answer, sends the decision.
+"""Asking a person about one call: shows the whole call, reads the answer, sends the decision.
 
-Called by the live screen of a run and by the inbox. Somebody else may decide meanwhile; then the question is
+Called by the live screen of a run and by the inbox. Another person may decide meanwhile; then the question is
 withdrawn, not repeated.
 """
 
@@ -30,13 +30,13 @@ _MENU_LINES = 4
 _DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
 
 
-class _NotAsItWas(Exception):
-    """The question went away, or somebody agreed to it, while a person was being asked."""
+class _QuestionChanged(Exception):
+    """The question was settled, or got a vote, while this person was being asked."""
 
 
 @dataclass(frozen=True)
 class LeaveKey:
-    """How a person leaves a question without an answer: a letter, and the words for the menu."""
+    """Key with which a person leaves a question without an answer: the letter, and the words for the menu."""
 
     letter: str
     menu: str
@@ -53,11 +53,11 @@ class Asker:
         leave_key: LeaveKey,
         votes_of: Callable[[Question], int | None],
     ) -> None:
-        """`votes_of` says how many have agreed to a question so far; None: it needs no answer any more."""
+        """`votes_of` returns the number of votes that a question has so far; None once it needs no answer."""
         self.answered: set[tuple[str, str]] = set()
-        """Runs and ids of what needs no answer of this person any more."""
+        """Run and id of each question that needs no further answer of this person."""
         self.stopped: set[str] = set()
-        """Runs that were asked to stop."""
+        """Ids of the runs that were asked to stop."""
         self._client = client
         self._console = console
         self._interrupt = interrupt
@@ -65,11 +65,11 @@ class Asker:
         self._votes_of = votes_of
 
     def wants(self, run: str, approval: str) -> bool:
-        """Whether this person may still be asked about it."""
+        """Whether this person may still be asked about the approval of the run."""
         return run not in self.stopped and (run, approval) not in self.answered
 
     async def ask(self, question: Question, *, others: int = 0) -> bool:
-        """Ask until the question is settled or has changed; False: the person left it. `others` wait, too."""
+        """Ask until the question is settled or has changed; False: the person left it. `others` more questions wait."""
         prompter = Prompter(self._console, self._interrupt, lambda: self._check(question))
         try:
             forget_typed()
@@ -78,7 +78,7 @@ class Asker:
             while self.wants(question.run, question.id):
                 if not await self._ask_once(question, prompter):
                     return False
-        except _NotAsItWas:
+        except _QuestionChanged:
             if self._votes_of(question) is None:
                 self.answered.add((question.run, question.id))
                 prompter.tell(f"{question.id} needs no answer any more")
@@ -87,7 +87,7 @@ class Asker:
         return True
 
     async def _show(self, question: Question, prompter: Prompter, *, again: bool = False) -> None:
-        """The whole question: at once where it fits on the screen, else page by page."""
+        """Show the whole question: at once if it fits on the screen, else page by page."""
         text = question_text(question, self._console.width)
         note_shown(question.run, [ShownQuestion(question.id, question.request.digest)], on=self._console.file)
         if again or len(text.splitlines()) > self._console.height - _MENU_LINES:
@@ -172,7 +172,7 @@ class Asker:
             taken = await self._client.decide(question.run, decision)
         except DecisionRefused as refused:
             prompter.tell(_words(refused))
-            # Whatever is wrong, within a moment it is known whether the question still stands.
+            # Whatever the reason, a moment later it is known whether the question still stands.
             await asyncio.sleep(CHECK_SECONDS)
             self._check(question)
             return
@@ -188,11 +188,11 @@ class Asker:
     def _check(self, question: Question) -> None:
         votes = self._votes_of(question)
         if votes is None or votes > len(question.votes):
-            raise _NotAsItWas
+            raise _QuestionChanged
 
 
 def _headline(question: Question, others: int) -> str:
-    """What is asked, once more: a long call may have scrolled its beginning away."""
+    """Return id and summary of the question once more: a long call may have scrolled its beginning away."""
     more = f" ({others} more waiting)" if others > 0 else ""
     return f"{question.id}: {visible_line(question.request.summary)}{more}"
 

@@ -1,7 +1,7 @@
-"""Staying with a run until it ends, waits for somebody, or is left: what `start`, `watch` and `result` have in common.
+"""Staying with a run until it ends, waits for a person, or is left: the common part of `start`, `watch` and `result`.
 
 Owns reconnecting and the three ways to stay: with a live screen, without a terminal, and waiting to the end.
-A run is never harmed by whoever watches it.
+Watching never harms a run.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ DEFAULT_ADDRESS = "127.0.0.1:7233"
 TIMED_OUT = 6
 WAITING = 3
 SIGNALLED = 128
-"""Added to the number of the signal, as shells do."""
+"""Added to the number of a signal to get the exit code, as shells do."""
 _RETRY_SECONDS = 1.0
 _GUARD_SECONDS = 1.0
 _TROUBLE_SECONDS = 3.0
 _TELL_SECONDS = 0.1
 _SETTLE_SECONDS = 2.0
-"""How long to wait for the other questions of a turn, or for the last news of children, before going on without."""
+"""Longest wait for the other questions of a turn, or for the last news of children, before going on without."""
 
 T = TypeVar("T")
 Stay = Literal["live", "until_question", "until_end"]
@@ -52,22 +52,22 @@ Stay = Literal["live", "until_question", "until_end"]
 
 @dataclass(frozen=True)
 class AttendOptions:
-    """How to stay with a run."""
+    """Options of a stay with a run."""
 
     stay: Stay
     output: OutputFormat = "text"
     timeout: float | None = None
     recording: Recording = NOTHING
     from_seq: int = 1
-    """With lines of events: the first one that is printed."""
+    """Number of the first event that is printed, if events are."""
 
 
 class ConnectionLost(Exception):
-    """The server went away while a run was followed; the message says how."""
+    """Loss of the server while a run was followed; the message says how."""
 
 
 def choose_stay(output: OutputFormat, recording: Recording = NOTHING) -> Stay:
-    """Live where a person sits at a terminal, reads stderr and can be asked; else never ask."""
+    """Return `live` if a person at a terminal reads stderr and can be asked; else a way to stay that never asks."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return "until_question"
     # Lines of events on the same terminal would run through the screen.
@@ -78,7 +78,7 @@ def choose_stay(output: OutputFormat, recording: Recording = NOTHING) -> Stay:
 
 
 async def attend(location: Location, run: str, options: AttendOptions) -> int:
-    """Stay with the run as `options` say, print what came of it, and return the exit code."""
+    """Stay with the run as `options` say, print its outcome, and return the exit code."""
     interrupt = Interrupt()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -104,7 +104,7 @@ async def attend(location: Location, run: str, options: AttendOptions) -> int:
 
 
 class _RunSession:
-    """One stay with one run, over as many connections as it takes."""
+    """Stay with a run over as many connections as it takes."""
 
     def __init__(self, location: Location, run: str, options: AttendOptions, interrupt: Interrupt) -> None:
         self._location = location
@@ -118,26 +118,26 @@ class _RunSession:
         self._view: RunView | None = None
 
     async def follow(self) -> RunOutcome:
-        """Follow to the outcome, connecting again whenever the connection is lost."""
-        told = ""
+        """Follow the run to its outcome, connecting again whenever the connection is lost."""
+        reason = ""
         while True:
             try:
                 async with opened(self._location) as session:
                     await session.client.status(self._run)
-                    if told:
+                    if reason:
                         say("connected again")
-                        told = ""
+                        reason = ""
                     return await self._over(session)
             except (ConnectionLost, ConnectionFailed) as lost:
                 if self._view is None:
                     raise
-                if not told:
-                    told = visible_line(str(lost), 200)
-                    say(f"the connection was lost ({told}); the run goes on, connecting again …")
+                if not reason:
+                    reason = visible_line(str(lost), 200)
+                    say(f"the connection was lost ({reason}); the run goes on, connecting again …")
             await asyncio.sleep(_RETRY_SECONDS)
 
     def left(self, *, timed_out: bool) -> RunOutcome:
-        """The outcome when nobody stays any longer; says how to come back."""
+        """Return the outcome of a stay that ends before the run, and print the command to come back."""
         again = self._location.command(f"watch {self._run}")
         if timed_out:
             say(f"no result after {self._options.timeout:g} s; run {self._run} goes on; {again}")
@@ -150,7 +150,7 @@ class _RunSession:
         return RunOutcome(self._run, "running", exit_code=code, **seen_of(self._view))
 
     async def _over(self, session: Session) -> RunOutcome:
-        """Follow over one connection. Raises ConnectionLost."""
+        """Follow the run over one connection. Raises ConnectionLost."""
         self.recorder.begin(session)
         follower = Follower(session.client.temporal, self._run, wait=True, tap=self.recorder.take)
         self._view = follower.view
@@ -240,7 +240,7 @@ class _RunSession:
                     say(f"waits for approval {one.id}: {visible_line(one.summary)}")
 
     async def _note_troubles(self, session: Session, view: RunView) -> None:
-        """Keep asking what is tried again, for the screen; without one, say each failure once."""
+        """Keep asking which activities are tried again, for the screen; without a screen, print each failure once."""
         said: set[tuple[str, str]] = set()
         while True:
             for path, trouble in await note_troubles(session.client.temporal, view):
@@ -292,7 +292,7 @@ def _say_questions(pending: list[Question], location: Location, session: Session
 
 
 def _signal_command(question: Question, session: Session) -> str:
-    """The plain `temporal` command that approves."""
+    """Return the plain `temporal` command that approves the question."""
     where = "" if session.address == DEFAULT_ADDRESS else f" --address {session.address}"
     namespace = session.client.temporal.namespace
     if namespace != "default":
@@ -303,7 +303,7 @@ def _signal_command(question: Question, session: Session) -> str:
 
 
 async def while_served(session: Session, work: Coroutine[Any, Any, T]) -> T:
-    """Do the work as long as the server is there. Raises ConnectionLost."""
+    """Return the result of `work`, which goes on as long as the server is there. Raises ConnectionLost."""
     working, guarding = asyncio.create_task(work), asyncio.create_task(_guard(session))
     try:
         done, _ = await asyncio.wait({working, guarding}, return_when=asyncio.FIRST_COMPLETED)

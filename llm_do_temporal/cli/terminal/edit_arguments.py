@@ -17,9 +17,9 @@ _SHOWN_PROBLEMS = 5
 
 
 async def ask_for_change(question: Question, prompter: Prompter) -> dict[str, Any] | None:
-    """New arguments that fit the tool, and that the person has seen and wants sent; None: none.
+    """Return new arguments that fit the tool and that the person has confirmed; None if nothing is to be sent.
 
-    What is edited first are the arguments that are agreed to now.
+    Editing begins with the arguments that are agreed to now.
     """
     text = editable_json(question.args)
     while True:
@@ -43,7 +43,7 @@ async def ask_for_change(question: Question, prompter: Prompter) -> dict[str, An
 
 
 def read_arguments(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """The arguments that the text holds, or None and what is wrong with them."""
+    """Return the arguments in a JSON text and an empty string, or None and the reason why they cannot be used."""
     try:
         args: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -57,7 +57,7 @@ def read_arguments(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any] | 
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The difference between two sets of arguments, line by line; empty where there is none."""
+    """Return the difference between two sets of arguments, line by line; empty if there is none."""
     found: list[str] = []
     for name in [*before, *(name for name in after if name not in before)]:
         old, new = before.get(name, _MISSING), after.get(name, _MISSING)

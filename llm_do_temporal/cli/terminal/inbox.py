@@ -1,4 +1,4 @@
-"""The inbox on the terminal: what waits for a person in all runs, kept up to date, answered on the spot."""
+"""The inbox on the terminal: open questions of all runs, kept up to date and answered on the spot."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KEYS = "j/k or arrows: move   Enter or a number: open   q: leave"
 
 
 class Selection:
-    """Which entry is chosen; stays with it while others come and go."""
+    """The chosen entry of the list; stays the same while others come and go."""
 
     def __init__(self) -> None:
         self.row = 0
@@ -46,13 +46,13 @@ class Selection:
 
     def follow(self, entries: Sequence[InboxEntry]) -> None:
         """Take in the entries as they are now."""
-        names = [(one.run, one.id) for one in entries]
+        names = [(entry.run, entry.id) for entry in entries]
         if self._chosen in names:
             self.row = names.index(self._chosen)
         self._choose(min(self.row, len(names) - 1), entries)
 
     def press(self, key: str, entries: Sequence[InboxEntry]) -> bool:
-        """Take in a key; says whether the chosen entry is to be opened."""
+        """Take in a key; return whether the chosen entry is to be opened."""
         if not entries:
             return False
         number, self._number = self._number, 0
@@ -75,10 +75,10 @@ class Selection:
 
 
 class Inbox:
-    """Shows what waits on stderr until the person leaves."""
+    """Shows the open questions on stderr until the person leaves."""
 
     def __init__(self, client: LlmDoClient, run: str | None, console: Console, interrupt: Interrupt) -> None:
-        """`run`: only of this run."""
+        """Show the questions of `run` only; None shows those of all runs."""
         self._client = client
         self._run = run
         self._console = console
@@ -95,7 +95,7 @@ class Inbox:
         return next((one.votes for one in self._all if (one.run, one.id) == (question.run, question.id)), None)
 
     async def show(self) -> None:
-        """Show the list and what is opened. Raises ConnectionFailed."""
+        """Show the list and the questions that are opened. Raises ConnectionFailed."""
         await self._refresh()
         refreshing = asyncio.create_task(self._keep_refreshing())
         showing = asyncio.create_task(self._show())
@@ -118,7 +118,7 @@ class Inbox:
                 self._asker.answered.add((chosen.run, chosen.id))
 
     async def _find(self, entry: InboxEntry) -> Question | None:
-        """The whole question; None, having said why, where it cannot be answered any more, or not here."""
+        """Return the whole question; None, after printing why, if it cannot be answered any more, or not here."""
         try:
             found = [one for one in await self._client.approvals(entry.run) if one.id == entry.id]
         except (UsageError, KeyMismatch) as error:
@@ -132,7 +132,7 @@ class Inbox:
         self._console.print(Text(visible_line(text)))
 
     async def _choose(self) -> InboxEntry | None:
-        """The entry that the person opens; None: they leave."""
+        """Return the entry that the person opens; None if the person leaves."""
         with KeyReader() as keys, Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
                 entries = self._entries
@@ -161,7 +161,7 @@ class Inbox:
 def render_inbox(
     entries: Sequence[InboxEntry], row: int, now: datetime, height: int, *, locked: Sequence[LockedRun] = ()
 ) -> RenderableType:
-    """The list with the entry in `row` chosen, at most `height` lines high."""
+    """Return the list with the entry in `row` chosen, at most `height` lines high."""
     beside = [Text(locked_line(one), no_wrap=True, overflow="ellipsis") for one in locked[:_MOST_LOCKED]]
     if not entries:
         return Group(*(beside or [Text("nothing waits for approval")]), Text("q: leave", style="dim"))
@@ -191,19 +191,19 @@ def _cells(number: int, entry: InboxEntry, now: datetime) -> tuple[Text, ...]:
 
 
 def _left(deadline: datetime, now: datetime) -> str:
-    """How much time is left, roughly."""
+    """Return the rough time until the deadline; `now` once it has passed."""
     return "now" if deadline <= now else f"in {ago(now, deadline).removesuffix(' ago')}"
 
 
 def check_terminal(run: str | None) -> None:
-    """Raise UsageError where nobody can be asked."""
+    """Raise UsageError if no person at a terminal can be asked."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
         words = " ".join(["approvals", *([] if run is None else [run]), "--json"])
         raise UsageError("approvals watch needs a terminal", next_step=f"`{PROGRAM} {words}` lists what waits.")
 
 
 async def watch_inbox(location: Location, run: str | None) -> int:
-    """Show the inbox until the person leaves; returns the exit code."""
+    """Show the inbox until the person leaves, and return the exit code."""
     interrupt = Interrupt()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -225,7 +225,7 @@ async def watch_inbox(location: Location, run: str | None) -> int:
 
 
 async def _stay(location: Location, run: str | None, interrupt: Interrupt) -> None:
-    """Show the inbox, connecting again whenever the connection is lost; the first one must succeed."""
+    """Show the inbox, connecting again whenever the connection is lost; the first attempt must succeed."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     connected = False
     while True:

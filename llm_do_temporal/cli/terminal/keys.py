@@ -17,7 +17,7 @@ _READ_BYTES = 1024
 
 
 class KeyReader:
-    """The keys, as long as the block lasts; then the terminal reads lines again. Ctrl-C stays a signal."""
+    """Reads keys as long as the block lasts; then the terminal reads lines again. Ctrl-C stays a signal."""
 
     def __init__(self) -> None:
         self._descriptor = sys.stdin.fileno()
@@ -36,7 +36,7 @@ class KeyReader:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     async def next(self, patience: float) -> str:
-        """The next key: a character, `up`, `down`, `enter` or `end`; empty when none was typed for so many seconds."""
+        """Return a character, `up`, `down`, `enter` or `end`; empty if no key was typed for `patience` seconds."""
         try:
             return await asyncio.wait_for(self._typed.get(), patience)
         except TimeoutError:
@@ -51,7 +51,7 @@ class KeyReader:
 
 
 def parse_keys(data: bytes) -> list[str]:
-    """What these bytes of a terminal mean; none at all are the end of input."""
+    """Return the keys that bytes of a terminal stand for; no bytes at all are the end of input."""
     if not data or data == b"\x04":
         return ["end"]
     found = (match.group() for match in _KEY.finditer(data.decode(errors="replace")))

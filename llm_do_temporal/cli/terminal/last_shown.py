@@ -1,7 +1,7 @@
-"""What this terminal showed last of a run: a decision that names no approval is about that, and about nothing else.
+"""Questions that this terminal showed last of a run: a decision that names no approval is about these alone.
 
 Owns small files below the user's state folder, one for each terminal session and run. They hold ids and digests, no
-text of any call. Where they cannot be kept, or are not what this program wrote, nothing counts as shown.
+text of any call. If they cannot be written, or were not written by this program, nothing counts as shown.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 _KEPT_SECONDS = 7 * 24 * 3600
-"""Nobody remembers longer what a terminal has shown; then the file goes."""
+"""Age at which a file is removed: no person remembers longer what a terminal has shown."""
 _MAX_FILE_BYTES = 1_000_000
 
 
 class ShownQuestion(NamedTuple):
-    """One question, as a terminal showed it."""
+    """Question as a terminal showed it."""
 
     id: str
     digest: str
-    """Empty for one that has none."""
+    """Digest of the question; empty if it has none."""
 
 
 def is_seen(stream: IO[str]) -> bool:
-    """Whether somebody sees what is printed there: it is a terminal, and this is what runs in its foreground."""
+    """Whether a person sees text printed to `stream`: it is a terminal, and this process runs in its foreground."""
     try:
         return stream.isatty() and os.tcgetpgrp(stream.fileno()) == os.getpgrp()
     except (OSError, ValueError):
@@ -41,12 +41,12 @@ def is_seen(stream: IO[str]) -> bool:
 def note_shown(run: str, questions: Iterable[ShownQuestion], *, on: IO[str] | None = None) -> None:
     """Remember that this terminal has just shown these questions of the run, and no others.
 
-    `on` is where they were printed, None for standard output; what nobody saw there leaves what was shown before.
+    `on` is the stream of the questions, None for standard output; on an unseen stream nothing is remembered.
     """
     if not is_seen(sys.stdout if on is None else on):
         return
     text = json.dumps([list(one) for one in questions])
-    # Where there is no place for it, a decision has to name its approval.
+    # Without a place for the file, a decision has to name its approval.
     with suppress(OSError, RuntimeError, LookupError):
         folder = _folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def note_shown(run: str, questions: Iterable[ShownQuestion], *, on: IO[str] | No
 
 
 def last_shown(run: str) -> list[ShownQuestion]:
-    """What this terminal showed last of the run; nothing where it showed none."""
+    """Return the questions that this terminal showed last of the run; none if it showed none."""
     try:
         descriptor = os.open(_folder() / _name(run), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -83,12 +83,12 @@ def _folder() -> Path:
 
 
 def _name(run: str) -> str:
-    """The file of this terminal and the run; LookupError where nothing tells this terminal from another."""
+    """Return the file name for this terminal and the run. Raises LookupError if nothing tells terminals apart."""
     return hashlib.sha256(f"{_terminal()}\n{run}".encode(errors="surrogatepass")).hexdigest()[:40] + ".json"
 
 
 def _terminal() -> str:
-    """The session of this process, and when it began: numbers of processes come again."""
+    """Return the session of this process and its beginning, since numbers of processes are used again."""
     leader = os.getsid(0)
     if not leader:
         raise LookupError("the session was begun outside of what this process can see, as all sessions out there")

@@ -1,4 +1,4 @@
-"""Reading what a person types at the terminal, line by line, without holding up the event loop."""
+"""Lines that a person types at the terminal, read without holding up the event loop; editor and pager."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _MAX_LINE_BYTES = 1 << 16
 
 
 class Interrupt:
-    """A signal to leave, which leaves the run alone; Ctrl-C is held back while an editor has the terminal."""
+    """Signal to leave a run, which goes on; Ctrl-C is ignored while an editor or a pager has the terminal."""
 
     def __init__(self) -> None:
         self.happened = asyncio.Event()
         self.held = False
         self.number = signal.SIGINT
-        """The signal that came."""
+        """Signal that was received."""
 
     def raise_it(self, number: signal.Signals = signal.SIGINT) -> None:
-        """A signal came, or something that means Ctrl-C was typed."""
+        """Take in a signal, or a key that stands for Ctrl-C."""
         if number is signal.SIGINT and self.held:
             return
         self.number = number
@@ -35,15 +35,15 @@ class Interrupt:
 
 
 def forget_typed() -> None:
-    """Drop what was typed before a question was shown: it cannot be its answer."""
+    """Drop input typed before a question was shown: it cannot be its answer."""
     with suppress(termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def read_line(prompt: str) -> str | None:
-    """The next line typed after `prompt`, without its end; None at the end of input. Can be cancelled.
+    """Return the next line typed after `prompt`, without its end; None at the end of input. Can be cancelled.
 
-    The terminal itself edits the line, so this works wherever one does.
+    The terminal itself edits the line, so this works on every terminal.
     """
     loop = asyncio.get_running_loop()
     descriptor = sys.stdin.fileno()
@@ -67,12 +67,12 @@ async def read_line(prompt: str) -> str | None:
 
 
 def editor() -> list[str] | None:
-    """The person's editor, as $VISUAL or $EDITOR names it."""
+    """Return the command of the person's editor, from $VISUAL or $EDITOR; None without either."""
     return _program("VISUAL") or _program("EDITOR")
 
 
 def pager() -> list[str] | None:
-    """The person's pager, as $PAGER names it."""
+    """Return the command of the person's pager, from $PAGER; None without it."""
     return _program("PAGER")
 
 
@@ -84,10 +84,10 @@ def _program(variable: str) -> list[str] | None:
 
 
 async def read_in_pager(text: str, command: list[str], interrupt: Interrupt) -> None:
-    """Show `text` in the person's pager until they leave it; says why where it cannot be used."""
+    """Show `text` in the person's pager until it is closed; print the reason if it cannot be used."""
     interrupt.held = True
     try:
-        # stdout is for results, so the pager draws where people are told things.
+        # stdout is for results, so the pager draws on stderr, which is for people.
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=sys.stderr)
         await process.communicate(text.encode(errors="backslashreplace"))
     except OSError as error:
@@ -97,7 +97,7 @@ async def read_in_pager(text: str, command: list[str], interrupt: Interrupt) -> 
 
 
 async def edit(text: str, command: list[str], interrupt: Interrupt) -> str | None:
-    """What becomes of `text` in the person's editor; None, having said why, when it cannot be used."""
+    """Return `text` as changed in the person's editor; None, after printing why, if the editor cannot be used."""
     with tempfile.TemporaryDirectory(prefix="llm-do-") as folder:
         file = Path(folder) / "arguments.json"
         file.write_text(text, encoding="utf-8")

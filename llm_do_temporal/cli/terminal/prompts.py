@@ -1,6 +1,6 @@
 """Asking a person at the terminal: a line, an edited text, a long text to read.
 
-Somebody else may answer meanwhile; whoever asks says how that is noticed.
+Another person may answer meanwhile; the caller's `check` notices that.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from llm_do_temporal.cli.text import visible_block
 
 CHECK_SECONDS = 0.25
 _PROMPT_LINES = 2
-"""Lines of a screen that a page of text leaves free."""
+"""Lines that a page of text leaves free on the screen."""
 T = TypeVar("T")
 
 
 class Prompter:
-    """Asks one person about one thing."""
+    """Asks a person about one question."""
 
     def __init__(self, console: Console, interrupt: Interrupt, check: Callable[[], None]) -> None:
-        """`check` raises as soon as nobody needs an answer any more; every question of the prompter ends with that."""
+        """`check` raises once no answer is needed any more; every prompt ends with that error then."""
         self._console = console
         self._interrupt = interrupt
         self._check = check
 
     def tell(self, text: str) -> None:
-        """Say something, with what cannot be seen written out."""
+        """Print text, with hidden characters written out."""
         self._console.print(Text(visible_block(text)))
 
     async def line(self, prompt: str) -> str | None:
-        """What is typed on one line; None at the end of input."""
+        """Return the next line that is typed; None at the end of input."""
         return await self._while_needed(read_line(prompt))
 
     async def yes(self, prompt: str, *, default: bool) -> bool:
@@ -46,7 +46,10 @@ class Prompter:
         return typed.strip().lower() in (("", "y", "yes") if default else ("y", "yes"))
 
     async def edited(self, text: str, what: str) -> str | None:
-        """What becomes of `text` in the person's editor, or on one line without an editor; None: nothing was made."""
+        """Return `text` as changed in the person's editor, or a new line without an editor; None if there is no change.
+
+        `what` names the text in the prompt for a line.
+        """
         command = editor()
         if command is not None:
             return await self._while_needed(edit(text, command, self._interrupt))

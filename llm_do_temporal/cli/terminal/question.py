@@ -1,6 +1,6 @@
-"""How a question to a person looks: who asks, the whole call, and what it would change.
+"""Picture of a question to a person: the asking worker, the whole call, and the change it would make.
 
-Pure. Arguments are shown in full and indented, so that no text of a model's can pass for the prompt.
+Pure. Arguments are shown in full and indented, so that no text of a model can pass for the prompt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def render_question(pending: Question) -> RenderableType:
-    """The whole question."""
+    """Return the whole question as a renderable."""
     request = pending.request
     where = (pending.id, request.tool, request.path, f"run {pending.run}")
     title = Text(" · ".join(visible_line(word, 80) for word in where), style="bold")
@@ -50,7 +50,7 @@ def render_question(pending: Question) -> RenderableType:
 
 
 def question_text(pending: Question, width: int) -> str:
-    """The same as plain text, lines no longer than `width`."""
+    """Return the whole question as plain text, with lines no longer than `width`."""
     console = Console(width=width, color_system=None, highlight=False, markup=False, emoji=False)
     with console.capture() as capture:
         console.print(render_question(pending))
@@ -58,7 +58,7 @@ def question_text(pending: Question, width: int) -> str:
 
 
 def _circumstances(pending: Question) -> list[str]:
-    """Who may decide, who has agreed, and until when."""
+    """Return the lines about approvers, votes and deadline."""
     request, lines = pending.request, list[str]()
     if request.approvers:
         lines.append(f"may be decided by {visible_line(', '.join(request.approvers), 200)}")

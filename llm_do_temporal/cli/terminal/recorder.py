@@ -1,6 +1,6 @@
-"""`--log-events` and `--trace-dir`: writing down what happens to a run while somebody stays with it.
+"""`--log-events` and `--trace-dir`: events and spans of a run, written while a command stays with it.
 
-Owns the options and where the lines go. A run never notices that it is recorded.
+Owns the options and the places of the output. A run never notices that it is recorded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RECORD = Group("Record", sort_key=5)
 @Parameter(name="*", group=_RECORD)
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """What is written down of a run, beside its result."""
+    """Records of a run that a command writes beside its result."""
 
     log_events: Annotated[bool, Parameter(help="Print every event on stderr as it happens, as a JSON line.")] = False
     trace_dir: Annotated[
@@ -45,7 +45,7 @@ class Recording:
         return self.log_events or self.trace_dir is not None
 
     def check(self) -> None:
-        """Raise UsageError for what can't be done, before there is a run."""
+        """Raise UsageError for options that cannot be used, before there is a run."""
         if self.trace_dir is None:
             if self.trace_binary:
                 raise UsageError("--trace-binary says nothing without --trace-dir DIR")
@@ -59,7 +59,7 @@ NOTHING = Recording()
 
 
 class Recorder:
-    """Writes down one run, over as many connections as it takes."""
+    """Records one run, over as many connections as it takes."""
 
     def __init__(self, recording: Recording, run: str, location: Location) -> None:
         self._recording = recording
@@ -70,7 +70,7 @@ class Recorder:
         self.lines = EventLines(enabled=recording.log_events, stream=sys.stderr)
 
     def begin(self, session: Session) -> None:
-        """A connection is there, the first or another one."""
+        """Begin with a connection, the first or a later one."""
         folder = self._recording.trace_dir
         if folder is None or self._file is not None:
             return
@@ -83,12 +83,12 @@ class Recorder:
         self._tracer = Tracer(self._run, blobs=blobs, binary=self._recording.trace_binary)
 
     def take(self, workflow_id: str, event: HistoryEvent) -> None:
-        """An event of the run's histories, in the order in which they are read."""
+        """Record an event of the run's histories, in the order in which they are read."""
         if self._tracer is not None and self._file is not None:
             self._file.write(self._tracer.take(workflow_id, event))
 
     async def catch_up(self, session: Session) -> None:
-        """Take in all that the histories hold now."""
+        """Record all that the histories hold now."""
         if not self._recording.wanted:
             return
         from llm_do_temporal.client.views.follower import Follower
@@ -99,22 +99,22 @@ class Recorder:
             self.lines.tell(event)
 
     def close(self) -> None:
-        """Write what is still open, and say where the trace is."""
+        """Write the spans that are still open, and print the path of the trace."""
         if self._tracer is None or self._file is None:
             return
         still_open = self._tracer.rest()
         self._file.write(still_open)
         self._file.close()
-        said = f"trace {self._file.path}"
+        words = f"trace {self._file.path}"
         if still_open:
             again = self._location.command(f"watch {self._run} --trace-dir {self._recording.trace_dir}")
-            said += f" holds what was seen so far; the whole of it later with: {again}"
-        say(said)
+            words += f" holds what was seen so far; the whole of it later with: {again}"
+        say(words)
         self._file = None
 
 
 async def record_so_far(recording: Recording, run: str, location: Location) -> None:
-    """Record what there is now, without staying."""
+    """Record the run as far as it has come, without staying."""
     if not recording.wanted:
         return
     from llm_do_temporal.cli.session import opened

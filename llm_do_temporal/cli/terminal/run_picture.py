@@ -1,6 +1,6 @@
-"""How a run looks on a terminal: the tree of its invocations, progress and totals, as rich renderables.
+"""Picture of a run on a terminal: the tree of its invocations, progress and totals, as rich renderables.
 
-Pure: takes a view and the time. Everything a model wrote becomes text, never markup, with control characters
+Pure: takes a view and the time. Words of models become text, never markup, with control characters
 made visible.
 """
 
@@ -32,17 +32,17 @@ _SYMBOLS = {
 }
 _BAR_WIDTH = 24
 _FRAME_LINES = 4
-"""Lines around the tree: what is left out, the bar, the totals, and the cursor's own."""
+"""Lines around the tree: the count of hidden rows, the bar, the totals, and the cursor's own."""
 _MOST_TAILS = 4
-"""Answers that are shown while they are written."""
+"""Number of answers that are shown while they are written."""
 
 
 def render_run(
     view: RunView, now: datetime, *, height: int | None = None, tails: Mapping[str, Tail] | None = None
 ) -> RenderableType:
-    """The whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it.
+    """Return the whole picture, at most `height` lines high; `now` is UTC without a zone, as histories have it.
 
-    `tails` are the ends of the answers that are being written, by the workflow ids of the invocations.
+    `tails` are the ends of the answers that are being written, by the workflow ids of their invocations.
     """
     known = tails or {}
     writing = [(node, known[node.workflow_id]) for node in view.ordered if node.workflow_id in known][:_MOST_TAILS]
@@ -67,7 +67,7 @@ def render_run(
 
 
 class TailLine:
-    """One line with the end of what a model is writing."""
+    """Line with the end of the answer that a model is writing."""
 
     def __init__(self, path: str, tail: Tail) -> None:
         words = {"thinking": "thinks", "tool-call": "calls"}.get(tail.part, "writes")
@@ -83,7 +83,7 @@ class TailLine:
 
 
 def totals_line(view: RunView, now: datetime) -> str:
-    """What the whole run has spent."""
+    """Return status, usage and duration of the whole run, on one line."""
     usage = view.usage
     turns = f"{usage.requests} turn" if usage.requests == 1 else f"{usage.requests} turns"
     tokens = usage.tokens_line
@@ -92,7 +92,7 @@ def totals_line(view: RunView, now: datetime) -> str:
 
 
 def _cost(usage: Usage) -> str:
-    """What the run has cost, and the models whose price nobody knows."""
+    """Return cost and models without a known price, after a separator; empty if there is neither."""
     parts = [] if usage.cost_usd is None else [dollars(usage.cost_usd)]
     if usage.unpriced:
         parts.append(f"unpriced: {visible_line(', '.join(usage.unpriced), 100)}")
@@ -100,17 +100,17 @@ def _cost(usage: Usage) -> str:
 
 
 def dollars(cost: Decimal) -> str:
-    """US dollars, to the hundredth of a cent."""
+    """Return an amount in US dollars, to the hundredth of a cent."""
     return f"${cost:,.4f}"
 
 
 def state_of(node: Node) -> str:
-    """The node's status, or `waiting` where a person is asked."""
+    """Return the node's status, or `waiting` while a person is asked."""
     return "waiting" if node.status == "running" and node.waiting else node.status
 
 
 def activity_of(node: Node) -> str:
-    """What the invocation does now, on one line; how it failed where it did."""
+    """Return the present activity of an invocation, or its error, on one line."""
     if node.error:
         return visible_line(node.error, 300)
     if node.waiting:
@@ -158,7 +158,7 @@ def _row(node: Node, now: datetime) -> tuple[Text, ...]:
 
 
 def _most_telling(nodes: list[Node], limit: int) -> list[Node]:
-    """At most `limit` invocations in their order: those that wait, then those that run, then the newest others."""
+    """Return at most `limit` invocations in their order: waiting ones before running ones before the newest others."""
     if len(nodes) <= limit:
         return nodes
     rank = {"waiting": 0, "running": 1}

@@ -1,4 +1,4 @@
-"""The live screen of a run on a terminal: shows the tree, and stops to ask when a person is needed."""
+"""The live screen of a run on a terminal: shows the tree, and stops to ask if a person is needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TAIL_SECONDS = 0.5
 
 
 class Screen:
-    """Shows one run on stderr until it is cancelled, which is what happens when the run ends."""
+    """Shows one run on stderr until the task is cancelled, as it is when the run ends."""
 
     def __init__(self, client: LlmDoClient, view: RunView, news: asyncio.Event, interrupt: Interrupt) -> None:
         self._client = client
@@ -36,14 +36,14 @@ class Screen:
 
     @property
     def _unanswered(self) -> list[PendingApprovalMemo]:
-        """What waits and was not answered here; nothing any more once the run was asked to stop."""
+        """Questions that wait and were not answered here; none once the run was asked to stop."""
         return [one for one in self._view.pending if self._asker.wants(self._view.run, one.id)]
 
     def _votes_of(self, question: Question) -> int | None:
         return next((one.votes for one in self._view.pending if one.id == question.id), None)
 
     async def show(self) -> NoReturn:
-        """Show the run and ask what it asks; the last picture stays on the terminal."""
+        """Show the run and ask its questions; the last picture stays on the terminal."""
         listening = asyncio.create_task(self._listen())
         try:
             while True:
@@ -54,7 +54,7 @@ class Screen:
             self._console.print(render_run(self._view, _now()))
 
     async def _listen(self) -> NoReturn:
-        """Keep asking what models are writing."""
+        """Keep reading the answers that models are writing."""
         while True:
             self._tails = await tails(self._client.temporal, self._view)
             await asyncio.sleep(_TAIL_SECONDS)
@@ -81,7 +81,7 @@ class Screen:
                 await asyncio.sleep(REFRESH_SECONDS)
             elif not await self._asker.ask(questions[0], others=len(wanted) - 1):
                 self._interrupt.raise_it()
-                # Whoever waits for the interrupt ends this task.
+                # `attend`, which waits for the interrupt, ends this task.
                 await asyncio.Event().wait()
 
 

@@ -1,7 +1,7 @@
-"""Files that a call hands over: which can be looked at on a page, and how they are sent.
+"""Files that a call hands over: the ones that a page can show, and how they are sent.
 
-A file is what somebody else wrote. It is sent so that nothing in it runs, and that nothing of it is taken for a page
-of ours: an opaque origin, no scripts, no other type than the one it was judged by. A browser's PDF viewer runs the
+A file may come from anywhere. It is sent so that nothing in it runs, and that no part of it is taken for a page
+of ours: an opaque origin, no scripts, no other type than the one that was checked. A browser's PDF viewer runs the
 scripts of a file (dialogs, forms that are sent), whatever the headers and the frame say; a PDF is therefore written
 anew from its pages, and the file itself can be downloaded.
 """
@@ -19,18 +19,18 @@ from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.ui.content.urls import attachment_address
 
 MAX_TEXT_BYTES = 200_000
-"""Longer texts are downloaded."""
+"""Longest text that is shown; longer ones are downloaded."""
 MAX_SHOWN_BYTES, MAX_SHOWN_PAGES = 32 << 20, 1_000
-"""Larger or longer PDFs are downloaded."""
+"""Largest PDF whose pages are shown; others are downloaded."""
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Not SVG, which is a document that can hold scripts."""
+"""Images that are shown. SVG is not among them: such a document can hold scripts."""
 _PDF = "application/pdf"
 NO_PDF = "The pages of this PDF cannot be shown here. Download it to see what is in it."
 
 
 @dataclass(frozen=True)
 class ShownAttachment:
-    """A file on the page of an approval."""
+    """File on the page of an approval."""
 
     name: str
     bytes: int
@@ -38,11 +38,11 @@ class ShownAttachment:
     address: str
     how: Literal["pdf", "image", "text", "download"]
     is_here: bool
-    """Whether its bytes can be had where the page runs."""
+    """Whether the bytes are at hand on the page's machine."""
 
 
 def shown_attachments(question: Question, workshop: Path | None) -> list[ShownAttachment]:
-    """The files of a call, in their order."""
+    """Return the files of a call, in their order."""
     return [
         ShownAttachment(
             name=one.path,
@@ -57,10 +57,10 @@ def shown_attachments(question: Question, workshop: Path | None) -> list[ShownAt
 
 
 def headers_of(attachment: Attachment, *, download: bool) -> dict[str, str]:
-    """What the bytes are sent with.
+    """Return the headers with which the bytes are sent.
 
-    `sandbox` stands in the answer, not only in the frame's tag: it holds wherever the address is opened, and Chromium
-    shows no PDF in a frame whose tag says it.
+    `sandbox` stands in the answer, not only in the frame's tag: so it holds wherever the address is opened, and
+    Chromium shows no PDF in a frame with that tag.
     """
     how = "download" if download else _how(attachment)
     media_type = {"pdf": _PDF, "image": attachment.media_type, "text": "text/plain; charset=utf-8"}
@@ -72,14 +72,14 @@ def headers_of(attachment: Attachment, *, download: bool) -> dict[str, str]:
 
 
 def is_pdf(attachment: Attachment) -> bool:
-    """Whether its pages are shown, and not its bytes."""
+    """Whether the attachment is a PDF, of which only the pages are shown."""
     return _how(attachment) == "pdf"
 
 
 def pages_alone(data: bytes) -> bytes | None:
-    """A PDF of the same pages without scripts, links and form fields; None where it cannot be made.
+    """Return a PDF of the same pages without scripts, links and form fields; None if it cannot be made.
 
-    It blocks for as long as another process may take to read it.
+    Blocks for as long as another process may take to read the file.
     """
     if len(data) > MAX_SHOWN_BYTES:
         return None
@@ -99,7 +99,7 @@ def _how(attachment: Attachment) -> Literal["pdf", "image", "text", "download"]:
 
 
 def _disposition(path: str, *, inline: bool) -> str:
-    """A header with the file's name: letters and digits alone in the plain form, the whole name percent-encoded."""
+    """Return a header with the file's name: letters and digits in the plain form, the whole name percent-encoded."""
     name = PurePosixPath(path).name or "file"
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "_" for char in name)
     kind = "inline" if inline else "attachment"

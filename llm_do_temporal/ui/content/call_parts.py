@@ -1,4 +1,4 @@
-"""What a person is shown of a call: the whole of it, in parts. Pure.
+"""Parts of a call, in which a person is shown the whole of it. Pure.
 
 Nothing is cut. A long part may be folded, and then has to be opened before the call can be approved.
 """
@@ -15,27 +15,27 @@ from llm_do_temporal.client import Question
 
 LONG_CHARS, LONG_LINES = 2_000, 30
 MAX_COMPARED_LINES = 4_000
-"""Comparing line by line grows with the square of the lines; past this, the changed part is shown as one block."""
+"""Longest texts compared line by line, which takes the square of the lines; longer ones differ in one block."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One piece of a call."""
+    """Piece of a call."""
 
     label: str
     kind: Literal["text", "json", "argv", "diff"]
     text: str = ""
     words: tuple[str, ...] = ()
-    """Of a command: the program and its arguments, one by one."""
+    """Program and arguments of a command, one by one; empty for other kinds."""
 
     @property
     def is_long(self) -> bool:
-        """Whether it is folded where it can be."""
+        """Whether the part is folded if a page can fold it."""
         return len(self.text) > LONG_CHARS or self.text.count("\n") > LONG_LINES or len(self.words) > LONG_LINES
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """The lines of a diff: what each does (`add`, `del`, `at` or nothing), and its text."""
+        """Lines of a diff, each as its effect (`add`, `del`, `at` or nothing) and its text."""
         kinds = {"+": "add", "-": "del", "@": "at"}
         lines = self.text.split("\n")
         names = 2 if self.text.startswith("--- ") else 0
@@ -43,7 +43,7 @@ class Part:
 
 
 def parts_of(question: Question) -> list[Part]:
-    """The whole call."""
+    """Return the whole call, in parts."""
     request = question.request
     parts = [part for use in request.capabilities for part in _of_use(use.payload)]
     told = {value for use in request.capabilities for value in use.payload.values() if isinstance(value, str)}
@@ -58,7 +58,7 @@ def parts_of(question: Question) -> list[Part]:
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Part]:
-    """What differs between two sets of arguments, argument by argument."""
+    """Return the differences between two sets of arguments, a part for each argument that differs."""
     parts: list[Part] = []
     for name in dict.fromkeys((*before, *after)):
         old, new = _lines(before, name), _lines(after, name)
@@ -112,7 +112,7 @@ def _same(value: Any) -> str:
 
 
 def only_adds(diff: str) -> bool:
-    """Whether the diff makes a new file, all of which stands in the arguments already."""
+    """Whether the diff makes a new file, whose whole text stands in the arguments already."""
     # Behind the names, `---` is a line `--` that goes.
     lines = diff.splitlines()
     named = [line[:4] for line in lines[:2]] == ["--- ", "+++ "]

@@ -1,4 +1,4 @@
-"""News of an invocation for the pages that show it, as server-sent events. Asks the server; holds nothing else open."""
+"""News of an invocation for the pages that show it, as server-sent events; asks the server and holds nothing else."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from llm_do_temporal.client.views.live_text import tail_in
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 
 MAX_STREAMS = 50
-"""Pages that may follow something at once; the rest are told to ask again."""
+"""Number of pages that may follow invocations at once; others are refused."""
 _WRITING_SECONDS, _IDLE_SECONDS = 0.15, 0.5
-"""How often the server is asked: while a model writes, and otherwise."""
+"""Pauses between two questions to the server: while a model writes, and otherwise."""
 _LONGEST_SECONDS = 600
-"""A browser comes back by itself; what has lost its reader ends."""
+"""Longest stream: a browser comes back by itself, and a stream without a reader ends."""
 _ALIVE_SECONDS = 15
-"""Proxies close what says nothing."""
+"""Longest silence: proxies close silent connections."""
 
 
 async def news(client: Client, workflow_id: str, streams: set[object]) -> AsyncGenerator[str]:
-    """Events `tail` (the end of what is being written), `grown` (the history has more), `end` (there is no more).
+    """Yield `tail` (the end of the answer being written), `grown` (the history has more) and `end` (the last event).
 
-    `streams` holds a token as long as somebody reads.
+    `streams` holds a token as long as the stream has a reader.
     """
     token = object()
     streams.add(token)
@@ -43,7 +43,7 @@ async def news(client: Client, workflow_id: str, streams: set[object]) -> AsyncG
 
 
 async def _events(client: Client, workflow_id: str) -> AsyncGenerator[str]:
-    told, length, silent = None, None, 0.0
+    sent, length, silent = None, None, 0.0
     handle = client.get_workflow_handle(workflow_id)
     yield "retry: 2000\n\n"
     while True:
@@ -51,10 +51,10 @@ async def _events(client: Client, workflow_id: str) -> AsyncGenerator[str]:
         raw = description.raw_description
         grown = (description.run_id, description.history_length)
         tail = await tail_in(client, raw)
-        said = None if tail is None else asdict(tail)
-        if said != told:
-            told, silent = said, 0.0
-            yield _event("tail", said)
+        data = None if tail is None else asdict(tail)
+        if data != sent:
+            sent, silent = data, 0.0
+            yield _event("tail", data)
         if grown != length:
             length, silent = grown, 0.0
             yield _event("grown", {"part": grown[0], "events": grown[1]})

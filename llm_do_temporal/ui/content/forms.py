@@ -1,7 +1,7 @@
 """A form for a tool's arguments, made from its JSON Schema, and the arguments that a sent form means. Pure.
 
-What a text field of a browser would change (control characters, mixed line ends) is edited as JSON, and so is whatever
-is no plain text, number, yes or no, or choice.
+Text that a browser's field would change (control characters, mixed line ends) is edited as JSON, and so is every value
+but a plain text, a number, a yes or no, or a choice.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ _SIMPLE: dict[str, FieldKind] = {"string": "text", "number": "number", "integer"
 
 @dataclass(frozen=True)
 class Field:
-    """One argument in the form."""
+    """Argument in the form."""
 
     name: str
     kind: FieldKind
     value: str
-    """What stands in the field, as text or, for a choice and for `json`, as JSON."""
+    """Content of the field: text or, for `choice` and `json`, JSON."""
     description: str = ""
     optional: bool = False
     omitted: bool = False
-    """Whether the argument is left out."""
+    """Whether the argument is left out of the call."""
     choices: tuple[str, ...] = ()
-    """Of a choice, as JSON."""
+    """Values to choose from, as JSON; empty for other kinds."""
     problem: str = ""
 
     @property
     def rows(self) -> int:
-        """How many lines the field shows."""
+        """Number of lines that the field shows."""
         return min(max(self.value.count("\n") + 1 + len(self.value) // 100, MIN_ROWS), MAX_ROWS)
 
 
 def fields_of(schema: Mapping[str, Any], args: Mapping[str, Any]) -> list[Field]:
-    """The form for these arguments: those of the schema first, then others that are there all the same."""
+    """Return the form for `args`: arguments of the schema first, then others that the call has all the same."""
     properties = _object(schema.get("properties"))
     required = cast("list[Any]", schema.get("required") or [])
     names = [*properties, *(name for name in args if name not in properties)]
@@ -56,7 +56,7 @@ def fields_of(schema: Mapping[str, Any], args: Mapping[str, Any]) -> list[Field]
 def read_fields(
     schema: Mapping[str, Any], args: Mapping[str, Any], form: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[Field]]:
-    """The arguments that a form made by `fields_of` from `schema` and `args` means now, and the form as it was sent.
+    """Return the arguments of a sent form that `fields_of` made from `schema` and `args`, and its fields as sent.
 
     A field that cannot be read has a `problem` and is missing from the arguments.
     """
@@ -76,7 +76,7 @@ def read_fields(
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Arguments that were written as JSON. Raises UsageError."""
+    """Return arguments that were written as JSON. Raises UsageError."""
     try:
         value: Any = _json(text)
     except ValueError as error:
@@ -87,7 +87,7 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def editable_json(value: object) -> str:
-    """JSON to be edited by a person: what they could not see is written as an escape."""
+    """Return JSON to be edited by a person: hidden characters are written as escapes."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return "".join(_escaped(char) if hidden and char != "\n" else char for char, hidden in told_apart(text))
 
@@ -136,7 +136,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _plain_ends(text: str) -> str:
-    """The text with one kind of line ends; a form can keep either, but not both."""
+    """Return the text with plain line ends if all are of Windows; a form can keep either kind, but not both."""
     return text.replace("\r\n", "\n") if _has_windows_ends(text) else text
 
 
@@ -145,7 +145,7 @@ def _has_windows_ends(text: str) -> bool:
 
 
 def _read(field: Field, text: str, before: Any) -> Any:
-    """The value that a field means. Raises ValueError with what is wrong."""
+    """Return the value of a field. Raises ValueError with the reason why it has none."""
     if field.kind == "text":
         windows = isinstance(before, str) and _has_windows_ends(before)
         return text.replace("\n", "\r\n") if windows else text

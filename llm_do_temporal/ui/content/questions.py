@@ -1,4 +1,4 @@
-"""The question that an address names, and what was sent with a form. Used by the pages about approvals."""
+"""The question that an address names, and the fields of a sent form. Used by the pages about approvals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
 
 
 async def question_of(request: Request) -> Question:
-    """The question that the address names, as it stands now. Raises UsageError where there is none."""
+    """Return the question that the address names, as it stands now. Raises UsageError if there is none."""
     run, approval = request.path_params["run"], request.path_params["approval"]
     client: LlmDoClient = request.app.state.client
     for question in await client.questions(run):
@@ -21,9 +21,9 @@ async def question_of(request: Request) -> Question:
 
 
 async def decide(request: Request, question: Question, decision: Decision) -> bool:
-    """Send a decision; says whether a worker service took it, or will when there is one.
+    """Send a decision; return True if a worker service took it, False if it waits for one to start.
 
-    Sending it twice is no mistake of a person's: what they decided themselves, the same way, counts as taken.
+    Sending it twice is no mistake: the same decision of the same person counts as taken.
     Raises DecisionRefused.
     """
     client: LlmDoClient = request.app.state.client
@@ -38,7 +38,7 @@ async def decide(request: Request, question: Question, decision: Decision) -> bo
 
 
 def text_of(form: FormData, name: str) -> str:
-    """What was typed in a field; empty where there was none."""
+    """Return the text of a field; empty if the form has no such field."""
     value = form.get(name)
     return value.replace("\r\n", "\n") if isinstance(value, str) else ""
 

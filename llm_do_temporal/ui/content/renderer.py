@@ -1,4 +1,4 @@
-"""From templates to answers. Everything is escaped; what a model wrote is text, with what hides in it written out."""
+"""Pages from templates. All values are escaped, and hidden characters in the words of models are written out."""
 
 from __future__ import annotations
 
@@ -24,50 +24,50 @@ _LINE_ENDS = {"\n": "\\n", "\t": "\\t"}
 def render(
     request: Request, template: str, *, status: int = 200, headers: dict[str, str] | None = None, **context: Any
 ) -> HTMLResponse:
-    """A page. Templates see `request`, `user`, `nonce` and what is given here."""
+    """Return a page. Templates see `request`, `user`, `nonce` and the values of `context`."""
     state = request.state
     text = _environment.get_template(template).render(request=request, user=state.user, nonce=state.nonce, **context)
     return HTMLResponse(text, status, headers)
 
 
 def visible(value: object) -> Markup:
-    """Text of several lines; whatever a person would not see in it is written out and marked."""
+    """Return text of several lines; hidden characters in it are written out and marked."""
     return _marked(str(value).replace("\r\n", "\n"), keep="\n\t")
 
 
 def visible_line(value: object) -> Markup:
-    """The same on one line: line ends and tabs are written out too."""
+    """Return text on one line; hidden characters, line ends and tabs in it are written out and marked."""
     return _marked(str(value), keep="")
 
 
 def pretty(value: object) -> str:
-    """JSON for people."""
+    """Return indented JSON, for people."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def ago(moment: datetime) -> str:
-    """How long ago something was, roughly."""
+    """Return the rough time since `moment`."""
     return _span(datetime.now(UTC) - _aware(moment))
 
 
 def until(moment: datetime) -> str:
-    """How long it is until then, roughly; `now` once it has passed."""
+    """Return the rough time until `moment`; `now` once it has passed."""
     left = _aware(moment) - datetime.now(UTC)
     return "now" if left.total_seconds() <= 0 else _span(left)
 
 
 def when(moment: datetime) -> str:
-    """Date and time, in UTC."""
+    """Return date and time of `moment`, in UTC."""
     return f"{_aware(moment).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def to(begin: datetime, end: datetime) -> str:
-    """How long something took, roughly."""
+    """Return the rough time between `begin` and `end`."""
     return _span(_aware(end) - _aware(begin))
 
 
 def money(amount: Decimal) -> str:
-    """US dollars; small amounts with four places."""
+    """Return an amount of US dollars; below 1 with four places."""
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
 
 
@@ -90,7 +90,7 @@ def _marked(text: str, keep: str) -> Markup:
 
 
 def _by_hidden(keep: str) -> Callable[[tuple[str, bool]], bool]:
-    return lambda one: one[1] and one[0] not in keep
+    return lambda pair: pair[1] and pair[0] not in keep
 
 
 def _hidden_chars(run: str) -> str:
@@ -112,7 +112,7 @@ def _make_environment() -> Environment:
         lstrip_blocks=True,
     )
     filters = (visible, visible_line, pretty, ago, until, when, to, money)
-    environment.filters.update(cast("dict[str, Any]", {one.__name__: one for one in filters}))
+    environment.filters.update(cast("dict[str, Any]", {function.__name__: function for function in filters}))
     for address in (run_address, approval_address, grants_address, invocation_address):
         environment.globals[address.__name__] = cast("Any", address)
     environment.globals["csrf_field"] = cast("Any", _csrf_field)

@@ -1,6 +1,6 @@
-"""Whether a file is still as it was when somebody asked to change it.
+"""Comparison of a file with its state when a call asked to change it.
 
-Only where the workshop's folder is on the page's machine. Looks with the activity's own preview, which leads nowhere
+Only if the workshop's folder is on the page's machine. Looks with the activity's own preview, which leads nowhere
 outside of the workshop and changes nothing.
 """
 
@@ -22,17 +22,17 @@ from llm_do_temporal.ui.content.call_parts import Part
 
 @dataclass(frozen=True)
 class FileNow:
-    """How the file stands now."""
+    """State of the file now, against the question."""
 
     state: Literal["same", "changed", "unknown"]
     diff: str = ""
-    """What the call would change now, where that is not what was asked."""
+    """Changes that the call would make now, if they differ from those in the question."""
     problem: str = ""
-    """Why the call would fail now."""
+    """Reason why the call would fail now; empty if it would not."""
 
     @property
     def part(self) -> Part:
-        """The difference, to be shown."""
+        """Part of the page with the changes."""
         return Part("Changes, as the file is now", "diff", self.diff)
 
 

@@ -1,4 +1,4 @@
-"""One approval: the whole call, what was decided about it, and deciding."""
+"""The page of an approval: the whole call, its decision, and the form to decide."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _KINDS = {"approve": DecisionKind.APPROVE, "reject": DecisionKind.REJECT}
 
 
 async def show_approval(request: Request) -> Response:
-    """The question, open or settled."""
+    """Show the question, open or settled."""
     question = await question_of(request)
     return await _page(request, question, sent="sent" in request.query_params)
 
 
 async def show_state(request: Request) -> Response:
-    """Only how the question stands, for a page that is open already."""
+    """Show only the state of the question, for a page that is open already."""
     question = await question_of(request)
     return render(request, "state.html", **_state(request, question, sent="sent" in request.query_params))
 
@@ -47,7 +47,7 @@ async def take_decision(request: Request) -> Response:
     typed = {"note": note, "remember": remember, "kind": kind.value}
     if kind is DecisionKind.REJECT and not note and question.is_open:
         return await _page(request, question, status=422, problem="Say why: the model is told the reason.", **typed)
-    # Where others have changed the call, agreeing names what this page has shown, and nothing that came later.
+    # If others have changed the call, agreeing names the arguments that this page has shown, and no later ones.
     shown = text_of(form, "args") if kind is DecisionKind.APPROVE else ""
     decision = Decision(
         id=question.id,
@@ -67,7 +67,7 @@ async def take_decision(request: Request) -> Response:
 
 
 def decided_address(question: Question, *, taken: bool) -> str:
-    """Where to go after a decision."""
+    """Return the address to go to after a decision; `taken` is False until a worker service has it."""
     return approval_address(question.run, question.id) + ("" if taken else "?sent")
 
 
@@ -95,7 +95,7 @@ def _state(request: Request, question: Question, **more: Any) -> dict[str, Any]:
 
 
 def _changed(question: Question) -> list[Any]:
-    """What a decision, or somebody's agreement so far, makes of the arguments."""
+    """Return the changes of the arguments by the decision, or by the votes so far."""
     args = question.verdict.args if question.verdict is not None else question.args
     return difference(question.request.args, args)
 

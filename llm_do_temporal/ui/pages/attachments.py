@@ -1,4 +1,4 @@
-"""The bytes of a file that a call hands over: only of files that the approval in the address names."""
+"""Bytes of a file that a call hands over: only of files that the approval in the address names."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from llm_do_temporal.ui.content.questions import question_of
 
 T = TypeVar("T")
 PDFS_AT_ONCE = 2
-"""Read for the page at once; more wait. There are only some threads, and all other parts of the page need them, too."""
+"""PDFs that are read at once; more wait, since all parts of the page share a few threads."""
 
 
 async def send_attachment(request: Request) -> Response:
-    """The file, to be looked at where a browser can show it safely, else to be kept."""
+    """Send the file, to be shown if a browser can do that safely, else to be downloaded."""
     question = await question_of(request)
     digest = request.path_params["sha256"]
-    found = next((one for one in question.request.attachments if one.sha256 == digest), None)
+    found = next((each for each in question.request.attachments if each.sha256 == digest), None)
     workshop = request.app.state.settings.workshop
     if found is None or workshop is None:
         raise HTTPException(404)
@@ -43,13 +43,13 @@ async def send_attachment(request: Request) -> Response:
     except EffectFailed as error:
         raise HTTPException(404) from error
     if pages is None:
-        said = found.model_copy(update={"media_type": "text/plain", "bytes": len(NO_PDF)})
-        return Response(NO_PDF, headers=headers_of(said, download=False))
+        notice = found.model_copy(update={"media_type": "text/plain", "bytes": len(NO_PDF)})
+        return Response(NO_PDF, headers=headers_of(notice, download=False))
     return Response(pages, headers=headers_of(found, download=False))
 
 
 def _room_of(request: Request) -> asyncio.Semaphore:
-    """What lets some PDFs be read at once, for this application."""
+    """Return the semaphore of this application that lets `PDFS_AT_ONCE` be read."""
     state = request.app.state
     if not hasattr(state, "room_for_pdfs"):
         state.room_for_pdfs = asyncio.Semaphore(PDFS_AT_ONCE)
@@ -57,13 +57,13 @@ def _room_of(request: Request) -> asyncio.Semaphore:
 
 
 async def _pages(room: asyncio.Semaphore, blobs: BlobStore, sha256: str) -> bytes | None:
-    """The pages of a PDF; it waits for its turn without a thread, and without the file."""
+    """Return the pages of a PDF; waiting for its turn takes no thread and no memory for the file."""
     async with room:
         return await in_thread(pages_alone, await asyncio.to_thread(blobs.read, sha256))
 
 
 async def _while_wanted(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
-    """What comes of the work, which is cancelled when the browser leaves: then None, which nobody reads."""
+    """Return the result of `work`; if the browser leaves, cancel it and return None, which is not read."""
     wanted, gone = asyncio.ensure_future(work), asyncio.ensure_future(_until_gone(request))
     try:
         await asyncio.wait((wanted, gone), return_when=asyncio.FIRST_COMPLETED)

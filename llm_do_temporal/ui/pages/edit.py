@@ -1,6 +1,6 @@
-"""Editing a call before it is approved: a form from its schema or raw JSON, then the difference, then the decision.
+"""The pages to edit a call before it is approved: a form or raw JSON, then the difference, then the decision.
 
-Nothing is kept between the steps but what the form carries; every step checks all of it again.
+Only the form carries values from step to step; every step checks them all again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from llm_do_temporal.ui.pages.approval import decided_address
 
 @dataclass
 class Edited:
-    """What a person made of the arguments so far."""
+    """Arguments as a person has edited them so far."""
 
     args: dict[str, Any]
     fields: list[Field]
@@ -36,7 +36,7 @@ class Edited:
 
 
 async def show_form(request: Request) -> Response:
-    """The arguments as they were asked about, to be changed."""
+    """Show the arguments as they are now, to be changed."""
     question = await question_of(request)
     if not _is_changeable(question):
         return RedirectResponse(approval_address(question.run, question.id), status_code=303)
@@ -46,7 +46,7 @@ async def show_form(request: Request) -> Response:
 
 
 async def take_form(request: Request) -> Response:
-    """One step further: the other form, the difference, or the decision."""
+    """Take a step: to the other form, to the difference, or to the decision."""
     question = await question_of(request)
     if not _is_changeable(question):
         return RedirectResponse(approval_address(question.run, question.id), status_code=303)
@@ -58,7 +58,7 @@ async def take_form(request: Request) -> Response:
             return _page(request, question, edited, raw=raw, status=422)
         return _page(request, question, _anew(question, edited.args), raw=step == "raw")
     edited.problems += [] if edited.problems else schema_problems(_schema(question), edited.args)
-    # Where somebody has agreed to a change, sending it again agrees, and the call as it was asked takes it back.
+    # After a vote for a change, sending that again agrees, and the call as it was asked takes it back.
     if not edited.problems and edited.args == question.request.args == question.args:
         edited.problems.append("nothing was changed")
     if edited.problems:
@@ -87,7 +87,7 @@ async def _send(request: Request, question: Question, args: dict[str, Any]) -> R
 
 
 def _read(question: Question, form: FormData, *, raw: bool) -> Edited:
-    """What was sent, in either form."""
+    """Return the arguments of a sent form, of either kind."""
     schema = _schema(question)
     if raw:
         text = text_of(form, "raw")
@@ -98,7 +98,7 @@ def _read(question: Question, form: FormData, *, raw: bool) -> Edited:
         return Edited(args, fields_of(schema, args), text)
     sent = {name: value for name, value in form.items() if isinstance(value, str)}
     args, fields = read_fields(schema, question.args, sent)
-    problems = [f"{one.name}: {one.problem}" for one in fields if one.problem]
+    problems = [f"{each.name}: {each.problem}" for each in fields if each.problem]
     return Edited(args, fields, editable_json(args), problems)
 
 
@@ -112,7 +112,7 @@ def _page(request: Request, question: Question, edited: Edited, *, raw: bool, st
 
 
 def _shown_digest(request: Request, question: Question) -> str:
-    """Of the question that was shown when editing began."""
+    """Return the digest of the question that was shown when editing began."""
     form = getattr(request.state, "form", None)
     return question.request.digest if form is None else text_of(form, "digest")
 

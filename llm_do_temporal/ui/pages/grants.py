@@ -1,4 +1,4 @@
-"""What is remembered for the rest of a run, and taking it back."""
+"""The page of the decisions that are remembered for the rest of a run, and revoking one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from llm_do_temporal.ui.content.urls import grants_address
 
 
 async def show_grants(request: Request) -> Response:
-    """The remembered decisions that are in force."""
+    """Show the remembered decisions that are in force."""
     run = request.path_params["run"]
     client: LlmDoClient = request.app.state.client
     grants = await client.grants(run)
@@ -32,7 +32,7 @@ async def show_grants(request: Request) -> Response:
 
 
 async def revoke_grant(request: Request) -> Response:
-    """Take one back: identical calls are asked about again."""
+    """Take a decision back: identical calls are asked about again."""
     run, approval = request.path_params["run"], text_of(request.state.form, "approval")
     client: LlmDoClient = request.app.state.client
     await client.revoke(run, approval, by=request.state.user)

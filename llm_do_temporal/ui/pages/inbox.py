@@ -1,4 +1,4 @@
-"""The inbox: what waits for a person, in all runs. Needs no worker service."""
+"""The page of the inbox: open questions of all runs. Needs no worker service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILTERS = ("worker", "run", "tool", "text")
 
 
 async def show_inbox(request: Request) -> Response:
-    """What waits, oldest first, as far as the filters in the address let it through."""
+    """Show the open questions that the filters in the address let through, oldest first."""
     client: LlmDoClient = request.app.state.client
     contents = await client.inbox()
     entries = contents.entries
@@ -35,7 +35,7 @@ async def show_inbox(request: Request) -> Response:
 
 
 def passes(entry: InboxEntry, wanted: dict[str, str]) -> bool:
-    """Whether an entry is among those wanted; an empty filter lets everything through."""
+    """Whether the filters `wanted` let an entry through; an empty filter lets every entry through."""
     exact = {"worker": entry.worker, "run": entry.run, "tool": entry.tool}
     if any(wanted[name] and wanted[name] != value for name, value in exact.items()):
         return False

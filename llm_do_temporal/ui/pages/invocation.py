@@ -1,4 +1,4 @@
-"""The conversation of one invocation: the newest part first, older ones on request, and what is being written now."""
+"""The page of an invocation: the newest part of its conversation, older ones on request, and the text being written."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from llm_do_temporal.ui.pages.run import temporal_link
 
 _MOST_DIGITS = 9
 _WHOLE_CHARS = 20_000
-"""A longer text is shown in part, unless it is asked for whole."""
+"""Longest text that is shown whole without being asked for."""
 
 
 async def show_invocation(request: Request) -> Response:
-    """The newest part of the conversation, the part that is asked for, or the one with a turn."""
+    """Show the newest part of the conversation, the part that the address names, or the part with a turn."""
     client: LlmDoClient = request.app.state.client
     run, path = request.path_params["run"], request.path_params["path"]
     listed = await read_run(client.temporal, run)
@@ -55,7 +55,7 @@ async def show_invocation(request: Request) -> Response:
 
 
 async def show_entries(request: Request) -> Response:
-    """What was added to the conversation since an event, for a page that is open."""
+    """Show the entries since an event of the conversation, for a page that is open."""
     client: LlmDoClient = request.app.state.client
     run, path = request.path_params["run"], request.path_params["path"]
     run_id, after = request.query_params.get("part", ""), request.query_params.get("after", "")
@@ -78,7 +78,7 @@ async def show_entries(request: Request) -> Response:
 
 
 async def follow_invocation(request: Request) -> Response:
-    """News of an invocation while it goes on, as server-sent events."""
+    """Send news of an invocation while it goes on, as server-sent events."""
     client: LlmDoClient = request.app.state.client
     run, path = request.path_params["run"], request.path_params["path"]
     streams = request.app.state.streams
@@ -113,7 +113,7 @@ def _is_number(text: str) -> bool:
 
 
 def _links(run: ListedRun, page: Page, workflow_id: str) -> Any:
-    """Finds the page of the approval that a question became, where its id is known."""
+    """Return a function from an entry to the page of its approval; None if its id is not known."""
     known = {one.key: one.id for one in run.pending if one.invocation == workflow_id}
     known |= {one.call: str(one.details["id"]) for one in page.entries if one.kind == "decision"}
 

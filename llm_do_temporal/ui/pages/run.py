@@ -1,4 +1,4 @@
-"""One run: the tree of its invocations. What is folded is not read before it is opened."""
+"""The page of a run: the tree of its invocations. Folded branches are not read before they are opened."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from llm_do_temporal.ui.pages.runs import accounts_of
 from llm_do_temporal.ui.security.settings import UiSettings
 
 MOST_ROWS = 200
-"""Invocations shown below one before somebody asks for more."""
+"""Invocations shown below another one before more are asked for."""
 _QUICK_SECONDS, _SLOW_SECONDS, _LARGE = 4, 30, 300
-"""A large tree is looked through less often."""
+"""Seconds between two readings of the page, for a small and for a large tree; and the size of a large one."""
 
 
 @dataclass
 class InvocationRow:
-    """An invocation as it is shown."""
+    """Invocation as it is shown."""
 
     branch: Branch
     spent: Spent
     questions: list[PendingApprovalMemo]
     toggle: str | None
-    """The address at which it is open, or folded again; None where nothing is below it."""
+    """Address at which the row is opened, or folded again; None for an invocation without callees."""
     is_opened: bool = False
     rows: list[InvocationRow] = field(default_factory=list["InvocationRow"])
     more: str | None = None
-    """The address at which all below it are shown; None where they are."""
+    """Address at which all rows below are shown; None if they are."""
 
 
 class Folding:
-    """Which branches are open: those an address names, else the entry worker and whatever leads to a question."""
+    """The open branches: those that an address names, else the entry worker and all that lead to a question."""
 
     def __init__(self, run: str, opened: Sequence[str], all_of: Sequence[str], *, named: bool) -> None:
         self._run = run
@@ -51,27 +51,27 @@ class Folding:
         self.named = named
 
     def open_first(self, roots: Sequence[Branch], asking: Sequence[str]) -> None:
-        """Open what is open when nobody has said anything."""
+        """Open the branches that are open if the address names none."""
         parts = [path.split("/") for path in asking]
         self._opened |= {"/".join(one[:end]): None for one in parts for end in range(1, len(one))}
         if len(roots) == 1:
             self._opened[roots[0].path] = None
 
     def is_open(self, path: str) -> bool:
-        """Whether a branch is open."""
+        """Whether the branch at `path` is open."""
         return path in self._opened
 
     def shows_all(self, path: str) -> bool:
-        """Whether all below a branch is shown, however much; an empty path stands for the run."""
+        """Whether all rows below a branch are shown, however many; an empty path stands for the run."""
         return path in self._all
 
     def toggled(self, path: str) -> str:
-        """The address at which this branch is the other way round."""
+        """Return the address at which an open branch is folded, or a folded one open."""
         opened = [one for one in self._opened if one != path] if self.is_open(path) else [*self._opened, path]
         return self._address(opened, list(self._all), path)
 
     def with_all(self, path: str) -> str:
-        """The address at which all below this branch is shown."""
+        """Return the address at which all rows below this branch are shown."""
         return self._address(list(self._opened), [*self._all, path], path)
 
     def _address(self, opened: list[str], all_of: list[str], path: str) -> str:
@@ -88,7 +88,7 @@ class _Tree:
     async def rows(
         self, branches: list[Branch], parent: Spent | None, path: str
     ) -> tuple[list[InvocationRow], str | None]:
-        """What is shown of these, and where to find the rest."""
+        """Return the rows that are shown of `branches`, and the address that shows the rest; None without any."""
         shown = branches if self.folding.shows_all(path) else branches[:MOST_ROWS]
         shown += [one for one in branches[len(shown) :] if one.workflow_id in self.questions]
         spent = await self.accounts.read(shown, parent)
@@ -106,7 +106,7 @@ class _Tree:
 
 
 async def show_run(request: Request) -> Response:
-    """The tree, and what the run waits for."""
+    """Show the tree, and the questions that the run waits for."""
     client: LlmDoClient = request.app.state.client
     settings: UiSettings = request.app.state.settings
     accounts, query = accounts_of(request), request.query_params
@@ -136,7 +136,7 @@ async def show_run(request: Request) -> Response:
 
 
 def temporal_link(settings: UiSettings, workflow_id: str, run_id: str) -> str | None:
-    """Where the Temporal UI shows a workflow; None where no such UI is known."""
+    """Return the address of a workflow in the Temporal UI; None if no such UI is known."""
     if settings.temporal_ui is None:
         return None
     place = f"{settings.temporal_ui}/namespaces/{quote(settings.namespace, safe='')}/workflows"
@@ -144,7 +144,7 @@ def temporal_link(settings: UiSettings, workflow_id: str, run_id: str) -> str | 
 
 
 def _total(spent: Spent, roots: Sequence[Branch], rows: Sequence[InvocationRow]) -> Spent:
-    """What the run has spent: the account of its only root knows more while it is under way."""
+    """Return the spending of the run; while it goes on, the account of its only root knows more."""
     return rows[0].spent if len(roots) == 1 and rows and roots[0].is_open else spent
 
 

@@ -1,4 +1,4 @@
-"""The list of runs: how each stands, what it has spent, and filters."""
+"""The page of all runs: their states, their spending, and filters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILTERS = ("state", "worker", "begins")
 
 
 def accounts_of(request: Request) -> Accounts:
-    """What is known of spending, for all who look."""
+    """Return the accounts of all runs, which all visitors share."""
     state = request.app.state
     if state.accounts is None:
         state.accounts = Accounts(state.client.temporal)
@@ -25,7 +25,7 @@ def accounts_of(request: Request) -> Accounts:
 
 
 async def show_runs(request: Request) -> Response:
-    """A part of the list, as far as the filters in the address let it through."""
+    """Show a part of the list of runs that the filters in the address let through."""
     client: LlmDoClient = request.app.state.client
     wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
     page = await list_runs(client.temporal, **wanted, page=request.query_params.get("page", ""))

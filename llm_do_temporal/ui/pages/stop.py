@@ -1,4 +1,4 @@
-"""Stopping a whole run, after one more question."""
+"""The page to stop a whole run, which asks once more."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who may come in, by which door, and what every request passes."""
+"""Admission to the page: users, tokens, sessions, and the checks that every request passes."""

@@ -1,8 +1,8 @@
-"""Wrong tokens are counted, so that nobody can try many: by the address they come from, and all together.
+"""Counts of wrong tokens, by the address they come from and all together, so that many cannot be tried.
 
-Too many, and no further token is looked at for a while, not even a right one; what is refused then does not count, so
-the while always ends. Whoever has a session needs no token and notices nothing, and an address from which somebody came
-in before is not held up by what others do.
+After too many, no further token is looked at for a while, not even a right one; tokens refused in that time do not
+count, so it always ends. People with a session need no token and notice nothing, and an address from which a right
+token came before is not held up by the tries of others.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Callable
 PER_ADDRESS = 10
 """Wrong tokens from one address within `SECONDS`: more than a person mistypes, and far too few to guess by."""
 TOGETHER = 200
-"""Wrong tokens from everywhere within `SECONDS`; so many are kept at most, and those of known addresses."""
+"""Wrong tokens from everywhere within `SECONDS`; at most so many are kept, and those of known addresses."""
 SECONDS = 60.0
 MAX_KNOWN = 1_000
 _IPV6_PREFIX = 64
-"""Whoever has one address of IPv6 usually has all that begin like it."""
+"""Bits of an IPv6 address that count: the owner of one address usually has all that begin like it."""
 
 
 class Attempts:
-    """How many wrong tokens came lately, and from where."""
+    """Wrong tokens of the last minute, with the addresses they came from."""
 
     def __init__(
         self, per_address: int = PER_ADDRESS, together: int = TOGETHER, clock: Callable[[], float] = time.monotonic
@@ -35,7 +35,7 @@ class Attempts:
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def may_try(self, peer: str) -> bool:
-        """Whether a token that comes from this address is looked at."""
+        """Whether a token from this address is looked at."""
         while self._wrong and self._wrong[0][0] <= self._clock() - SECONDS:
             self._wrong.popleft()
         place = place_of(peer)
@@ -48,7 +48,7 @@ class Attempts:
         self._wrong.append((self._clock(), place_of(peer)))
 
     def was_right(self, peer: str) -> None:
-        """Remember from where somebody came in."""
+        """Remember an address from which a right token came."""
         place = place_of(peer)
         self._known[place] = None
         self._known.move_to_end(place)
@@ -57,7 +57,7 @@ class Attempts:
 
 
 def place_of(peer: str) -> str:
-    """The address that counts: of IPv6 the network, of IPv4 written as IPv6 the one of IPv4."""
+    """Return the address that counts: the network for IPv6, the IPv4 address for IPv4 written as IPv6."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:

@@ -1,6 +1,6 @@
-"""What every request passes before a page sees it: Host, session, Origin, CSRF token; and what every answer carries.
+"""Checks of every request before a page sees it: Host, session, Origin, CSRF token; and headers of every answer.
 
-A form that arrives at a page has been checked: it is in `request.state.form`, its sender in `request.state.user`.
+A form that arrives at a page has been checked; `request.state.form` has it, `request.state.user` its sender.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ SIGN_IN = "/sign-in"
 CSRF_FIELD = "csrf"
 MAX_BODY_BYTES = 64 << 20
 MAX_SIGN_IN_BYTES = 16 << 10
-"""Of what anybody may send."""
+"""Largest body that may be sent without a session."""
 MAX_FIELD_BYTES = 4 << 20
-"""Of one field that is no file: changed arguments have at most 1 MiB, more where every character is escaped."""
+"""Largest field that is no file: changed arguments have at most 1 MiB, more if every character is escaped."""
 _STATIC = "/static/"
 _PLACE = re.compile(r"/(?![/\\])[!-~]*")
-"""Where a form may lead once somebody is signed in: a path of this page."""
+"""Path of this page, to which a form may lead after signing in."""
 
 
 class RequestGuard:
-    """ASGI middleware; everything below it may trust `request.state`."""
+    """ASGI middleware; all pages below it may trust `request.state`."""
 
     def __init__(self, app: ASGIApp, settings: UiSettings) -> None:
         self._app = app
@@ -49,7 +49,7 @@ class RequestGuard:
             return
         nonce = secrets.token_urlsafe(16)
         scope.setdefault("state", {})["nonce"] = nonce
-        # In a link or a redirect, two slashes in front would be another host's.
+        # In a link or a redirect, two slashes in front would name another host.
         scope["path"] = "/" + scope["path"].lstrip("/\\")
         most = MAX_SIGN_IN_BYTES if scope["path"] == SIGN_IN else MAX_BODY_BYTES
         request = Request(scope, _limited(receive, most))
@@ -76,7 +76,7 @@ class RequestGuard:
             return
         visitor = self._visitor(request)
         if visitor is None:
-            await _who_are_you(request)(scope, receive, send)
+            await _sign_in_page(request)(scope, receive, send)
             return
         request.state.user, request.state.csrf = visitor.user, visitor.csrf
         if is_form:
@@ -85,7 +85,7 @@ class RequestGuard:
             await self._app(scope, receive, send)
 
     def _refusal(self, request: Request) -> Response | None:
-        """What is wrong with where the request was sent, or comes from."""
+        """Return the refusal of a request with a wrong Host or Origin; None if it may go on."""
         host = called_by(request.headers, self._settings.hosts)
         if host is None:
             return _refused(request, 421, "This page does not answer under the name it was called by.")
@@ -98,29 +98,29 @@ class RequestGuard:
         return self._settings.access.visitor(Caller(_peer(request), request.headers, cookie))
 
     async def _sign_in(self, request: Request) -> Response:
-        """Change a token for a cookie: at the address `/sign-in`, or at any address for a link that carries one."""
+        """Change a token for a cookie: at `/sign-in`, or at any address for a link that carries a token."""
         if request.method in SAFE_METHODS:
             token, target, csrf = request.query_params.get("token", "").strip(), _without_token(request), ""
             if token and not _is_typed(request):
-                # Looked at only once a person said so: else any page could sign its visitors in, or try tokens.
+                # Looked at only after a person confirms: else any page could sign its visitors in, or try tokens.
                 return _ask(request, token, target)
         else:
             form = await _read_form(request)
             token, target, csrf = (_text(form.get(name)) for name in ("token", "to", CSRF_FIELD))
             token, target = token.strip(), target if _PLACE.fullmatch(target) else "/"
         if not token:
-            return _who_are_you(request)
+            return _sign_in_page(request)
         if not self._attempts.may_try(_peer(request)):
             return _too_many(request)
         return self._signed_in(request, token, target, csrf)
 
     def _signed_in(self, request: Request, token: str, target: str, csrf: str) -> Response:
-        """The answer to whoever has this token. A session of somebody else ends only if a form of its own says so."""
+        """Answer the sender of a token. A session of another user ends only if a form of that session says so."""
         user, visitor = self._settings.access.owner(token), self._visitor(request)
         cookie = self._settings.access.open_session(token)
         if user is None or cookie is None:
             self._attempts.was_wrong(_peer(request))
-            return _who_are_you(request, wrong=True) if visitor is None else _redirect(target)
+            return _sign_in_page(request, wrong=True) if visitor is None else _redirect(target)
         self._attempts.was_right(_peer(request))
         if visitor is not None and visitor.user != user and not _is_same(csrf, visitor.csrf):
             return _ask(request, token, target, visitor=visitor, becoming=user)
@@ -145,19 +145,19 @@ class RequestGuard:
 
 
 def cookie_name(request: Request) -> str:
-    """Cookies do not know ports: two pages on one machine would share a name."""
+    """Return the name of the session's cookie, with the port: else all pages of a machine would share a name."""
     port = PORT.search(request.headers["host"])
     return f"llm-do-{port[1]}" if port else "llm-do"
 
 
-def _who_are_you(request: Request, *, wrong: bool = False) -> Response:
-    # A link in a mail or a chat brings no cookie along. Following it once more, from here, does.
+def _sign_in_page(request: Request, *, wrong: bool = False) -> Response:
+    # A link in a mail or a chat brings no cookie along; following it once more, from here, does.
     again = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
     return render(request, "sign_in.html", status=401, wrong=wrong, again=again)
 
 
 def _ask(request: Request, token: str, target: str, *, visitor: Visitor | None = None, becoming: str = "") -> Response:
-    """A page that asks whether the link was meant. Nothing has happened yet, and nobody has compared the token."""
+    """Return a page that asks whether the link was meant. The token has not even been compared yet."""
     return render(
         request,
         "sign_in_asked.html",
@@ -171,25 +171,25 @@ def _ask(request: Request, token: str, target: str, *, visitor: Visitor | None =
 
 
 def _too_many(request: Request) -> Response:
-    said = "Too many tokens that are not known here were tried. No further one is looked at for a minute."
+    message = "Too many tokens that are not known here were tried. No further one is looked at for a minute."
     return render(
         request,
         "error.html",
         status=429,
         headers={"Retry-After": f"{SECONDS:.0f}"},
         title="Wait a minute",
-        message=said,
+        message=message,
         next_step="Whoever is signed in already notices nothing of it.",
     )
 
 
 def _is_typed(request: Request) -> bool:
-    """Whether a browser says that no page made it ask for this: an address was typed, or clicked in a terminal."""
+    """Whether a browser says that no page made it send the request: an address was typed, or clicked in a terminal."""
     return request.method == "GET" and request.headers.getlist("sec-fetch-site") == ["none"]
 
 
 def _without_token(request: Request) -> str:
-    """The address of a link without the token that it carries."""
+    """Return the address of a link without its token."""
     rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
     return quote(request.scope["path"]) + (f"?{urlencode(rest)}" if rest else "")
 
@@ -199,7 +199,7 @@ def _peer(request: Request) -> str:
 
 
 def _text(value: object) -> str:
-    """What was typed in a field; a file is nothing."""
+    """Return the text of a field; empty for a file and for no field."""
     return value if isinstance(value, str) else ""
 
 
@@ -220,12 +220,12 @@ def _is_https(request: Request) -> bool:
 
 
 async def _read_form(request: Request) -> FormData:
-    """The form of a request. Raises HTTPException."""
+    """Return the form of a request. Raises HTTPException."""
     return await request.form(max_part_size=MAX_FIELD_BYTES)
 
 
 def _limited(receive: Receive, most: int) -> Receive:
-    """The body of a request, up to so many bytes. Raises HTTPException past them."""
+    """Return `receive` with a limit of `most` bytes for the body. Raises HTTPException past it."""
     received = 0
 
     async def limited() -> Message:
@@ -240,7 +240,7 @@ def _limited(receive: Receive, most: int) -> Receive:
 
 
 def answer_headers(nonce: str) -> dict[str, str]:
-    """What every answer carries, so that no other page can frame, read, cache or run scripts in it."""
+    """Return the headers of every answer, so that no other page can frame, read, cache or run scripts in it."""
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -257,7 +257,7 @@ def answer_headers(nonce: str) -> dict[str, str]:
 
 
 def _with_headers(send: Send, nonce: str) -> Send:
-    """Answers with these headers. A page's own stay."""
+    """Return `send` with the headers of every answer added; a page's own headers stay."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

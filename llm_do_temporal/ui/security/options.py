@@ -1,4 +1,4 @@
-"""Which way to know people was asked for: a token file, a proxy, or a token that is made up for this machine.
+"""The way to know people that the flags name: a token file, a proxy, or a new token for this machine.
 
 Used by the page and by the codec server, whose flags are the same.
 """
@@ -17,7 +17,7 @@ from llm_do_temporal.ui.security.users import Access, ProxyAccess, TokenAccess, 
 
 @dataclass(frozen=True)
 class Admission:
-    """How people are to be known."""
+    """Flags that say how people are known; without any, a new token is made."""
 
     token_file: Path | None = None
     trusted_header: str | None = None
@@ -25,9 +25,9 @@ class Admission:
 
 
 def admitted(admission: Admission, host: str, *, what: str) -> tuple[Access, str | None]:
-    """Who may come in to `what`, like "the page", at this address; and the token, where one was made up.
+    """Return the access to `what`, like "the page", at this address; and the new token, None unless one was made.
 
-    Raises UsageError for flags that cannot be used, and where others reach the address and nothing says who they are.
+    Raises UsageError for flags that cannot be used, and for an address that others reach without a way to know them.
     """
     if (admission.trusted_header is None) != (not admission.trusted_proxies):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""What the page is told when it starts."""
+"""Settings of the page, fixed when it starts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from llm_do_temporal.ui.security.users import Access
 
 @dataclass(frozen=True)
 class UiSettings:
-    """What the page is told when it starts."""
+    """Settings of the page, fixed when it starts."""
 
     access: Access
-    """Who may come in."""
+    """Way to know the visitors."""
     hosts: tuple[str, ...]
     """Values of the Host header that are answered: `name:port`, or `name` for any port."""
     workshop: Path | None = None
-    """The workshop's folder, where it is on this machine: for workers to start, blobs, and files to compare with."""
+    """Folder of the workshop, if it is on this machine: for workers to start, blobs, and files to compare with."""
     temporal_ui: str | None = None
     """Address of the Temporal UI, without a slash at its end."""
     namespace: str = "default"

@@ -1,7 +1,7 @@
-"""Who may come in, and as whom.
+"""Users of the page, and the ways to know them.
 
 Tokens are compared in constant time, are never logged, and leave the address bar at once for a cookie that is signed
-with them: a token that is taken away ends the sessions that were opened with it, and nothing has to be stored.
+with them: removing a token ends the sessions that were opened with it, and nothing has to be stored.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _USER = re.compile(r"[^\s:\x00-\x1f\x7f][^:\x00-\x1f\x7f]*")
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody who may come in."""
+    """User who may come in, with the session."""
 
     user: str
-    """The name that decisions record."""
+    """Name that decisions record."""
     csrf: str
-    """What every form of this session carries."""
+    """Token that every form of this session carries."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """What a request says of who sends it."""
+    """Facts of a request about its sender."""
 
     peer: str
     """Address of the other end of the connection."""
@@ -47,29 +47,29 @@ class Caller:
 
 
 class Access(Protocol):
-    """A way to know visitors."""
+    """Way to know visitors."""
 
     def visitor(self, caller: Caller) -> Visitor | None:
-        """Who sends the request; None for somebody who may not come in."""
+        """Return the sender of the request; None for a sender who may not come in."""
         ...
 
     def owner(self, token: str) -> str | None:
-        """Whose token this is; None for a wrong one."""
+        """Return the user of a token; None for a wrong token."""
         ...
 
     def open_session(self, token: str) -> str | None:
-        """The cookie that opens a session for whoever has this token; None for a wrong one."""
+        """Return the cookie of a new session for the owner of a token; None for a wrong token."""
         ...
 
 
 class TokenAccess:
-    """Each user has a token; a session is a cookie signed with it."""
+    """Access by tokens: each user has one, and a session is a cookie signed with it."""
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
         self._tokens = dict(tokens)
 
     def visitor(self, caller: Caller) -> Visitor | None:
-        """Who opened the session that the cookie belongs to."""
+        """Return the user whose session the cookie belongs to; None for a wrong cookie."""
         session, _, signature = (caller.cookie or "").rpartition(".")
         encoded = session.partition(".")[0]
         user = _decoded(encoded)
@@ -79,12 +79,12 @@ class TokenAccess:
         return Visitor(user, csrf=_sign(token, "csrf", session))
 
     def owner(self, token: str) -> str | None:
-        """Whose token this is; None for a wrong one."""
+        """Return the user of a token; None for a wrong token."""
         found = [user for user, known in self._tokens.items() if _equal(known, token)]
         return found[0] if found else None
 
     def open_session(self, token: str) -> str | None:
-        """The cookie that opens a session for whoever has this token; None for a wrong one."""
+        """Return the cookie of a new session for the owner of a token; None for a wrong token."""
         user = self.owner(token)
         if user is None:
             return None
@@ -93,7 +93,7 @@ class TokenAccess:
 
 
 class ProxyAccess:
-    """A proxy has asked who it is, and says so in a header. From anybody else the header means nothing."""
+    """Access by a proxy, which names the user in a header. The header of any other caller means nothing."""
 
     def __init__(self, header: str, proxies: tuple[str, ...]) -> None:
         self._header = header
@@ -101,7 +101,7 @@ class ProxyAccess:
         self._key = secrets.token_urlsafe(32)
 
     def visitor(self, caller: Caller) -> Visitor | None:
-        """The user that the proxy names."""
+        """Return the user that the proxy names; None for another caller, and for none or two names."""
         # Two names: the caller sent one, and the proxy added its own instead of replacing it.
         named = caller.headers.getlist(self._header)
         user = named[0].strip() if len(named) == 1 else ""
@@ -110,21 +110,21 @@ class ProxyAccess:
         return Visitor(user, csrf=_sign(self._key, "csrf", user))
 
     def owner(self, token: str) -> str | None:
-        """Nobody comes in by a token."""
+        """Return None: no token opens this access."""
         return None
 
     def open_session(self, token: str) -> str | None:
-        """Nobody comes in by a token."""
+        """Return None: no token opens this access."""
         return None
 
 
 def new_token() -> str:
-    """A token that cannot be guessed."""
+    """Return a token that cannot be guessed."""
     return secrets.token_urlsafe(32)
 
 
 def read_token_file(path: Path) -> dict[str, str]:
-    """The tokens of a file with lines `name: token`, by user. Raises UsageError naming the line."""
+    """Return the tokens of a file with lines `name: token`, by user. Raises UsageError, which names the line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
