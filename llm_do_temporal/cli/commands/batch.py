@@ -25,7 +25,7 @@ _BATCH = Group("Many inputs", sort_key=4)
 @Parameter(name="*", group=_BATCH)
 @dataclass(frozen=True, kw_only=True)
 class BatchFlags:
-    """One run for many inputs: the worker is called once for each, and one that fails stops no other."""
+    """Flags of a run for many inputs: the worker is called once for each, and a failure stops no other call."""
 
     each: Annotated[
         tuple[str, ...],
@@ -41,7 +41,7 @@ class BatchFlags:
 
     @property
     def wanted(self) -> bool:
-        """Whether there are items."""
+        """Whether the flags name any items."""
         return bool(self.each or self.each_line)
 
     def check(self, worker: str | None, *, others: Sequence[Any]) -> None:
@@ -63,7 +63,7 @@ class BatchFlags:
             raise UsageError("--concurrency says nothing without --each, --each-line or --retry-failed")
 
     def batch(self, attach: Callable[[Sequence[Path]], tuple[Attachment, ...]]) -> Batch | None:
-        """The items; `attach` takes the files of one. None without any. Raises UsageError."""
+        """Return the batch, None without items; `attach` takes the files of an item. Raises UsageError."""
         if not self.wanted:
             return None
         from llm_do_temporal.client.batches import items_of_lines, matching_files
@@ -76,7 +76,7 @@ class BatchFlags:
         return Batch(items=tuple(items), concurrency=self.concurrency or DEFAULT_CONCURRENCY)
 
     def again(self, before: StartRunInput, worker: str | None, changes: dict[str, Any]) -> StartRunInput:
-        """The request for what another run has left over, with what was typed this time. Raises UsageError."""
+        """Return the request for the items that another run left over, with the changes. Raises UsageError."""
         if worker is not None and worker != before.worker:
             raise UsageError(
                 f"run '{self.retry_failed}' ran worker '{before.worker}', not '{worker}'",
@@ -86,8 +86,8 @@ class BatchFlags:
         batch = before.batch
         if batch is not None and self.concurrency is not None:
             batch = batch.model_copy(update={"concurrency": self.concurrency})
-        said = {name: value for name, value in changes.items() if value is not None}
-        return before.model_copy(update={**said, "limits": limits, "batch": batch})
+        chosen = {name: value for name, value in changes.items() if value is not None}
+        return before.model_copy(update={**chosen, "limits": limits, "batch": batch})
 
 
 NO_BATCH = BatchFlags()

@@ -1,4 +1,4 @@
-"""`start`: everything a person can get wrong is found before a run exists."""
+"""`start`: all mistakes of a person are found before a run exists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STDIN = "\0"
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """What a person who starts a run may say instead of the workshop."""
+    """Choices for one run that replace those of the workshop."""
 
     model: Annotated[str | None, Parameter(help="Model of workers that name none, as provider:name or an alias.")] = (
         None
@@ -44,7 +44,7 @@ class Overrides:
     strict: Annotated[bool, Parameter(help="Refuse every call that needs approval.")] = False
 
     def mode(self) -> Mode | None:
-        """The mode that was asked for; None leaves it to the workshop. Raises UsageError for two at once."""
+        """Return the chosen mode; None leaves it to the workshop. Raises UsageError for two at once."""
         from llm_do_temporal.policy.approvals import Mode
 
         if self.approve_all and self.strict:
@@ -57,7 +57,7 @@ class Overrides:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LimitFlags:
-    """What the run, with everything it delegates, may spend at most."""
+    """Limits of the spending of the run, with all that it delegates."""
 
     max_turns: Annotated[int | None, Parameter(help="LLM turns of the whole run, at most.")] = None
     max_tool_calls: Annotated[int | None, Parameter(help="Tool calls of the whole run, at most.")] = None
@@ -69,7 +69,7 @@ class LimitFlags:
     )
 
     def limits(self) -> Limits:
-        """The limits as they are sent. Raises UsageError."""
+        """Return the limits as they are sent. Raises UsageError."""
         from pydantic import ValidationError
 
         from llm_do_temporal.policy.budget.limits import Limits
@@ -98,7 +98,7 @@ class _TypedStart:
     batch: BatchFlags
 
     def check(self, recording: Recording) -> None:
-        """Raise UsageError for flags that do not go together, or that nothing can be done with."""
+        """Raise UsageError for flags that do not go together, or that cannot be used."""
         recording.check()
         self.batch.check(self.worker, others=(self.prompt, self.attach, self.input, self.params))
 
@@ -182,7 +182,7 @@ async def start(
 
 
 async def _begin(typed: _TypedStart, location: Location, run: str | None) -> str:
-    """Start the run, with this id if one is given; returns its id. Raises LlmDoError."""
+    """Start the run and return its id, which is `run` unless that is None. Raises LlmDoError."""
     worker = None if typed.batch.retry_failed else typed.worker
     request = None if worker is None else _prepare(typed, worker, location)
     from llm_do_temporal.cli.session import opened
@@ -204,7 +204,10 @@ async def _leave(location: Location, run: str, output: OutputFormat, recording: 
 
 
 def _by_itself(typed: _TypedStart, location: Location) -> tuple[_TypedStart, Location]:
-    """Where a worker file was named: its worker's name, and the place where that one file is served."""
+    """Return start and location with a worker file replaced by its worker's name and the place that serves this file.
+
+    Any other start comes back as it is. Raises UsageError for a file that cannot run by itself here.
+    """
     from llm_do_temporal.client.connection.connect import names_server
     from llm_do_temporal.client.embedded.single_file import (
         check_single_file,
@@ -243,13 +246,13 @@ def _by_itself(typed: _TypedStart, location: Location) -> tuple[_TypedStart, Loc
 
 
 async def _again(typed: _TypedStart, client: LlmDoClient) -> StartRunInput:
-    """What is sent for the items that another run has left over. Raises UsageError."""
+    """Return the request to do the items that another run has left over. Raises UsageError."""
     before = await client.unfinished(typed.batch.retry_failed or "")
-    said = typed.overrides
+    chosen = typed.overrides
     changes: dict[str, Any] = {
-        "model": said.model,
-        "force_model": said.force_model,
-        "mode": said.mode(),
+        "model": chosen.model,
+        "force_model": chosen.force_model,
+        "mode": chosen.mode(),
         "limits": typed.limits.limits(),
         "started_by": login_name(),
     }
@@ -257,7 +260,7 @@ async def _again(typed: _TypedStart, client: LlmDoClient) -> StartRunInput:
 
 
 def _prepare(typed: _TypedStart, worker: str, location: Location) -> StartRunInput:
-    """Return what is sent to the server. Raises LlmDoError for all that can be known to be wrong."""
+    """Return the request that is sent to the server. Raises LlmDoError for any mistake that can be found here."""
     from llm_do_temporal.client.connection.connect import names_server
 
     request = typed.request(worker)
@@ -267,12 +270,12 @@ def _prepare(typed: _TypedStart, worker: str, location: Location) -> StartRunInp
 
 
 def read_params(given: Sequence[str]) -> dict[str, str]:
-    """What was typed as NAME=VALUE. Raises UsageError."""
+    """Return the parameters that were typed as NAME=VALUE, by name. Raises UsageError."""
     params: dict[str, str] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    for text in given:
+        name, equals, value = text.partition("=")
         if not equals or not name:
-            raise UsageError(f"'{one[:80]}' is no value for a parameter", next_step="Write it like --param tone=dry.")
+            raise UsageError(f"'{text[:80]}' is no value for a parameter", next_step="Write it like --param tone=dry.")
         if name in params:
             raise UsageError(f"the parameter '{name[:80]}' is given twice")
         params[name] = value
@@ -280,7 +283,7 @@ def read_params(given: Sequence[str]) -> dict[str, str]:
 
 
 def read_prompt(prompt: str | None) -> str:
-    """What was typed, or all of stdin for STDIN. Raises UsageError."""
+    """Return the prompt as it was typed, or all of stdin for STDIN. Raises UsageError."""
     if prompt != STDIN:
         return prompt or ""
     try:

@@ -1,4 +1,4 @@
-"""Starting a run from a form: what `start` does, by the same checks, as the user of the page."""
+"""The page to start a run from a form, with the checks of `start`, as the user of the page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StartForm:
     model: str = ""
     mode: str = ""
     key: str = ""
-    """Makes the run's id, so that a form that is sent twice starts one run."""
+    """Part of the run's id, so that a form that is sent twice starts one run."""
 
 
 async def show_form(request: Request) -> Response:
@@ -54,12 +54,12 @@ async def show_form(request: Request) -> Response:
 
 
 async def start_run(request: Request) -> Response:
-    """Start what the form says and go to its page; where it cannot be started, show the form again with the reason."""
+    """Start the run of the form and go to its page; if it cannot be started, show the form again with the reason."""
     settings: UiSettings = request.app.state.settings
     client: LlmDoClient = request.app.state.client
     form: FormData = request.state.form
     typed = StartForm(**{name: text_of(form, name) for name in StartForm.__dataclass_fields__})
-    files = [one for one in form.getlist("files") if isinstance(one, UploadFile) and one.filename]
+    files = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
     try:
         if not _KEY.fullmatch(typed.key):
             raise UsageError("this form is not complete; open the page again")
@@ -77,12 +77,12 @@ async def _start_once(client: LlmDoClient, sent: StartRunInput, run: str) -> Non
     try:
         await client.start(sent, run=run)
     except UsageError:
-        # The same form again: its run is there. Anything else is wrong with the start itself.
+        # The same form again has its run already. Without one, the start itself was wrong.
         await client.status(run)
 
 
 def _prepared(typed: StartForm, files: Sequence[Path], settings: UiSettings, user: str) -> StartRunInput:
-    """Return what is sent. Raises LlmDoError for all that can be known to be wrong."""
+    """Return the request that is sent. Raises LlmDoError for any mistake that can be found here."""
     if not typed.worker:
         raise UsageError("no worker was chosen")
     if typed.mode and typed.mode not in MODES:
@@ -110,7 +110,7 @@ def _json(text: str) -> Any:
 
 
 async def _save(files: Sequence[UploadFile], folder: Path) -> list[Path]:
-    """The uploaded files under their names, each in a folder of its own: names may be the same, or lead elsewhere."""
+    """Save the files, each in a folder of its own: names may be the same, or lead elsewhere. Raises UsageError."""
     paths: list[Path] = []
     for number, file in enumerate(files):
         name = PurePosixPath((file.filename or "").replace("\\", "/")).name
