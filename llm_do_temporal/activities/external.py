@@ -46,20 +46,16 @@ from llm_do_temporal.messages.external import (
     ListExternalToolsInput,
     McpServer,
 )
+from llm_do_temporal.messages.sizes import MAX_DESCRIPTION_CHARS, MAX_EXTERNAL_RESULT_BYTES, MAX_LISTING_BYTES
 from llm_do_temporal.policy.external import offered_name
 from llm_do_temporal.redaction.configured_keys import know_variable, remove_keys
 from llm_do_temporal.tools import ToolCallFailed
 
 LISTING_SECONDS = 60
 """How long a toolset may take to say what it has; it is asked when a worker begins, and the worker waits."""
-MAX_LISTING_BYTES = 256 * 1024
-"""Of one toolset: its schemas travel with every turn."""
 MAX_LISTED_TOOLS = 512
 MAX_WARNINGS = 20
 """Of one listing, said one by one; the others are counted."""
-MAX_RESULT_BYTES = 256 * 1024
-"""Of one call; the result comes back with every later turn."""
-MAX_DESCRIPTION_CHARS = 8_000
 CONNECT_SECONDS = 45
 """Seconds for a server to answer first: one that is a program has to be loaded, perhaps on a busy machine."""
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
@@ -288,9 +284,9 @@ def _storable(value: Any) -> Any:
     plain = to_jsonable_python(_without_bytes(value), fallback=str)
     text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
     data = text.encode("utf-8", errors="replace")
-    if len(data) <= MAX_RESULT_BYTES:
+    if len(data) <= MAX_EXTERNAL_RESULT_BYTES:
         return plain
-    cut = data[:MAX_RESULT_BYTES].decode("utf-8", errors="ignore")
+    cut = data[:MAX_EXTERNAL_RESULT_BYTES].decode("utf-8", errors="ignore")
     return {"content": cut, "truncated": True, "total_bytes": len(data)}
 
 

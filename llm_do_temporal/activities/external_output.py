@@ -14,10 +14,9 @@ import traceback
 from collections.abc import AsyncGenerator
 from typing import TextIO
 
+from llm_do_temporal.messages.sizes import MAX_EXTERNAL_ERROR_CHARS
 from llm_do_temporal.redaction.hidden_characters import made_visible
 
-MAX_ERROR_CHARS = 16_000
-"""Of an error: it goes to a model, and into a history."""
 MAX_LOGGED_CHARS = 16_000
 """Of one failure, or of what a server writes while it is used once."""
 _LAST_WORDS_SECONDS = 1.0
@@ -26,7 +25,7 @@ _LAST_WORDS_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
-def bounded(text: str, most: int = MAX_ERROR_CHARS) -> str:
+def bounded(text: str, most: int = MAX_EXTERNAL_ERROR_CHARS) -> str:
     """The text, cut where it is too long, and without half characters, which no history can hold."""
     said = text[:most].encode("utf-8", errors="replace").decode("utf-8")
     return said if len(text) <= most else f"{said} [cut here: {most} of {len(text)} characters]"

@@ -34,6 +34,7 @@ from llm_do_temporal.messages.effects import (
     ReadFileInput,
     WriteFileInput,
 )
+from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.files.sandbox import Place, check_readable, check_size, check_writable
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.sandbox.changes import OldFile, alone_in, diff_of, read_old, replace_file
@@ -43,8 +44,6 @@ from llm_do_temporal.sandbox.seen_files import check_as_shown, see_open, seen_ol
 
 MAX_READ_BYTES = 10_000_000
 """The largest file that is read as text where its mount sets no `max_file_bytes`."""
-MAX_RETURNED_CHARS = 1_000_000
-"""The most characters one call returns; escaped as JSON that is up to 6 MB."""
 
 Compute = Callable[[Place, OldFile | None], str]
 """From the file as it is (None: there is none) to the text it is to have. Raises where that makes no sense."""
@@ -68,7 +67,7 @@ class FileActivities:
                 if asked.expected is not None:
                     check_as_shown(asked.expected, see_open(file, place.path, in_workshop))
                 text = _decode(_read_limited(file, place), place)
-            end = asked.offset + min(asked.max_chars, MAX_RETURNED_CHARS)
+            end = asked.offset + min(asked.max_chars, MAX_READ_CHARS)
             return FileText(content=text[asked.offset : end], truncated=end < len(text), total_chars=len(text))
 
     @activity.defn(name=WRITE_FILE.name)

@@ -27,6 +27,7 @@ from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal, ShownDiffers
 from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
 from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
+from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Place, Tree, join, locate, locate_all
 from llm_do_temporal.policy.shell import Isolation, lies_in
 from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder, working_bwrap
@@ -34,8 +35,6 @@ from llm_do_temporal.sandbox.processes import KEPT_BYTES, Ended, Stream
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 from llm_do_temporal.storage.blobs import BlobStore
 
-SHOWN_BYTES = 64 * 1024
-"""How much of one stream a model is shown; both together stay far below what a history carries."""
 _NOTE = "ran without isolation, which does not work on this machine"
 _HELD_BACK = "too many files to look at or to mount; read-only here or hidden, though it need not be"
 _SOMEBODY = "Somebody who runs the worker service has to change this; go on without commands."
@@ -188,8 +187,8 @@ class ShellActivities:
 
     def _output(self, stream: Stream, ground: Ground) -> CommandOutput:
         real, virtual = ground.real
-        text = _virtual(stream.head(SHOWN_BYTES).decode(errors="replace"), real, virtual)
-        if stream.total <= SHOWN_BYTES:
+        text = _virtual(stream.head(SHOWN_OUTPUT_BYTES).decode(errors="replace"), real, virtual)
+        if stream.total <= SHOWN_OUTPUT_BYTES:
             return CommandOutput(text=text, bytes=stream.total, kept_bytes=stream.kept)
         stream.file.seek(0)
         sha256, kept = self._blobs.put_stream(stream.file, KEPT_BYTES)

@@ -15,7 +15,7 @@ from llm_do_temporal.policy.notifications import NotifyEvent
 from llm_do_temporal.redaction.hidden_characters import told_apart, written_out
 from llm_do_temporal.redaction.inert_text import inert
 
-MAX_CHARS = 2_000
+MAX_BLOCK_CHARS = 2_000
 """Of one text, as it is sent; Slack refuses a message with a longer one than 3,000."""
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _AS_IT_IS = {"mrkdwn": False, "parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}
@@ -42,7 +42,7 @@ def slack_message(told: Notification) -> dict[str, Any]:
 
 def slack_text(text: str) -> str:
     """Text that Slack shows as it is: `<!channel>` is how people are pinged, and `<…|…>` how links are disguised."""
-    room = MAX_CHARS
+    room = MAX_BLOCK_CHARS
     shown: list[str] = []
     for char, hidden in told_apart(inert(text)):
         piece = _ESCAPED.get(char) or (written_out(char) if hidden and char != "\n" else char)

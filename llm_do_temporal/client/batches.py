@@ -18,10 +18,7 @@ from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import BatchItem, item_path
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
-
-RESULT_BYTES = 300
-"""The most that one item's result takes in what is carried on when a batch is continued as new."""
+from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
 
 
 async def read_unfinished(client: Client, run: str) -> StartRunInput:
@@ -105,7 +102,7 @@ def check_batch_size(request: StartRunInput, *, kept_outside: bool) -> None:
     `kept_outside` says whether big values go to a blob store.
     """
     count = len(request.batch.items) if request.batch is not None else 0
-    size = len(request.model_dump_json()) + RESULT_BYTES * count
+    size = len(request.model_dump_json()) + ITEM_RESULT_BYTES * count
     most = MAX_VALUE_BYTES if kept_outside else MAX_INLINE_BYTES
     if count and size > most:
         raise UsageError(

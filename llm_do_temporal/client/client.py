@@ -56,10 +56,10 @@ from llm_do_temporal.messages.base import (
     TASK_QUEUE,
 )
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput
+from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.telemetry import start_span
 
-_SUMMARY_CHARS = 200
 UPDATE_SECONDS = 8
 """How long a decision waits for a worker service to answer before it is sent as a signal instead."""
 
@@ -105,7 +105,7 @@ class LlmDoClient:
                         id=run,
                         task_queue=self._task_queue,
                         memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
-                        static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:_SUMMARY_CHARS],
+                        static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:SUMMARY_CHARS],
                         priority=_priority(request, run),
                         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                         id_conflict_policy=WorkflowIDConflictPolicy.FAIL,

@@ -24,6 +24,7 @@ from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import normalised, schema_problems
+from llm_do_temporal.messages.sizes import MAX_CONTEXT_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.files.attachments import (
     DEFAULT_MAX_ATTACHMENTS,
@@ -33,8 +34,6 @@ from llm_do_temporal.policy.files.attachments import (
 )
 from llm_do_temporal.policy.templates import TemplateRules, choose_template, template_problems
 
-MAX_FRAGMENT_CHARS = 1_000_000
-"""Of all fragments of one call together, as of `extra_context`."""
 _WHOSE = "this TemplateCall"
 FileOrText = str | os.PathLike[str] | Mapping[str, str]
 
@@ -175,6 +174,6 @@ def _fragments(given: Sequence[FileOrText]) -> str:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(f"the fragment '{path}' cannot be read: {reason}") from error
     text = "\n\n".join(parts)
-    if len(text) > MAX_FRAGMENT_CHARS:
-        raise UsageError(f"the fragments have {len(text)} characters; at most {MAX_FRAGMENT_CHARS} are taken together")
+    if len(text) > MAX_CONTEXT_CHARS:
+        raise UsageError(f"the fragments have {len(text)} characters; at most {MAX_CONTEXT_CHARS} are taken together")
     return text

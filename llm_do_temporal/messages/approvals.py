@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.messages.base import Message, Strict
+from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
 from llm_do_temporal.policy.budget.ledger import Ledger
 from llm_do_temporal.policy.files.attachments import Attachment
@@ -253,7 +254,7 @@ class Grant(Message):
             when_done=request.identity_when_done,
             approval=approval,
             verdict=verdict,
-            summary=request.summary[:200],
+            summary=request.summary[:SUMMARY_CHARS],
         )
 
 

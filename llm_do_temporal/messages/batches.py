@@ -18,8 +18,6 @@ from llm_do_temporal.policy.notifications import NotifySettings
 DEFAULT_CONCURRENCY = 8
 MAX_CONCURRENCY = 500
 """Temporal takes at most 2,000 open children of one workflow; a desk answers all of these."""
-ITEM_ERROR_CHARS = 120
-"""How much of an item's error the run's own result tells; the item's workflow has all of it."""
 
 
 def item_path(number: int) -> str:

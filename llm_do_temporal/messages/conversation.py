@@ -26,8 +26,6 @@ OTHER_MODEL = "other_model"
 """The key of a failed turn's details that holds an OtherModel; without it no other model would answer either."""
 FIRST_TRIES = 2
 """Attempts at a model, at first, before another one is asked: one mishap changes nothing."""
-TAIL_CHARS = 4_000
-"""How much of the answer a heartbeat carries: its end."""
 
 
 class OtherModel(StrEnum):

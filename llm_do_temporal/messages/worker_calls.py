@@ -6,11 +6,10 @@ from pydantic import model_validator
 
 from llm_do_temporal.messages.base import Json, Message
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.sizes import MAX_CALL_FOR_TOOL_BYTES
 
 CALL_FOR_TOOL_UPDATE = "call_for_tool"
 """From an activity that carries out a tool to the invocation that it works for; carries a CallForToolInput."""
-MAX_CALL_FOR_TOOL_BYTES = 1024 * 1024
-"""As much as all calls of one answer of a model may have."""
 
 
 class ToolCaller(Message):

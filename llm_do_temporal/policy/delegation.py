@@ -22,16 +22,16 @@ RESERVED_NAMES = frozenset(
     }
 )
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
-MAX_NAME_CHARS = 64
+MAX_WORKER_NAME_CHARS = 64
 """Providers accept tool names of at most 64 characters, and a worker's name is a tool's name."""
 
 
 def check_name(name: str) -> None:
     """Raise DefinitionError unless `name` can be a worker's name: `[a-z][a-z0-9_-]*`, short, not a tool's."""
-    if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS:
+    if not _NAME.fullmatch(name) or len(name) > MAX_WORKER_NAME_CHARS:
         raise DefinitionError(
             f"worker name '{name[:80]}' is not valid; a name is a lower-case letter followed by "
-            f"letters, digits, '_' or '-', at most {MAX_NAME_CHARS} characters"
+            f"letters, digits, '_' or '-', at most {MAX_WORKER_NAME_CHARS} characters"
         )
     if name in RESERVED_NAMES:
         raise DefinitionError(f"worker name '{name}' is reserved for a tool; choose another")

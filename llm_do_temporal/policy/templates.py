@@ -14,15 +14,14 @@ from pathlib import PurePosixPath
 from pydantic import Field
 
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal
-from llm_do_temporal.policy.delegation import MAX_NAME_CHARS as MAX_WORKER_NAME_CHARS
-from llm_do_temporal.policy.delegation import check_name, is_name
+from llm_do_temporal.policy.delegation import MAX_WORKER_NAME_CHARS, check_name, is_name
 from llm_do_temporal.policy.files.attachments import DEFAULT_MAX_ATTACHMENTS, DEFAULT_MAX_TOTAL_BYTES, AttachmentPolicy
 from llm_do_temporal.policy.files.protection import fits
 from llm_do_temporal.policy.files.sandbox import Suffixes
 from llm_do_temporal.policy.values import Value
 
 PACKAGE = "pkg:"
-MAX_NAME_CHARS = 4_096
+MAX_TEMPLATE_NAME_CHARS = 4_096
 """As long as a path can be: each part of it is held against every glob."""
 TEMPLATE_SUFFIXES = (".yaml", ".yml")
 FOLDER = "templates/"
@@ -70,8 +69,10 @@ def template_problems(rules: TemplateRules) -> list[tuple[tuple[str | int, ...],
 
 def normalise_template(name: str) -> str:
     """The one spelling of a template's name. Raises DelegationRefusal for a name that no template can have."""
-    if len(name) > MAX_NAME_CHARS:
-        raise DelegationRefusal(f"a template's name has at most {MAX_NAME_CHARS} characters; this has {len(name)}")
+    if len(name) > MAX_TEMPLATE_NAME_CHARS:
+        raise DelegationRefusal(
+            f"a template's name has at most {MAX_TEMPLATE_NAME_CHARS} characters; this has {len(name)}"
+        )
     if name.startswith(PACKAGE):
         plain = name.removeprefix(PACKAGE)
         for suffix in TEMPLATE_SUFFIXES:

@@ -18,10 +18,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from llm_do_temporal.messages.sizes import MAX_DIFF_CHARS
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.sandbox.safe_open import check_regular, open_by_component
 
-MAX_DIFF_CHARS = 64 * 1024
 MAX_COMPARED_LINES = 4_000
 """Comparing line by line grows with the square of the lines; past this, the changed part is shown as one block."""
 _CONTEXT_LINES = 3

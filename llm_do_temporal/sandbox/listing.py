@@ -26,7 +26,7 @@ from llm_do_temporal.sandbox.os_errors import is_passing
 from llm_do_temporal.sandbox.safe_open import Folder, WorkshopFolder
 
 MAX_FILES = 2_000
-MAX_PATTERN_CHARS = 1_000
+MAX_GLOB_CHARS = 1_000
 """Enough for any path; each name that is looked at is held against every part of it."""
 MAX_VISITED = 200_000
 """Entries looked at before a listing gives up, about a second's work; it is marked as truncated then."""
@@ -79,8 +79,8 @@ class Pattern:
 
 def parse_pattern(pattern: str) -> Pattern:
     """Read a glob pattern. Raises EffectFailed for one that cannot be relative to a folder."""
-    if len(pattern) > MAX_PATTERN_CHARS:
-        raise EffectFailed(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN_CHARS} are accepted")
+    if len(pattern) > MAX_GLOB_CHARS:
+        raise EffectFailed(f"the pattern has {len(pattern)} characters; at most {MAX_GLOB_CHARS} are accepted")
     named = [name for name in pattern.split("/") if name not in {"", "."}]
     # Several `**` beside each other mean what one means, and would be walked each for itself.
     names = [name for number, name in enumerate(named) if name != "**" or named[number - 1 : number] != ["**"]]

@@ -17,7 +17,7 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge, Readable
 
-HEAD_BYTES = 64 * 1024
+SNIFFED_BYTES = 64 * 1024
 """How much of a file is looked at to tell what it is."""
 
 _BY_CONTENT: tuple[tuple[bytes, str], ...] = (
@@ -83,7 +83,7 @@ class _Watched:
 
     def read(self, size: int, /) -> bytes:
         data = self._reader.read(size)
-        self.head += data[: HEAD_BYTES - len(self.head)]
+        self.head += data[: SNIFFED_BYTES - len(self.head)]
         return data
 
 
@@ -97,7 +97,7 @@ def guess_media_type(name: str, head: bytes) -> str:
     by_suffix = _BY_SUFFIX.get(PurePath(name).suffix.lower())
     if by_suffix is not None:
         return by_suffix
-    return "text/plain" if _is_text(head[:HEAD_BYTES]) else "application/octet-stream"
+    return "text/plain" if _is_text(head[:SNIFFED_BYTES]) else "application/octet-stream"
 
 
 def copy_into(blobs: BlobStore, reader: Readable, *, path: str, max_bytes: int) -> Attachment:
@@ -161,5 +161,5 @@ def _is_text(head: bytes) -> bool:
         head.decode()
     except UnicodeDecodeError as error:
         # The last character may have been cut in two.
-        return len(head) == HEAD_BYTES and error.reason == "unexpected end of data"
+        return len(head) == SNIFFED_BYTES and error.reason == "unexpected end of data"
     return True

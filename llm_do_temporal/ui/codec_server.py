@@ -26,15 +26,14 @@ from llm_do_temporal.client.history.events import NOT_AT_HAND
 from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch
 from llm_do_temporal.ui.names import OnlyByName, called_by, is_own_page
-from llm_do_temporal.ui.security.attempts import SECONDS, Attempts
+from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES, SECONDS, Attempts
 from llm_do_temporal.ui.security.users import Access, Caller, Visitor
 
 DEFAULT_PORT = 8235
 DEFAULT_ORIGINS = ("http://localhost:8233", "http://127.0.0.1:8233")
 """Origins of the UI of a development server."""
-MAX_BODY_BYTES = 32 << 20
-MAX_SIGN_IN_BYTES = 16 << 10
-"""Largest body of a request that needs no session."""
+MAX_PAYLOADS_BYTES = 32 << 20
+"""Largest request with payloads to decode."""
 _COOKIE = "llm-do-codec"
 _SIGN_IN = "/sign-in"
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Codec server</title>
@@ -97,9 +96,9 @@ class CodecServer:
             return _refused(429, "too many tokens that are not known here were tried; wait a minute", SECONDS)
         if not self._knows(request):
             return _refused(401, "give a token: Authorization: Bearer TOKEN, or sign in at /sign-in of this server")
-        body = await _body(request, MAX_BODY_BYTES)
+        body = await _body(request, MAX_PAYLOADS_BYTES)
         if body is None:
-            return _refused(413, f"more than {MAX_BODY_BYTES >> 20} MiB were sent")
+            return _refused(413, f"more than {MAX_PAYLOADS_BYTES >> 20} MiB were sent")
         try:
             given = Parse(body, Payloads(), ignore_unknown_fields=True)
         except (ParseError, UnicodeDecodeError, RecursionError):

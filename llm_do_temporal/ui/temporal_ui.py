@@ -16,7 +16,7 @@ from starlette.routing import Route
 from llm_do_temporal.ui.http_server import BoundServer, listen, shown_address
 from llm_do_temporal.ui.names import SAFE_METHODS, OnlyByName, called_by, is_from_elsewhere, is_own_page, own_hosts
 
-MAX_BODY_BYTES = 8 << 20
+MAX_PROXIED_BYTES = 8 << 20
 """Largest body that is passed on; more than the server takes in one message."""
 _LOOPBACK = "127.0.0.1"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -74,7 +74,7 @@ async def _passed_on(request: Request, client: httpx2.AsyncClient) -> Response:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MAX_BODY_BYTES:
+        if len(body) > MAX_PROXIED_BYTES:
             return PlainTextResponse("Too much was sent.\n", 413)
     given = [(name, value) for name, value in request.headers.raw if name.decode("latin-1") not in _NOT_PASSED_ON]
     try:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from llm_do_temporal.ui.names import own_hosts
-from llm_do_temporal.ui.temporal_ui import MAX_BODY_BYTES, build_ui_app
+from llm_do_temporal.ui.temporal_ui import MAX_PROXIED_BYTES, build_ui_app
 from tests.support.servers.embedded import Embedded, approving, embedded, starting
 from tests.support.servers.sockets import ask, request, serving, status_of
 
@@ -170,7 +170,7 @@ async def test_what_shows_the_ui_asks_nobody_else(shown: tuple[int, list[str]], 
 
 async def test_too_much_is_not_passed_on(shown: tuple[int, list[str]]) -> None:
     port, reached = shown
-    answer = await ask(port, request("POST", "/x", OWN, OURS, body=b"x" * (MAX_BODY_BYTES + 1)))
+    answer = await ask(port, request("POST", "/x", OWN, OURS, body=b"x" * (MAX_PROXIED_BYTES + 1)))
     assert (status_of(answer) in (0, 413), reached) == (True, [])
 
 

@@ -10,14 +10,8 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.activities.external_output import (
-    MAX_ERROR_CHARS,
-    MAX_LOGGED_CHARS,
-    bounded,
-    logged,
-    logged_error,
-    server_stderr,
-)
+from llm_do_temporal.activities.external_output import MAX_LOGGED_CHARS, bounded, logged, logged_error, server_stderr
+from llm_do_temporal.messages.sizes import MAX_EXTERNAL_ERROR_CHARS
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import APPROVE_ALL, tool_results
 from tests.support.runs.place import Place
@@ -67,9 +61,9 @@ async def test_the_error_of_a_call_is_as_long_as_an_error_may_be(
         assert (await place.run("main", mode=APPROVE_ALL)).output == "Heard."
     (heard,) = tool_results(model, "fail")
     assert words in heard
-    assert len(heard) <= MAX_ERROR_CHARS + HEAD
+    assert len(heard) <= MAX_EXTERNAL_ERROR_CHARS + HEAD
     histories = await place.histories()
-    assert max(event.ByteSize() for one in histories for event in one.events) < 8 * MAX_ERROR_CHARS
+    assert max(event.ByteSize() for one in histories for event in one.events) < 8 * MAX_EXTERNAL_ERROR_CHARS
     check_log(caplog)
 
 

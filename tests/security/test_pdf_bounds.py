@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from llm_do_temporal.activities.models.attachment_text import MAX_CHARS, text_of
+from llm_do_temporal.activities.models.attachment_text import MAX_ATTACHED_CHARS, text_of
 from llm_do_temporal.errors import AttachmentRefusal, RunCancelled
 from llm_do_temporal.offline.decks.deck import UnreadableDeck, read_deck
 from llm_do_temporal.pdf import reader as pdf_reading
@@ -31,7 +31,7 @@ from tests.support.workshops.forged_pdfs import LARGE, SLOW, TANGLED, page, stre
 Forged = Callable[[], bytes]
 PDF = "application/pdf"
 ALL = {**SLOW, **LARGE, **TANGLED}
-ORDER = Order("text", 1000, characters=MAX_CHARS)
+ORDER = Order("text", 1000, characters=MAX_ATTACHED_CHARS)
 ENDLESS = SLOW["many pages of many words"]
 pytestmark = pytest.mark.timeout(120)
 
@@ -92,7 +92,7 @@ def test_the_text_of_a_forged_file_is_a_text_or_a_refusal(forged: Forged) -> Non
     except AttachmentRefusal as refusal:
         found = str(refusal)[:300]
     assert "a.pdf" in found
-    assert len(found) < 2 * MAX_CHARS
+    assert len(found) < 2 * MAX_ATTACHED_CHARS
     wait_for_end(workers())
 
 

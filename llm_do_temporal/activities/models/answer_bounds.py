@@ -16,10 +16,10 @@ from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import OtherModel
 
-MAX_ANSWER_BYTES = 32 * 1024 * 1024
+MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 """A stream has some hundred bytes around each word."""
-MAX_ANSWER_CHARS = 8 * 1024 * 1024
+MAX_STREAMED_CHARS = 8 * 1024 * 1024
 """Of text, thinking and arguments together, while they are streamed."""
 _STREAM = "text/event-stream"
 
@@ -50,8 +50,8 @@ def final_when_too_large(model: str) -> Generator[None]:
         if not _is_too_large(error):
             raise
         failed = ModelFailed(
-            f"model '{model}' answered more than is read: at most {MAX_ANSWER_BYTES} bytes, {MAX_STREAM_BYTES} as a "
-            f"stream, and {MAX_ANSWER_CHARS} characters",
+            f"model '{model}' answered more than is read: at most {MAX_RESPONSE_BYTES} bytes, {MAX_STREAM_BYTES} as a "
+            f"stream, and {MAX_STREAMED_CHARS} characters",
             next_step="Set `max_tokens` in `model_settings`, or choose another model.",
         )
         raise as_failure(failed, other_model=OtherModel.INSTEAD) from None
@@ -76,7 +76,7 @@ def _bound(client: Any) -> Any:
 
 async def _count(response: httpx2.Response) -> None:
     """Have a response unpacked here, piece by piece and counted, before a client puts it together."""
-    most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else MAX_ANSWER_BYTES
+    most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else MAX_RESPONSE_BYTES
     packed = type(response)(response.status_code, headers=response.headers, stream=response.stream)
     packed.request = response.request
     response.stream = _Counted(packed, most)

@@ -12,14 +12,14 @@ from llm_do_temporal.errors import AttachmentRefusal
 from llm_do_temporal.pdf.reader import Order, PdfFailure, PdfText, pdf_text
 from llm_do_temporal.policy.files.attachment_forms import kind_of
 
-MAX_CHARS = 400_000
+MAX_ATTACHED_CHARS = 400_000
 """Some hundred thousand tokens: no model reads more of one file with profit, and most could not take it."""
 MAX_PAGES = 1_000
 _KEPT_TEXTS = 16
 """Every turn of a conversation sends its attachments again; reading a long PDF takes seconds."""
 _READABLE_CHARS = 2
 """A page with fewer letters or digits has no text: a page number at most."""
-_ORDER = Order("text", MAX_PAGES, characters=MAX_CHARS)
+_ORDER = Order("text", MAX_PAGES, characters=MAX_ATTACHED_CHARS)
 
 
 def text_of(data: bytes, media_type: str, name: str) -> str:
@@ -53,7 +53,9 @@ def _pdf_text(data: bytes, name: str) -> str:
     for number, text in enumerate(pages, 1):
         lines += ["", f"--- page {number} ---", "(no readable text)" if number in unreadable else text.strip()]
     if not found.is_whole:
-        lines.append(f"[cut here, on page {len(pages)} of {found.count}: there are more than {MAX_CHARS} characters]")
+        lines.append(
+            f"[cut here, on page {len(pages)} of {found.count}: there are more than {MAX_ATTACHED_CHARS} characters]"
+        )
     return "\n".join(lines)
 
 
@@ -81,6 +83,6 @@ def _refusal(failure: PdfFailure, name: str) -> AttachmentRefusal:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= MAX_CHARS:
+    if len(text) <= MAX_ATTACHED_CHARS:
         return text
-    return f"{text[:MAX_CHARS]}\n[cut here: {MAX_CHARS} of {len(text)} characters]"
+    return f"{text[:MAX_ATTACHED_CHARS]}\n[cut here: {MAX_ATTACHED_CHARS} of {len(text)} characters]"

@@ -31,6 +31,7 @@ from temporalio.exceptions import ApplicationError
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import FIRST_TRIES, OtherModel
+from llm_do_temporal.messages.sizes import QUOTED_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 PASSING = "ModelBusy"
@@ -40,7 +41,6 @@ LONGEST_WAIT = timedelta(hours=1)
 LONGEST_WAIT_BESIDE_OTHERS = timedelta(minutes=2)
 SHORT_WAIT_SECONDS = 5.0
 """Where another model can be asked, a provider that asks to wait longer is not waited for."""
-_SAID_CHARACTERS = 500
 
 
 @dataclass(frozen=True)
@@ -132,5 +132,5 @@ def _said(error: ModelAPIError) -> str:
         inner = given.get("error")
         message = (cast("Mapping[str, object]", inner) if isinstance(inner, Mapping) else given).get("message")
         if isinstance(message, str) and message.strip():
-            return remove_keys(message.strip())[:_SAID_CHARACTERS]
-    return remove_keys(error.message)[:_SAID_CHARACTERS]
+            return remove_keys(message.strip())[:QUOTED_CHARS]
+    return remove_keys(error.message)[:QUOTED_CHARS]

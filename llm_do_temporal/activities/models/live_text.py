@@ -29,10 +29,11 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from temporalio import activity
 
-from llm_do_temporal.activities.models.answer_bounds import MAX_ANSWER_CHARS, AnswerTooLarge
+from llm_do_temporal.activities.models.answer_bounds import MAX_STREAMED_CHARS, AnswerTooLarge
 from llm_do_temporal.activities.models.answers import whole_characters
 from llm_do_temporal.activities.models.builder import shown_name
-from llm_do_temporal.messages.conversation import TAIL_CHARS, LiveText
+from llm_do_temporal.messages.conversation import LiveText
+from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 BEAT_SECONDS = 0.2
@@ -70,7 +71,7 @@ class AnswerTail:
 
     def live_text(self) -> LiveText:
         """What a heartbeat carries."""
-        text = remove_keys(whole_characters(self._text[-TAIL_CHARS:]))
+        text = remove_keys(whole_characters(self._text[-LIVE_TEXT_CHARS:]))
         return LiveText(text=text, chars=self.chars, attempt=self._attempt, part=self._part)
 
     def _begin(self, part: ModelResponsePart) -> None:
@@ -86,8 +87,8 @@ class AnswerTail:
         if isinstance(text, str) and text:
             self.chars += len(text)
             self._text += text
-            if len(self._text) > 2 * TAIL_CHARS:
-                self._text = self._text[-TAIL_CHARS:]
+            if len(self._text) > 2 * LIVE_TEXT_CHARS:
+                self._text = self._text[-LIVE_TEXT_CHARS:]
 
 
 def _written(call: ToolCallPart) -> str:
@@ -140,7 +141,7 @@ async def _streamed(
             try:
                 async for event in stream:
                     tail.take(event)
-                    if tail.chars > MAX_ANSWER_CHARS:
+                    if tail.chars > MAX_STREAMED_CHARS:
                         raise AnswerTooLarge
             except ValueError as error:
                 raise UnexpectedModelBehavior(f"the stream cannot be read: {error}") from error

@@ -13,12 +13,11 @@ import secrets
 from pathlib import Path
 
 from llm_do_temporal.client.embedded.server import user_cache
+from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 SUFFIXES = (".worker", ".yaml", ".yml")
-MAX_FILE_BYTES = 1024 * 1024
-"""What a file of a workshop may have."""
 _CONFIG = b"# Made for one worker file; it has no sandbox, so its worker reaches no files.\nname: single-file\n"
 _STEP = (
     "Put it into a workshop, a folder with a workshop.yaml that says `sandbox: {{root: .}}`, as '{file}', "

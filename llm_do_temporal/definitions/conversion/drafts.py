@@ -12,7 +12,7 @@ from llm_do_temporal.definitions.conversion.report import ImportReport
 from llm_do_temporal.definitions.conversion.sources import SourceFile
 from llm_do_temporal.definitions.workers.worker_file import split_front_matter
 from llm_do_temporal.definitions.yaml.lines import parse_yaml
-from llm_do_temporal.policy.delegation import MAX_NAME_CHARS, RESERVED_NAMES
+from llm_do_temporal.policy.delegation import MAX_WORKER_NAME_CHARS, RESERVED_NAMES
 
 JsonObject: TypeAlias = dict[str, Any]
 CLAUDE_MODELS = {
@@ -139,7 +139,7 @@ def name_drafts(drafts: list[Draft]) -> dict[str, str]:
         name, number = wanted, 2
         while name in taken:
             ending = f"_{number}"
-            name, number = f"{wanted[: MAX_NAME_CHARS - len(ending)]}{ending}", number + 1
+            name, number = f"{wanted[: MAX_WORKER_NAME_CHARS - len(ending)]}{ending}", number + 1
         taken.add(name)
         draft.name = name
         table.setdefault(draft.given_name, name)
@@ -154,8 +154,8 @@ def clean_name(given: str) -> str:
     name = re.sub(r"[^a-z0-9_-]+", "_", given.strip().lower()).strip("_-")
     if not name or not name[0].isalpha():
         name = f"worker_{name}".rstrip("_")
-    name = name[:MAX_NAME_CHARS]
-    return f"{name[: MAX_NAME_CHARS - 7]}_worker" if name in RESERVED_NAMES else name
+    name = name[:MAX_WORKER_NAME_CHARS]
+    return f"{name[: MAX_WORKER_NAME_CHARS - 7]}_worker" if name in RESERVED_NAMES else name
 
 
 def map_model(given: Any, note: Callable[[str], None]) -> str | None:

@@ -18,10 +18,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from llm_do_temporal.errors import DefinitionError, EffectFailed
+from llm_do_temporal.messages.sizes import MAX_PYTHON_RESULT_BYTES
 from llm_do_temporal.tools import IdempotencyKey, ToolCallFailed, ToolContext, is_idempotent, takes_context
 
-MAX_RESULT_BYTES = 8_000_000
-"""Largest result of a tool, as JSON: half of the size that the next request can carry."""
 MAX_MESSAGE_CHARS = 2_000
 _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -121,9 +120,9 @@ def as_json(tool: str, result: Any) -> Any:
         raise EffectFailed(
             f"the result of '{tool}' cannot be written as JSON: {type(result).__name__}: {_first_line(error)}"
         ) from error
-    if len(data) > MAX_RESULT_BYTES:
+    if len(data) > MAX_PYTHON_RESULT_BYTES:
         raise EffectFailed(
-            f"the result of '{tool}' has {len(data)} bytes; at most {MAX_RESULT_BYTES} can be kept",
+            f"the result of '{tool}' has {len(data)} bytes; at most {MAX_PYTHON_RESULT_BYTES} can be kept",
             next_step="Ask it for less at a time, or let it write a file.",
         )
     return from_json(data)

@@ -26,9 +26,7 @@ from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, check_inside, find_file, label_of
 from llm_do_temporal.errors import DefinitionError
 from llm_do_temporal.messages.definitions import PythonTool, PythonToolset
-
-MAX_PINNED_BYTES = 256 * 1024
-"""Largest file with functions for workflow code: it travels with its worker, in every delegation to it."""
+from llm_do_temporal.messages.sizes import MAX_PINNED_BYTES
 
 
 @dataclass(frozen=True)

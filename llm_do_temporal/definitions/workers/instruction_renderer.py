@@ -35,6 +35,8 @@ from llm_do_temporal.definitions.workers.instruction_values import (
 )
 from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES
 
+MAX_INSTRUCTIONS_CHARS = MAX_FILE_BYTES
+"""Longest instructions that may come of a template: no longer than a file may be."""
 MAX_STEPS = 200_000
 """Steps of one rendering: well under a second."""
 MAX_WORK = 16 * 1024 * 1024
@@ -93,8 +95,10 @@ class _Rendering:
 
     def _write(self, text: str) -> None:
         self._length += len(text)
-        if self._length > MAX_FILE_BYTES:
-            raise TemplateMistake(f"the instructions are longer than {MAX_FILE_BYTES} characters", self._line, None)
+        if self._length > MAX_INSTRUCTIONS_CHARS:
+            raise TemplateMistake(
+                f"the instructions are longer than {MAX_INSTRUCTIONS_CHARS} characters", self._line, None
+            )
         self._parts.append(text)
 
     # Statements

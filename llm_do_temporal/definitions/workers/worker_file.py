@@ -21,7 +21,7 @@ from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, read_bytes
 from llm_do_temporal.definitions.yaml.validation import validate
 from llm_do_temporal.errors import DefinitionError, SandboxRefusal
-from llm_do_temporal.policy.delegation import MAX_NAME_CHARS, RESERVED_NAMES, check_name
+from llm_do_temporal.policy.delegation import MAX_WORKER_NAME_CHARS, RESERVED_NAMES, check_name
 from llm_do_temporal.policy.files.sandbox import (
     NO_FILES,
     NamedPath,
@@ -34,7 +34,7 @@ from llm_do_temporal.policy.files.sandbox import (
 from llm_do_temporal.policy.templates import TemplateRules, template_problems
 
 _SEPARATOR = "---"
-_FUNCTION_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME_CHARS - 1}}}")
+_FUNCTION_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_WORKER_NAME_CHARS - 1}}}")
 _SHAPE = "A worker file is keys such as `description:`, a line `---`, and the instructions below it."
 
 
@@ -173,7 +173,7 @@ def _python_problems(parsed: ParsedWorker) -> Iterator[Problem]:
             yield parsed.problem_at(
                 here,
                 f"'{name[:80]}' cannot be the name of a tool; a function's name here is a letter followed by letters, "
-                f"digits or '_', at most {MAX_NAME_CHARS} characters",
+                f"digits or '_', at most {MAX_WORKER_NAME_CHARS} characters",
             )
         elif name in RESERVED_NAMES:
             yield parsed.problem_at(here, f"tool name '{name}' is reserved; call the function something else")

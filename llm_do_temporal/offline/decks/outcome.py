@@ -10,7 +10,7 @@ from llm_do_temporal.offline.decks.evaluation_page import average_score
 from llm_do_temporal.offline.model.seen import ToolResult, fields_of
 from llm_do_temporal.offline.small_talk import NOT_A_MODEL
 
-MAX_PROBLEM_CHARS = 300
+MAX_FAILURE_CHARS = 300
 _HEAD = "| Deck | Verdict | Average | File | First red flag |"
 
 
@@ -78,4 +78,4 @@ def _unwritten(outcome: DeckOutcome) -> list[str]:
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= MAX_PROBLEM_CHARS else line[:MAX_PROBLEM_CHARS].rstrip() + " [cut]"
+    return line if len(line) <= MAX_FAILURE_CHARS else line[:MAX_FAILURE_CHARS].rstrip() + " [cut]"

@@ -16,6 +16,8 @@ PER_ADDRESS = 10
 """Wrong tokens from one address within `SECONDS`: more than a person mistypes, and far too few to guess by."""
 TOGETHER = 200
 """Wrong tokens from everywhere within `SECONDS`; at most so many are kept, and those of known addresses."""
+MAX_SIGN_IN_BYTES = 16 << 10
+"""Largest form of signing in, which may be sent without a session."""
 SECONDS = 60.0
 MAX_KNOWN = 1_000
 _IPV6_PREFIX = 64

@@ -18,15 +18,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.names import PORT, SAFE_METHODS, called_by, is_own_page
-from llm_do_temporal.ui.security.attempts import SECONDS, Attempts
+from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES, SECONDS, Attempts
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import Caller, Visitor
 
 SIGN_IN = "/sign-in"
 CSRF_FIELD = "csrf"
 MAX_BODY_BYTES = 64 << 20
-MAX_SIGN_IN_BYTES = 16 << 10
-"""Largest body that may be sent without a session."""
+"""Largest request of a user who has signed in."""
 MAX_FIELD_BYTES = 4 << 20
 """Largest field that is no file: changed arguments have at most 1 MiB, more if every character is escaped."""
 _STATIC = "/static/"

@@ -23,6 +23,7 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.base import REQUEST_APPROVAL_SIGNAL
 from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Terms
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
 from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
@@ -151,7 +152,7 @@ def raise_if_expired(verdict: Verdict, request: RequestApprovalInput) -> None:
     """Raise ApprovalTimedOut for a verdict of the desk's timer, where the workshop says `on_timeout: fail`."""
     if verdict.door == "timer" and request.on_timeout == "fail":
         raise ApprovalTimedOut(
-            f"{verdict.note}: {request.summary[:200]}",
+            f"{verdict.note}: {request.summary[:SUMMARY_CHARS]}",
             next_step="Start it again when somebody is there, or raise `timeout` under `approvals` in workshop.yaml.",
         )
 

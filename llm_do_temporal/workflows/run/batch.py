@@ -13,9 +13,10 @@ from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError, FailureError, TerminatedError
 
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.batches import ITEM_ERROR_CHARS, Batch, BatchItem, ItemResult, item_path
+from llm_do_temporal.messages.batches import Batch, BatchItem, ItemResult, item_path
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
+from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachments import check_attachments

@@ -18,6 +18,7 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.activities import NOTIFY
 from llm_do_temporal.messages.approvals import Approval, DeskState
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
+from llm_do_temporal.messages.sizes import NOTIFIED_CONTENT_CHARS, NOTIFIED_SUMMARY_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifySettings, NotifyTarget, link_to
 from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
@@ -29,8 +30,6 @@ FAREWELL = timedelta(seconds=10)
 """How long the end of a run waits until everybody has been told."""
 MAX_WAITING = 500
 """Of what one target is still to be told; what is older is dropped."""
-SUMMARY_CHARS = 500
-MAX_CONTENT_CHARS = 64_000
 _ATTEMPT = timedelta(seconds=20)
 _PATIENT = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=2))
 _BRIEF = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
@@ -111,7 +110,7 @@ class Notifier:
             "path": request.path,
             "tool": request.tool,
             "digest": request.digest or None,
-            "summary": request.summary[:SUMMARY_CHARS],
+            "summary": request.summary[:NOTIFIED_SUMMARY_CHARS],
             "approvers": request.approvers,
             "asked_at": approval.asked_at,
             "deadline": request.deadline,
@@ -183,7 +182,9 @@ class _Line:
                 start_to_close_timeout=min(_ATTEMPT, within),
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=retries,
-                summary=" ".join(filter(None, ("tell", self._target.name, "of", told.event, told.approval)))[:200],
+                summary=" ".join(filter(None, ("tell", self._target.name, "of", told.event, told.approval)))[
+                    :SUMMARY_CHARS
+                ],
             )
         except FailureError as error:
             workflow.logger.warning("%s was not told of %s: %s", self._target.name, told.event, explain(error))
@@ -192,4 +193,4 @@ class _Line:
 def _fitting(content: dict[str, Any]) -> dict[str, Any]:
     """What may leave the house, or how much it would have been."""
     size = len(canonical(content))
-    return content if size <= MAX_CONTENT_CHARS else {"omitted_chars": size}
+    return content if size <= NOTIFIED_CONTENT_CHARS else {"omitted_chars": size}

@@ -6,6 +6,7 @@ from temporalio import workflow
 
 from llm_do_temporal.messages.approvals import Approval, PendingApprovalMemo
 from llm_do_temporal.messages.base import DECIDE_SIGNAL
+from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 
 SHOWN_IN_MEMO = 20
 """Pending approvals listed in the memo; the search attribute counts all of them."""
@@ -25,7 +26,7 @@ def _memo(approval: Approval) -> PendingApprovalMemo:
         worker=request.worker,
         path=request.path,
         tool=request.tool,
-        summary=request.summary[:200],
+        summary=request.summary[:SUMMARY_CHARS],
         asked_at=approval.asked_at,
         deadline=request.deadline,
         votes=len(approval.votes),

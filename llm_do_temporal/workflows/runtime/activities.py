@@ -23,7 +23,7 @@ from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages.activities import ActivityRef, Request, Result
 from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
 from llm_do_temporal.messages.base import FILES_ELSEWHERE, WITHDRAW_APPROVALS_SIGNAL
-from llm_do_temporal.messages.sizes import TOO_LARGE
+from llm_do_temporal.messages.sizes import SUMMARY_CHARS, TOO_LARGE
 from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_queue
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ async def run_local_first(
         result_type=activity.result,
         start_to_close_timeout=QUICK,
         retry_policy=RetryPolicy(maximum_attempts=1),
-        summary=summary[:200],
+        summary=summary[:SUMMARY_CHARS],
     )
     try:
         return await await_shielded(handle)
@@ -108,7 +108,7 @@ async def run_activity(
             start_to_close_timeout=timeout,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_IDEMPOTENT,
-            summary=summary[:200],
+            summary=summary[:SUMMARY_CHARS],
         ),
         or_passes=lambda error: lacks_key(error) or lacks_blobs(error),
     )

@@ -18,17 +18,14 @@ from llm_do_temporal.messages.base import INVOCATION_MEMO, WORKER_WORKFLOW
 from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.runs import InvocationMemo, InvocationResult, InvokeWorkerInput
-from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
+from llm_do_temporal.messages.sizes import MAX_ID_CHARS, MAX_VALUE_BYTES, SUMMARY_CHARS
 from llm_do_temporal.policy.budget.ledger import Report
 from llm_do_temporal.policy.queues import fairness_key
 from llm_do_temporal.workflows.runtime.activities import await_shielded, send_signal, withdraw
 from llm_do_temporal.workflows.runtime.failures import explain
 
-_SUMMARY_CHARS = 200
 _WITHDRAWS = "withdraw-questions-of-closed-child"
 """Runs that started before this was done replay without it."""
-MAX_ID_CHARS = 900
-"""Temporal accepts ids of 1,000 bytes; ours are ASCII but for the run's own."""
 
 
 async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
@@ -62,7 +59,7 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
         result_type=InvocationResult,
         memo={INVOCATION_MEMO: memo},
         parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
-        static_summary=f"{invocation.path}: {_first_line(invocation)}"[:_SUMMARY_CHARS],
+        static_summary=f"{invocation.path}: {_first_line(invocation)}"[:SUMMARY_CHARS],
         priority=_turn_of(invocation.run),
     )
     return await await_shielded(await await_shielded(asyncio.create_task(starting)))

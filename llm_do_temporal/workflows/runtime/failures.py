@@ -39,10 +39,8 @@ from llm_do_temporal.errors import (
 from llm_do_temporal.messages.base import TIME_IS_UP
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
-from llm_do_temporal.messages.sizes import TOO_LARGE
+from llm_do_temporal.messages.sizes import QUOTED_CHARS, TOO_LARGE
 
-_SAID_CHARACTERS = 500
-"""Of what a model says when it refuses."""
 AGENT_ERRORS = (AgentRunError, UserError, FailureError)
 _NOT_IN_TIME = "it did not finish in time and was given up"
 
@@ -79,7 +77,7 @@ def explain_agent(error: BaseException, *, cut_off: bool = False) -> LlmDoError:
         return ModelFailed(f"the model request failed: {error}")
     if isinstance(error, ContentFilterError):
         # The rest of this error is the whole answer as JSON.
-        said = error.message[:_SAID_CHARACTERS]
+        said = error.message[:QUOTED_CHARS]
         return ModelFailed(f"the model refused to answer: {said}", next_step="Ask otherwise, or choose another model.")
     if isinstance(error, OutputTokenLimitExceeded) or (cut_off and isinstance(error, UnexpectedModelBehavior)):
         return ModelFailed(

@@ -33,6 +33,7 @@ from llm_do_temporal.messages.activities import ActivityRef, Request, Result
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.base import TIME_IS_UP
 from llm_do_temporal.messages.definitions import RunSettings
+from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import REPEAT, Mode, asking, terms_of
 from llm_do_temporal.workflows.runtime.activities import (
     HEARTBEAT_TIMEOUT,
@@ -72,7 +73,7 @@ async def run_at_most_once(
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=RetryPolicy(maximum_attempts=1),
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=summary[:200],
+            summary=summary[:SUMMARY_CHARS],
         )
 
     while True:

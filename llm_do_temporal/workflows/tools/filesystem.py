@@ -27,6 +27,7 @@ from llm_do_temporal.messages.effects import (
     ReadFileInput,
     WriteFileInput,
 )
+from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.protection import defines
 from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
@@ -38,8 +39,6 @@ from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, 
 Change = TypeVar("Change", WriteFileInput, EditFileInput)
 
 DEFAULT_MAX_CHARS = 20_000
-LARGEST_MAX_CHARS = 1_000_000
-"""More than most models can be told at all."""
 _SEES_READ_FILES = "files-to-read-are-seen"
 """Runs that started before they were replay without it."""
 
@@ -88,7 +87,7 @@ class ReadFile:
                 "max_chars": {
                     "type": "integer",
                     "minimum": 1,
-                    "maximum": LARGEST_MAX_CHARS,
+                    "maximum": MAX_READ_CHARS,
                     "default": DEFAULT_MAX_CHARS,
                 },
                 "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "In characters."},

@@ -16,6 +16,7 @@ from llm_do_temporal.messages.activities import FIND_FILES, LOAD_TEMPLATE, READ_
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.delegation import LoadedTemplate, LoadTemplateInput
 from llm_do_temporal.messages.effects import AttachedFile, FindFilesInput, ReadFileInput
+from llm_do_temporal.messages.sizes import MAX_CONTEXT_CHARS
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.sandbox import Place, Tree, check_readable, check_size, locate
 from llm_do_temporal.policy.identity import SeenFile
@@ -26,8 +27,6 @@ from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, asks
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolQuestion
 
 MAX_CONTEXT_ENTRIES = 20
-MAX_CONTEXT_CHARS = 1_000_000
-"""Of all files of one call together."""
 MAX_PATH_CHARS = 400
 """A longer text, or one of several lines, is no path."""
 _LIKE_A_PATH = re.compile(r"(?!\w+://)(?:\S*/\S*|\S*\.[A-Za-z]\w{0,9})")

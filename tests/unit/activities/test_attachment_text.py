@@ -9,7 +9,7 @@ import pytest
 from pypdf import PdfWriter
 from reportlab.pdfgen.canvas import Canvas
 
-from llm_do_temporal.activities.models.attachment_text import MAX_CHARS, text_of
+from llm_do_temporal.activities.models.attachment_text import MAX_ATTACHED_CHARS, text_of
 from llm_do_temporal.errors import AttachmentRefusal
 
 PIPELINE = Path(__file__).parents[3] / "workers/files/pipeline"
@@ -81,5 +81,5 @@ def test_text_is_given_as_it_is(media_type: str) -> None:
 
 
 def test_a_text_without_end_is_cut_and_says_so() -> None:
-    text = text_of(b"x" * (MAX_CHARS + 5), "text/plain", "a")
-    assert text.endswith(f"[cut here: {MAX_CHARS} of {MAX_CHARS + 5} characters]")
+    text = text_of(b"x" * (MAX_ATTACHED_CHARS + 5), "text/plain", "a")
+    assert text.endswith(f"[cut here: {MAX_ATTACHED_CHARS} of {MAX_ATTACHED_CHARS + 5} characters]")

@@ -16,8 +16,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.shell import SHOWN_BYTES, ShellActivities
+from llm_do_temporal.activities.shell import ShellActivities
 from llm_do_temporal.messages.effects import ShellInput, ShellResult
+from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.shell import Isolation, ShellSettings, working_directory
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
@@ -170,15 +171,15 @@ async def test_long_output_is_cut_and_kept_whole_in_a_blob(commands: Commands) -
     result = await commands.run("sh", "-c", "cat big.txt; cat big.txt >&2")
     for output in (result.stdout, result.stderr):
         assert (output.truncated, output.bytes, output.kept_bytes) == (True, len(data), len(data))
-        assert output.text.encode() == data[:SHOWN_BYTES]
+        assert output.text.encode() == data[:SHOWN_OUTPUT_BYTES]
         assert output.sha256 is not None
         assert commands.blobs.read(output.sha256) == data
 
 
 async def test_output_that_just_fits_needs_no_blob(commands: Commands) -> None:
-    (commands.folder / "fits.txt").write_bytes(b"x" * SHOWN_BYTES)
+    (commands.folder / "fits.txt").write_bytes(b"x" * SHOWN_OUTPUT_BYTES)
     output = (await commands.run("cat", "fits.txt")).stdout
-    assert (output.truncated, output.bytes, output.sha256) == (False, SHOWN_BYTES, None)
+    assert (output.truncated, output.bytes, output.sha256) == (False, SHOWN_OUTPUT_BYTES, None)
 
 
 async def test_binary_output_becomes_text_that_can_be_shown(commands: Commands) -> None:

@@ -7,7 +7,7 @@ import pytest
 from llm_do_temporal.errors import DefinitionError, DelegationRefusal, DepthExceeded
 from llm_do_temporal.policy.delegation import (
     DEFAULT_MAX_DEPTH,
-    MAX_NAME_CHARS,
+    MAX_WORKER_NAME_CHARS,
     RESERVED_NAMES,
     check_allowed,
     check_depth,
@@ -15,7 +15,9 @@ from llm_do_temporal.policy.delegation import (
 )
 
 
-@pytest.mark.parametrize("name", ["a", "evaluator", "pitch_deck-2", "a" * MAX_NAME_CHARS, "worker_calls", "final"])
+@pytest.mark.parametrize(
+    "name", ["a", "evaluator", "pitch_deck-2", "a" * MAX_WORKER_NAME_CHARS, "worker_calls", "final"]
+)
 def test_plain_names_are_valid(name: str) -> None:
     check_name(name)
 
@@ -24,7 +26,7 @@ def test_plain_names_are_valid(name: str) -> None:
     "name",
     [
         "",
-        "a" * (MAX_NAME_CHARS + 1),
+        "a" * (MAX_WORKER_NAME_CHARS + 1),
         "Evaluator",
         "1st",
         "_private",

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.messages.sizes import MAX_DIFF_CHARS
 from llm_do_temporal.policy.files.sandbox import TEMPORARY_NAME, Mount
-from llm_do_temporal.sandbox.changes import MAX_COMPARED_LINES, MAX_DIFF_CHARS, replace_file
+from llm_do_temporal.sandbox.changes import MAX_COMPARED_LINES, replace_file
 from tests.support.workshops.file_tree import Files, assert_failed, assert_refused, failure_of
 
 

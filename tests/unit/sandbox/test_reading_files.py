@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.activities.files import MAX_READ_BYTES, MAX_RETURNED_CHARS
+from llm_do_temporal.activities.files import MAX_READ_BYTES
+from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.files.sandbox import Mount
 from tests.support.workshops.file_tree import Files, assert_failed, assert_refused, failure_of
 
@@ -42,10 +43,10 @@ def test_a_part_that_makes_no_sense_is_an_error(files: Files, max_chars: int, of
 
 
 def test_one_call_returns_no_more_than_a_payload_holds(files: Files) -> None:
-    files.put("a.txt", "y" * (MAX_RETURNED_CHARS + 1))
+    files.put("a.txt", "y" * (MAX_READ_CHARS + 1))
     text = files.read("a.txt", max_chars=10**9)
-    assert (len(text.content), text.truncated) == (MAX_RETURNED_CHARS, True)
-    assert files.read("a.txt", 10**9, MAX_RETURNED_CHARS).content == "y"
+    assert (len(text.content), text.truncated) == (MAX_READ_CHARS, True)
+    assert files.read("a.txt", 10**9, MAX_READ_CHARS).content == "y"
 
 
 def test_an_empty_file_is_an_empty_text(files: Files) -> None:

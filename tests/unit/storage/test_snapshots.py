@@ -11,7 +11,7 @@ import pytest
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.storage.local import LocalBlobStore
-from llm_do_temporal.storage.snapshots import HEAD_BYTES, guess_media_type, snapshot_host_files
+from llm_do_temporal.storage.snapshots import SNIFFED_BYTES, guess_media_type, snapshot_host_files
 
 PDF, PNG = b"%PDF-1.7\n", b"\x89PNG\r\n\x1a\n"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -52,12 +52,12 @@ def blobs(tmp_path: Path) -> LocalBlobStore:
         ("a", "zwölf".encode("latin-1"), "application/octet-stream"),
         ("a", b"", "text/plain"),
         # a character cut in two by the end of the part looked at is still text
-        ("a", b"x" * (HEAD_BYTES - 1) + "ö".encode(), "text/plain"),
+        ("a", b"x" * (SNIFFED_BYTES - 1) + "ö".encode(), "text/plain"),
         # but one that is broken by the end of the file is not
         ("a", b"x" + "ö".encode()[:1], "application/octet-stream"),
-        ("a", b"\xff" + b"x" * HEAD_BYTES, "application/octet-stream"),
+        ("a", b"\xff" + b"x" * SNIFFED_BYTES, "application/octet-stream"),
         # what comes later is not looked at
-        ("a", b"x" * HEAD_BYTES + b"\x00", "text/plain"),
+        ("a", b"x" * SNIFFED_BYTES + b"\x00", "text/plain"),
     ],
 )
 def test_the_media_type_comes_from_content_then_suffix_then_text(name: str, head: bytes, media_type: str) -> None:

@@ -20,6 +20,7 @@ from llm_do_temporal.storage.external_storage import REFERENCE_TYPE, keeping_big
 from llm_do_temporal.storage.local import LocalBlobStore
 from llm_do_temporal.ui import codec_server
 from llm_do_temporal.ui.codec_server import build_codec_app
+from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES
 from llm_do_temporal.ui.security.options import Admission, admitted
 from llm_do_temporal.ui.security.users import TokenAccess
 
@@ -151,9 +152,9 @@ async def test_a_missing_key_is_named(client: TestClient) -> None:
 
 
 def test_too_much_is_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec_server, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(codec_server, "MAX_PAYLOADS_BYTES", 1000)
     assert client.post("/decode", content=b"x" * 1001, headers=ADA).status_code == 413
-    form = {"token": TOKEN, "more": "x" * codec_server.MAX_SIGN_IN_BYTES}
+    form = {"token": TOKEN, "more": "x" * MAX_SIGN_IN_BYTES}
     assert client.post("/sign-in", data=form, headers=OWN).status_code == 401
 
 

@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.security.middleware import MAX_BODY_BYTES, MAX_SIGN_IN_BYTES
+from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES
+from llm_do_temporal.ui.security.middleware import MAX_BODY_BYTES
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import Caller, ProxyAccess, TokenAccess
 
