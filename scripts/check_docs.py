@@ -38,7 +38,7 @@ CODE_PAGES = {Path("docs") / name for name in ("architecture.md", "glossary.md",
 """The pages whose code spans that end in `.py` name modules of the project."""
 CODE_FOLDERS = ("", "llm_do_temporal")
 """The folders that such a path may begin at."""
-CODE_PATH = re.compile(r"^[\w./-]+\.py$")
+CODE_PATH = re.compile(r"^([\w./-]+\.py)(?:::(\w+))?$")
 FORBIDDEN_WORDS: tuple[str, ...] = ()
 """Words that nothing of the project's text may contain, compared without regard to case."""
 
@@ -180,13 +180,25 @@ def check_commands(page: Page, commands: Collection[str]) -> Iterator[Fault]:
 
 
 def check_code_paths(page: Page, root: Path) -> Iterator[Fault]:
-    """Look up every module that a code span of the pages about the project's own code names by its path."""
+    """Look up every `module.py`, and every `module.py::name`, that a code span of the pages about the code has."""
     if page.path.relative_to(root) not in CODE_PAGES:
         return
     for number, line in page.prose:
         for _, span in CODE_SPAN.findall(line):
-            if CODE_PATH.match(span) and not any((root / above / span).is_file() for above in CODE_FOLDERS):
-                yield Fault(page.path, number, f'there is no module "{span}"')
+            if (named := CODE_PATH.match(span)) is None:
+                continue
+            path = next(
+                (root / above / named[1] for above in CODE_FOLDERS if (root / above / named[1]).is_file()), None
+            )
+            if path is None:
+                yield Fault(page.path, number, f'there is no module "{named[1]}"')
+            elif named[2] and named[2] not in _names_in(path):
+                yield Fault(page.path, number, f'there is no "{named[2]}" in "{named[1]}"')
+
+
+def _names_in(path: Path) -> set[str]:
+    """Return what a module defines at its top: functions, classes and constants."""
+    return set(re.findall(r"^(?:async def |def |class )?(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def check_tables(page: Page) -> Iterator[Fault]:

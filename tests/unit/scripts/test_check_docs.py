@@ -84,15 +84,20 @@ def test_a_planted_fault_is_named(tmp_path: Path, text: str, line: int, message:
     assert message in str(fault)
 
 
-def test_a_module_that_is_not_there_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("`errors.py`, `llm_do_temporal/errors.py::Refusal`, `errors.py::LARGEST`, `*.py`", None),
+        ("`policy/gone.py`", 'there is no module "policy/gone.py"'),
+        ("`errors.py::gone`", 'there is no "gone" in "errors.py"'),
+    ],
+)
+def test_code_that_is_not_there_is_named(tmp_path: Path, text: str, fault: str | None) -> None:
     root = write_project(tmp_path, "The README may say `nowhere.py`.\n")
     (root / "llm_do_temporal").mkdir()
-    (root / "llm_do_temporal" / "errors.py").touch()
-    (root / "docs" / "architecture.md").write_text(
-        "`errors.py`, `llm_do_temporal/errors.py`\n\n`policy/gone.py`, `*.py`\n"
-    )
-    (fault,) = faults_of(root)
-    assert str(fault) == f'{root / "docs/architecture.md"}:3: there is no module "policy/gone.py"'
+    (root / "llm_do_temporal" / "errors.py").write_text("LARGEST = 1\n\n\nclass Refusal(Exception): ...\n")
+    (root / "docs" / "architecture.md").write_text(f"Text.\n\n{text}\n")
+    assert [str(one) for one in faults_of(root)] == ([f"{root}/docs/architecture.md:3: {fault}"] if fault else [])
 
 
 @pytest.mark.parametrize("page", ["CHANGELOG.md", "CONTRIBUTING.md", "docs/deep/down.md"])
