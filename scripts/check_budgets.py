@@ -1,61 +1,182 @@
-"""Holds the size budgets: 400 lines a file, 60 lines a function, docstring and decorators counted.
+"""Holds the budgets of the house: sizes of files, functions and folders, and the habits of names and docstrings.
 
-A file or function that wants to be longer has two jobs. Run by `make check`, by CI and before each commit; prints one
-line a violation and exits 1 when there is any.
+A file has at most 400 lines and a function 60, docstring and decorators counted; whatever wants to be longer has two
+jobs. A folder of code has at most 14 modules, a module's name is a noun, a public class name means one class, a
+docstring begins with a noun or a verb, and no test imports another. Run by `make check`, by CI and before each commit;
+prints one line a violation and exits 1 when there is any.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDERS = ("llm_do_temporal", "worker_service", "tests", "scripts", "benchmarks")
+PRODUCT = ("llm_do_temporal", "worker_service")
+CODE = (*PRODUCT, "scripts", "benchmarks")
+FOLDERS = (*PRODUCT, "tests", "scripts", "benchmarks")
+COMMANDS = Path("llm_do_temporal/cli/commands")
+"""Docstrings of functions here are what `--help` shows; they follow the manners of command lines."""
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
+MAX_FOLDER_MODULES = 14
+"""Largest number of modules in a folder, `__init__` and `__main__` not counted."""
+NOUNS_IN_ING = frozenset(
+    ("string", "testing", "encoding", "mapping", "pricing", "listing", "setting", "heading", "warning")
+)
+_RIDDLE = re.compile(
+    r"\W*(what|who|whoever|whom|whose|one|its?|of|that|those|these|this|they|somebody|nobody|anybody|everybody|everything"
+    r"|something|how|likewise|as|where|when|by|for|from|in|to|with|at)\b",
+    re.IGNORECASE,
+)
+"""Words that begin no docstring: after them, its subject has to be guessed."""
+_Scope = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
-class Excess:
-    """A file or function over its budget, and where it begins."""
+class Violation:
+    """A budget or habit that is not kept, and where."""
 
     path: Path
     line: int
-    name: str
-    lines: int
-    limit: int
+    text: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.name} has {self.lines} lines, at most {self.limit}"
+        return f"{self.path}:{self.line}: {self.text}"
 
 
-def check_file(path: Path) -> Iterator[Excess]:
-    """Measure a file and every function in it, methods and nested functions included."""
-    source = path.read_text(encoding="utf-8")
-    total = len(source.splitlines())
-    if total > MAX_FILE_LINES:
-        yield Excess(path, 1, path.name, total, MAX_FILE_LINES)
-    for node in ast.walk(ast.parse(source, str(path))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            lines = (node.end_lineno or node.lineno) - first + 1
-            if lines > MAX_FUNCTION_LINES:
-                yield Excess(path, first, node.name, lines, MAX_FUNCTION_LINES)
+@dataclass(frozen=True)
+class Source:
+    """A Python file of the project; `inside` is its path inside the project."""
+
+    path: Path
+    inside: Path
+    text: str
+    tree: ast.Module
 
 
-def check_budgets(root: Path) -> list[Excess]:
-    """Measure the project's Python files. A folder that does not exist has none."""
-    files = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))]
-    return [excess for path in files for excess in check_file(path)]
+def read_sources(root: Path) -> list[Source]:
+    """Read the project's Python files. A folder that does not exist has none."""
+    found: list[Source] = []
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            found.append(Source(path, path.relative_to(root), text, ast.parse(text, str(path))))
+    return found
+
+
+def check_sizes(sources: Sequence[Source]) -> Iterator[Violation]:
+    """Measure every file and every function in it, methods and nested functions included."""
+    for source in sources:
+        total = len(source.text.splitlines())
+        if total > MAX_FILE_LINES:
+            yield Violation(source.path, 1, f"{source.path.name} has {total} lines, at most {MAX_FILE_LINES}")
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                lines = (node.end_lineno or node.lineno) - first + 1
+                if lines > MAX_FUNCTION_LINES:
+                    yield Violation(source.path, first, f"{node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}")
+
+
+def check_module_names(sources: Sequence[Source]) -> Iterator[Violation]:
+    """Look for modules that are named for an activity; names of test modules follow the sentences in them."""
+    for source in sources:
+        name = source.path.stem
+        if name.endswith("ing") and name.rpartition("_")[2] not in NOUNS_IN_ING and not name.startswith("test_"):
+            yield Violation(source.path, 1, f"{source.path.name} is not named by a noun")
+
+
+def check_folders(sources: Sequence[Source]) -> Iterator[Violation]:
+    """Count the modules of every folder of code; tests lie together by what they test."""
+    modules: defaultdict[Path, int] = defaultdict(int)
+    for source in sources:
+        shared = source.inside.is_relative_to("tests/support")
+        if (source.inside.parts[0] in CODE or shared) and not source.path.stem.startswith("__"):
+            modules[source.path.parent] += 1
+    for folder, count in modules.items():
+        if count > MAX_FOLDER_MODULES:
+            yield Violation(folder, 1, f"{folder.name} has {count} modules, at most {MAX_FOLDER_MODULES}")
+
+
+def check_class_names(sources: Sequence[Source]) -> Iterator[Violation]:
+    """Look for public names that two classes of the product have."""
+    first: dict[str, Path] = {}
+    for source in sources:
+        if source.inside.parts[0] not in PRODUCT:
+            continue
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                other = first.setdefault(node.name, source.path)
+                if other != source.path:
+                    yield Violation(source.path, node.lineno, f"{node.name} is also the name of a class in {other}")
+
+
+def check_first_words(sources: Sequence[Source]) -> Iterator[Violation]:
+    """Look for docstrings of the product, also those of attributes, that begin with a riddle."""
+    for source in sources:
+        if source.inside.parts[0] not in PRODUCT:
+            continue
+        helps = source.inside.is_relative_to(COMMANDS)
+        for line, text in _docstrings(source.tree, of_functions=not helps):
+            riddle = _RIDDLE.match(text)
+            if riddle:
+                yield Violation(source.path, line, f'a docstring begins with "{riddle[1]}", not with a noun or a verb')
+
+
+def _docstrings(tree: ast.Module, *, of_functions: bool) -> Iterator[tuple[int, str]]:
+    """Yield line and text of every string that stands alone: at the start of a body, or below an assignment."""
+    for scope in ast.walk(tree):
+        if not isinstance(scope, _Scope):
+            continue
+        for before, node in zip([None, *scope.body], scope.body, strict=False):
+            if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+                continue
+            begins = before is None and (of_functions or isinstance(scope, ast.Module | ast.ClassDef))
+            if isinstance(node.value.value, str) and (begins or isinstance(before, ast.Assign | ast.AnnAssign)):
+                yield node.lineno, node.value.value
+
+
+def check_test_imports(sources: Sequence[Source]) -> Iterator[Violation]:
+    """Look for imports of a test module or a `conftest`: what two tests need lies in tests/support."""
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            for module in _imported(node):
+                parts = module.split(".")
+                if parts[0] == "tests" and any(part == "conftest" or part.startswith("test_") for part in parts):
+                    yield Violation(source.path, node.lineno, f"imports {module}; what tests share is in tests/support")
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return the modules that a statement imports, also those that it imports out of a package."""
+    if isinstance(node, ast.Import):
+        return [name.name for name in node.names]
+    if node.module:
+        inner = [name.name for name in node.names if name.name == "conftest" or name.name.startswith("test_")]
+        return [f"{node.module}.{name}" for name in inner] or [node.module]
+    return []
+
+
+CHECKS = (check_sizes, check_module_names, check_class_names, check_test_imports)
+
+
+def check_budgets(root: Path) -> list[Violation]:
+    """Make all checks of the project in a folder."""
+    sources = read_sources(root)
+    return [violation for check in CHECKS for violation in check(sources)]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Check the project in the folder named, or in the current one."""
     found = check_budgets(Path(arguments[0] if arguments else "."))
-    for excess in found:
-        print(excess)
+    for violation in found:
+        print(violation)
     return 1 if found else 0
 
 

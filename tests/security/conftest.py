@@ -5,11 +5,13 @@ A test that shows what must still work beside a defence is marked `control` and 
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tests.support.runs.fixtures import place, point_at, server
+from tests.support.workshops.folders import Folder, forgotten_modules, make_folder
 
 __all__ = ["place", "point_at", "server"]
 
@@ -17,6 +19,25 @@ FEWEST_INPUTS = 500
 """A run of this whole folder that tries fewer fails: the tables of attacks only ever grow."""
 _HERE = Path(__file__).parent
 _CONTROL = "control"
+
+
+@pytest.fixture
+def forgotten(tmp_path: Path) -> Generator[None]:
+    """Modules of this test's workshop are forgotten once it is over."""
+    with forgotten_modules(tmp_path):
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """A workshop with secrets, and with a folder that workers write to."""
+    return make_folder(tmp_path / "workshop")
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Path:
+    """The file that hostile Python makes as soon as it runs."""
+    return tmp_path / "ran"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,7 +8,7 @@ import os
 import py_compile
 import shutil
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.delegation import DraftWorkerInput
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from tests.support.runs.place import Place
-from tests.support.workshops.folders import Folder, forgotten_modules, make_folder
+from tests.support.workshops.folders import Folder, has_run
 
 CLASSES = (
     "from pydantic import BaseModel\nclass Out(BaseModel):\n    x: int\n"
@@ -33,21 +33,7 @@ CLASSES = (
 Plant = Callable[[Folder, str], None]
 
 
-@pytest.fixture(autouse=True)
-def forgotten(tmp_path: Path) -> Generator[None]:
-    with forgotten_modules(tmp_path):
-        yield
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return make_folder(tmp_path / "workshop")
-
-
-@pytest.fixture
-def ran(tmp_path: Path) -> Path:
-    """Made by hostile Python as soon as it runs."""
-    return tmp_path / "ran"
+pytestmark = pytest.mark.usefixtures("forgotten")
 
 
 def evil(ran: Path) -> str:
@@ -182,7 +168,7 @@ def test_python_that_workers_can_write_never_runs(folder: Folder, ran: Path, fro
     with contextlib.suppress(LlmDoError):
         folder.load("greeter")
     assert not any(str(folder.root) in str(problem) for problem in check_workshop(folder.root))
-    assert not ran.exists()
+    assert not has_run(ran)
 
 
 SHADOWED = ("json", "typing", "re", "pydantic", "yaml", "csv", "jinja2", "temporalio", "encodings", "site")
@@ -195,7 +181,7 @@ def test_a_module_of_the_workshop_shadows_none_that_is_installed(folder: Folder,
     folder.write("shapes.py", f"import {name}\n{CLASSES}")
     folder.write("workers/greeter.worker", f"{OUT}shapes.py:Out\n---\nHello.")
     folder.load("greeter")
-    assert not ran.exists()
+    assert not has_run(ran)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +204,7 @@ def test_a_function_that_imports_later_gets_no_bytecode_either(folder: Folder, r
     folder.load("greeter")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("pkg").later()
-    assert not ran.exists()
+    assert not has_run(ran)
 
 
 @pytest.mark.parametrize("path", ["files", "files.sub", "empty", "notes"])
@@ -292,9 +278,9 @@ def test_no_python_runs_for_a_callee_before_its_call_was_allowed(folder: Folder,
     registry = Registry(load_workshop(folder.root), load_toolsets=True)
     assert registry.load("greeter", run_python=False).unloaded
     protection_of(folder.root)
-    assert not ran.exists()
+    assert not has_run(ran)
     assert not registry.load("greeter").unloaded
-    assert ran.exists()
+    assert has_run(ran)
 
 
 @pytest.mark.parametrize("reference", ["shapes.py:Out", "shapes.Out"])
@@ -303,11 +289,7 @@ def test_no_python_runs_for_the_draft_of_a_worker(folder: Folder, ran: Path, ref
     folder.write("workers/greeter.worker", f"{OUT}{reference}\n---\nHello.")
     asked = DraftWorkerInput(name="made", description="d", instructions="i", output_schema_ref=reference)
     draft_worker(load_workshop(folder.root), asked)
-    assert not ran.exists()
-
-
-def has_run(ran: Path) -> bool:
-    return ran.exists()
+    assert not has_run(ran)
 
 
 def callee(place: Place, ran: Path, model: ScriptedModel, **keys: Any) -> None:

@@ -61,3 +61,8 @@ def make_folder(root: Path, settings: str = "sandbox: {root: files}\n") -> Folde
     folder.write("workers/.secret.md", SECRET)
     folder.write("../outside.md", SECRET)
     return folder
+
+
+def has_run(ran: Path) -> bool:
+    """Whether hostile Python has made this file; for coroutines, which may not look themselves."""
+    return ran.exists()

@@ -1,4 +1,4 @@
-"""The size budgets are measured as they are written down, and a violation fails the check."""
+"""Budgets and habits are checked as they are written down, and a violation fails the check."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from scripts.check_budgets import MAX_FILE_LINES, MAX_FUNCTION_LINES, main
+from scripts.check_budgets import (
+    MAX_FILE_LINES,
+    MAX_FUNCTION_LINES,
+    check_class_names,
+    check_first_words,
+    check_folders,
+    check_module_names,
+    check_test_imports,
+    main,
+    read_sources,
+)
 
 
 def plant(root: Path, source: str, folder: str = "llm_do_temporal") -> Path:
@@ -58,3 +68,108 @@ def test_methods_and_nested_functions_are_measured(tmp_path: Path, capsys: pytes
 def test_what_is_not_the_projects_own_is_not_measured(tmp_path: Path) -> None:
     plant(tmp_path, "x = 1\n" * 1000, "build")
     assert main([str(tmp_path)]) == 0
+
+
+def write(root: Path, **files: str) -> None:
+    """Write files of a project; `__` in a name stands for a slash."""
+    for name, source in files.items():
+        path = root / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+
+
+@pytest.mark.parametrize("name", ["growing", "file_handing"])
+def test_a_module_is_named_by_a_noun(tmp_path: Path, name: str) -> None:
+    write(tmp_path, **{f"worker_service__{name}": "", "llm_do_temporal__pricing": "", "llm_do_temporal__tool": ""})
+    write(tmp_path, tests__unit__test_compiling="", llm_do_temporal__run_listing="")
+    (violation,) = check_module_names(read_sources(tmp_path))
+    assert str(violation) == f"{tmp_path}/worker_service/{name}.py:1: {name}.py is not named by a noun"
+    assert main([str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize("folder", ["llm_do_temporal__ui", "scripts", "benchmarks", "tests__support__runs"])
+def test_a_folder_has_at_most_fourteen_modules(tmp_path: Path, folder: str) -> None:
+    write(tmp_path, **{f"{folder}__m{number}": "" for number in range(14)})
+    root = tmp_path / folder.replace("__", "/")
+    (root / "__init__.py").touch()
+    (root / "__main__.py").touch()
+    assert list(check_folders(read_sources(tmp_path))) == []
+    write(tmp_path, **{f"{folder}__deeper__m{number}": "" for number in range(14)})
+    assert list(check_folders(read_sources(tmp_path))) == []
+    write(tmp_path, **{f"{folder}__m14": ""})
+    (violation,) = check_folders(read_sources(tmp_path))
+    assert violation.text == f"{root.name} has 15 modules, at most 14"
+
+
+def test_a_folder_of_tests_may_have_more_modules(tmp_path: Path) -> None:
+    write(tmp_path, **{f"tests__unit__test_{number}": "" for number in range(20)})
+    assert list(check_folders(read_sources(tmp_path))) == []
+
+
+def test_a_public_class_name_means_one_class(tmp_path: Path) -> None:
+    write(tmp_path, llm_do_temporal__a="class Page: ...\nclass _Row: ...\n", scripts__b="class Page: ...\n")
+    write(tmp_path, llm_do_temporal__b="class _Row: ...\nclass Other:\n    class Page: ...\n")
+    assert list(check_class_names(read_sources(tmp_path))) == []
+    write(tmp_path, worker_service__c="\nclass Page: ...\n")
+    (violation,) = check_class_names(read_sources(tmp_path))
+    assert str(violation) == (
+        f"{tmp_path}/worker_service/c.py:2: Page is also the name of a class in {tmp_path}/llm_do_temporal/a.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ('"""What came of it."""\n', 1),  # a module
+        ('class A:\n    """One blow."""\n', 2),
+        ('def f() -> None:\n    """Of a store."""\n', 2),
+        ('async def f() -> None:\n    """`whom` to ask."""\n', 2),  # in quotes, in lower case
+        ('MOST = 1\n"""That many."""\n', 2),
+        ('class A:\n    most: int = 1\n    """It and more."""\n', 3),
+        ('def f() -> None:\n    def g() -> None:\n        """As before."""\n', 3),
+    ],
+)
+def test_a_docstring_begins_with_a_noun_or_a_verb(tmp_path: Path, source: str, line: int) -> None:
+    write(tmp_path, worker_service__planted=source, scripts__planted=source)
+    (violation,) = check_first_words(read_sources(tmp_path))
+    assert violation.path == tmp_path / "worker_service/planted.py"
+    assert violation.line == line
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Whatever."""\n',  # a longer word
+        '"""Largest of them: what it is."""\n',  # only the first word counts
+        'f()\n"""What is no docstring."""\n',
+        'TEXT = """What a text says."""\n',
+    ],
+)
+def test_what_begins_with_no_riddle_is_fine(tmp_path: Path, source: str) -> None:
+    write(tmp_path, worker_service__planted=source)
+    assert list(check_first_words(read_sources(tmp_path))) == []
+
+
+def test_functions_of_commands_are_written_for_the_help(tmp_path: Path) -> None:
+    write(tmp_path, llm_do_temporal__cli__commands__start='def start() -> None:\n    """In a terminal, start."""\n')
+    assert list(check_first_words(read_sources(tmp_path))) == []
+    write(tmp_path, llm_do_temporal__cli__commands__start='"""What starts."""\n')
+    assert len(list(check_first_words(read_sources(tmp_path)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "module"),
+    [
+        ("from tests.unit.test_a import told", "tests.unit.test_a"),
+        ("from tests.unit import test_a", "tests.unit.test_a"),
+        ("import tests.unit.test_a", "tests.unit.test_a"),
+        ("from tests.e2e.conftest import Desk", "tests.e2e.conftest"),
+        ("from tests.e2e import conftest", "tests.e2e.conftest"),
+        ("def f() -> None:\n    from tests.unit.test_a import told", "tests.unit.test_a"),
+    ],
+)
+def test_no_test_imports_another(tmp_path: Path, statement: str, module: str) -> None:
+    write(tmp_path, tests__unit__test_b=f"from tests.support.runs import place\n{statement}\n")
+    (violation,) = check_test_imports(read_sources(tmp_path))
+    assert violation.text == f"imports {module}; what tests share is in tests/support"
+    assert main([str(tmp_path)]) == 1
