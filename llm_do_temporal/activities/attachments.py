@@ -90,7 +90,8 @@ class AttachmentActivities:
         return None
 
     def _seen(self, file: AttachedFile) -> SeenFile:
-        return SeenFile(path=file.path) if file.mount is None else see_file(self._folder, _place(file))
+        with user_errors():
+            return SeenFile(path=file.path) if file.mount is None else see_file(self._folder, _place(file))
 
     def _size(self, file: AttachedFile) -> int | None:
         try:

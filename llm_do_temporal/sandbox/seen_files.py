@@ -11,13 +11,11 @@ import os
 import stat
 from typing import BinaryIO
 
-from temporalio.exceptions import ApplicationError
-
-from llm_do_temporal.activities.runtime.failures import user_errors
-from llm_do_temporal.errors import ShownDiffers
+from llm_do_temporal.errors import LlmDoError, ShownDiffers
 from llm_do_temporal.policy.files.sandbox import Place
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.sandbox.changes import OldFile, content_digest
+from llm_do_temporal.sandbox.os_errors import is_passing
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 
 MAX_HASHED_BYTES = 32_000_000
@@ -45,12 +43,17 @@ def see_open(file: BinaryIO, path: str, in_workshop: str) -> SeenFile:
 
 
 def see_file(folder: WorkshopFolder, place: Place) -> SeenFile:
-    """The file at a place, or that there is none which can be read. Raises what may pass."""
+    """Return the file at a place, without a digest where there is none that can be read.
+
+    Raises an OSError that may pass: a file that cannot be read for a moment is not a file that is gone.
+    """
     try:
-        with user_errors(), folder.found(place) as (file, in_workshop):
+        with folder.found(place) as (file, in_workshop):
             return see_open(file, place.path, in_workshop)
-    except ApplicationError as error:
-        if not error.non_retryable:
+    except LlmDoError:
+        return SeenFile(path=place.path)
+    except OSError as error:
+        if is_passing(error):
             raise
         return SeenFile(path=place.path)
 

@@ -1,7 +1,7 @@
 """Comparison of a file with its state when a call asked to change it.
 
-Only if the workshop's folder is on the page's machine. Looks with the activity's own preview, which leads nowhere
-outside of the workshop and changes nothing.
+Only if the workshop's folder is on the page's machine. Looks with the preview of the file activities, which
+leads nowhere outside of the workshop and changes nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from temporalio.exceptions import ApplicationError
-
-from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.client import Question
-from llm_do_temporal.errors import Refusal
+from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
 from llm_do_temporal.policy.files.sandbox import locate
+from llm_do_temporal.sandbox.text_files import TextFiles
 from llm_do_temporal.ui.content.call_parts import Part
 
 
@@ -45,7 +43,7 @@ def file_now(question: Question, workshop: Path | None) -> FileNow | None:
         return FileNow("unknown")
     try:
         change = _preview(question, workshop)
-    except (ApplicationError, Refusal) as error:
+    except LlmDoError as error:
         return FileNow("changed", problem=error.message)
     except (OSError, KeyError, ValueError):
         return FileNow("unknown")
@@ -53,7 +51,7 @@ def file_now(question: Question, workshop: Path | None) -> FileNow | None:
 
 
 def _preview(question: Question, workshop: Path) -> FileChange:
-    files, args = FileActivities(workshop), question.request.args
+    files, args = TextFiles(workshop), question.request.args
     place = locate(question.request.tree, str(args["path"]))
     if question.request.tool == "write_file":
         write = WriteFileInput(mount=place.mount, relative=place.relative, path=place.path, content=args["content"])

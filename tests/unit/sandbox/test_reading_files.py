@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from llm_do_temporal.activities.files import MAX_READ_BYTES
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.files.sandbox import Mount
+from llm_do_temporal.sandbox.text_files import MAX_READ_BYTES
 from tests.support.workshops.file_tree import Files, assert_failed, assert_refused, failure_of
 
 

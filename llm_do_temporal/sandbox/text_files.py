@@ -1,0 +1,232 @@
+"""Text files of a workshop: reading them, and changing them or saying what a change would be.
+
+Owns what the file tools do once policy has let them. Called by the file activities, and by the page for a preview.
+Judges again, on the real file, whatever could have changed since: where the path leads, the size, the suffix,
+read-only. Everything here may be done twice: reading is harmless, and writing the same again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.errors import EffectFailed, SandboxRefusal
+from llm_do_temporal.messages.effects import EditFileInput, FileChange, FileText, ReadFileInput, WriteFileInput
+from llm_do_temporal.messages.sizes import MAX_READ_CHARS
+from llm_do_temporal.policy.files.sandbox import Place, check_readable, check_size, check_writable
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.sandbox.changes import OldFile, alone_in, diff_of, read_old, replace_file
+from llm_do_temporal.sandbox.safe_open import OpenBelow, Target, WorkshopFolder, writing_no_link
+from llm_do_temporal.sandbox.seen_files import check_as_shown, see_open, seen_old
+
+MAX_READ_BYTES = 10_000_000
+"""Size of the largest file that is read as text where its mount sets no `max_file_bytes`."""
+Compute = Callable[[Place, OldFile | None], str]
+"""Returns the new text of the file, from the file as it is (None: there is none). Raises where that makes no sense."""
+
+
+class TextFiles:
+    """Text files of one workshop. All methods raise SandboxRefusal, EffectFailed, and an OSError that may pass."""
+
+    def __init__(self, workshop: Path, open_below: OpenBelow | None = None) -> None:
+        self._workshop = workshop
+        self._folder = WorkshopFolder(workshop, open_below)
+
+    def read(self, asked: ReadFileInput) -> FileText:
+        """Return the file's text from character `offset` on, at most `max_chars` (and 1,000,000) of it."""
+        place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
+        check_readable(place)
+        _check_range(asked)
+        with self._folder.found(place) as (file, in_workshop):
+            if asked.expected is not None:
+                check_as_shown(asked.expected, see_open(file, place.path, in_workshop))
+            text = _decode(_read_limited(file, place), place)
+        end = asked.offset + min(asked.max_chars, MAX_READ_CHARS)
+        return FileText(content=text[asked.offset : end], truncated=end < len(text), total_chars=len(text))
+
+    def write(self, asked: WriteFileInput) -> FileChange:
+        """Put `content` into the file, whole or not at all."""
+        return self._change(asked, _whole(asked), apply=True)
+
+    def preview_write(self, asked: WriteFileInput) -> FileChange:
+        """Return what `write` would do, or raise its error. Changes nothing."""
+        return self._change(asked, _whole(asked), apply=False)
+
+    def edit(self, asked: EditFileInput, *, retried: bool) -> FileChange:
+        """Put `new_text` in the place of `old_text`; `retried` says that an earlier attempt may have done so."""
+        return self._change(asked, _edited(asked, retried=retried), apply=True)
+
+    def preview_edit(self, asked: EditFileInput) -> FileChange:
+        """Return what `edit` would do, or raise its error. Changes nothing."""
+        return self._change(asked, _edited(asked, retried=False), apply=False)
+
+    def _change(self, asked: WriteFileInput | EditFileInput, compute: Compute, *, apply: bool) -> FileChange:
+        place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
+        check_writable(place)
+        # A size that is known beforehand is judged before any folder is made.
+        if isinstance(asked, WriteFileInput):
+            check_size(place, len(_encode(asked.content, place)))
+        create = apply and isinstance(asked, WriteFileInput)
+        check = None if asked.definitions else self._unprotected(place)
+        with self._folder.target(place, create=create, check=check) as target:
+            if target.folder is None:
+                return _changed(place, target, None, compute, None)
+            # Who only looks disturbs nobody: files are replaced as a whole.
+            alone = alone_in(target.folder, self._workshop) if apply else nullcontext()
+            with alone, writing_no_link(place.path):
+                old = read_old(target.folder, target.name, _read_limit(place))
+                return _changed(place, target, old, compute, asked.expected, apply=apply)
+
+    def _unprotected(self, place: Place) -> Callable[[str], None]:
+        """Raises SandboxRefusal for a real file that defines: the call was not judged as writing a definition."""
+
+        def check(in_workshop: str) -> None:
+            if protection_of(self._workshop).protects(in_workshop):
+                raise SandboxRefusal(
+                    f"'{place.path}' is one of the files that define workers; writing it needs the capability "
+                    "sandbox.write.definitions",
+                    next_step="Write to another file. Workers are made with worker_create, where that is enabled.",
+                )
+
+        return check
+
+
+def _changed(
+    place: Place,
+    target: Target,
+    old: OldFile | None,
+    compute: Compute,
+    expected: SeenFile | None,
+    *,
+    apply: bool = False,
+) -> FileChange:
+    """What changes, and with `apply` the change, if the file is still as it was `expected` or changed so already."""
+    if apply and old is not None and _is_as_agreed(expected, target, old):
+        seen = seen_old(place, target.in_workshop, old, old.data)
+        return FileChange(path=place.path, bytes=old.size, created=False, diff="", seen=seen)
+    new = compute(place, old)
+    data = _encode(new, place)
+    check_size(place, len(data))
+    if old is not None and not old.mode & 0o222:
+        # Replacing works without write permission; somebody took it away from everybody on purpose.
+        raise EffectFailed(f"'{place.path}' is write-protected", next_step="Write to another file.")
+    seen = seen_old(place, target.in_workshop, old, data)
+    if apply and target.folder is not None and (old is None or old.data != data):
+        check_as_shown(expected, seen)
+        replace_file(target.folder, target.name, data, None if old is None else old.mode)
+    return FileChange(
+        path=place.path, bytes=len(data), created=old is None, diff=diff_of(place.path, old, new), seen=seen
+    )
+
+
+def _is_as_agreed(expected: SeenFile | None, target: Target, old: OldFile) -> bool:
+    """Whether an earlier attempt, or somebody else, has made exactly the change that was agreed to."""
+    if expected is None or expected.after is None:
+        return False
+    return expected.after == old.sha256 and expected.place in (None, target.in_workshop)
+
+
+def _whole(asked: WriteFileInput) -> Compute:
+    return lambda _place, _old: asked.content
+
+
+def _edited(asked: EditFileInput, *, retried: bool) -> Compute:
+    def compute(place: Place, old: OldFile | None) -> str:
+        if old is None:
+            raise EffectFailed(f"'{place.path}' does not exist", next_step="Create it with write_file.")
+        _check_read_size(place, old.size)
+        text = _decode(old.data, place)
+        if retried and _is_done(text, asked.old_text, asked.new_text):
+            return text
+        _check_edit(asked, text)
+        return text.replace(asked.old_text, asked.new_text, 1)
+
+    return compute
+
+
+def _check_edit(asked: EditFileInput, text: str) -> None:
+    if not asked.old_text:
+        raise EffectFailed(
+            f"old_text is empty; it must be the text in '{asked.path}' to replace",
+            next_step="Give the text to replace, or use write_file to write the whole file.",
+        )
+    if asked.old_text == asked.new_text:
+        raise EffectFailed(f"old_text and new_text are the same; '{asked.path}' stays as it is")
+    count = _occurrences(text, asked.old_text)
+    if count == 0:
+        raise EffectFailed(
+            f"old_text does not occur in '{asked.path}'; it must occur exactly once",
+            next_step="Read the file and copy the text exactly, with its spaces and line ends.",
+        )
+    if count > 1:
+        raise EffectFailed(
+            f"old_text occurs {count} times in '{asked.path}'; it must occur exactly once",
+            next_step="Add lines before or after it until it names one place.",
+        )
+
+
+def _is_done(text: str, old: str, new: str) -> bool:
+    if not new:
+        return old not in text
+    return _occurrences(text, new) == 1 and old not in text.replace(new, "\0")
+
+
+def _occurrences(text: str, part: str) -> int:
+    """How often `part` occurs; one that overlaps itself counts as more than once."""
+    count = text.count(part)
+    if count == 1 and text.find(part, text.find(part) + 1) >= 0:
+        return 2
+    return count
+
+
+def _check_range(asked: ReadFileInput) -> None:
+    if asked.offset < 0:
+        raise EffectFailed(f"offset is {asked.offset}; it counts characters from 0 on")
+    if asked.max_chars < 1:
+        raise EffectFailed(f"max_chars is {asked.max_chars}; it must be 1 or more")
+
+
+def _read_limit(place: Place) -> int:
+    limit = place.mount.max_file_bytes
+    return MAX_READ_BYTES if limit is None else limit
+
+
+def _read_limited(file: BinaryIO, place: Place) -> bytes:
+    size = file.seek(0, 2)
+    _check_read_size(place, size)
+    file.seek(0)
+    data = file.read(_read_limit(place) + 1)
+    _check_read_size(place, len(data))
+    return data
+
+
+def _check_read_size(place: Place, size: int) -> None:
+    check_size(place, size)
+    if size > _read_limit(place):
+        raise EffectFailed(
+            f"'{place.path}' is larger than the {MAX_READ_BYTES} bytes that are read as text",
+            next_step="Attach the file to a worker, or set max_file_bytes in the sandbox to allow more.",
+        )
+
+
+def _decode(data: bytes, place: Place) -> str:
+    # A small PDF can be nothing but letters, and is no text all the same.
+    if b"\0" not in data and not data.startswith(b"%PDF-"):
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            pass
+    raise EffectFailed(
+        f"'{place.path}' is not UTF-8 text",
+        next_step="Hand files such as PDFs and images to a worker as attachments.",
+    )
+
+
+def _encode(text: str, place: Place) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise EffectFailed(f"the text for '{place.path}' holds half a character at {error.start}") from error
