@@ -1,1 +1,1 @@
-"""The desk of a run, as pure steps: what is asked, who may decide, what is remembered."""
+"""The desk of a run, as pure steps: open questions, the people who may decide, remembered decisions."""

@@ -1,7 +1,8 @@
 """The desk's book-keeping, as pure steps from one state to the next.
 
-Who asked, who decided, what is remembered. Ids are given out in the order of the questions. The first
-decision on a question wins; a decision that cannot be taken raises DecisionRefused and changes nothing.
+Owns the questions, the decisions on them, and the grants that remember decisions. Ids are given out in the order of
+the questions. The first decision on a question wins; a decision that cannot be taken raises DecisionRefused and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from llm_do_temporal.policy.budget.limits import Dimension, described
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, judge_path
 
 NOBODY_IN_TIME = "timeout"
-"""Who rejects what nobody decided in time."""
+"""Name under which the desk rejects questions that were not decided in time."""
 _ECHOED = {"door": "grant", "digest": None}
-"""Of a verdict that answers another question than the one it was given for."""
+"""Changes to a verdict that answers, as a grant, another question than the one it was given for."""
 KEPT_IGNORED = 100
-"""Nonsense signals kept for the record; a flood of them must not fill the history of a continued run."""
+"""Largest number of malformed signals kept for the record: a flood of them must not fill a continued run's history."""
 
 
 def pending(state: DeskState) -> tuple[Approval, ...]:
-    """The questions that still need an answer, oldest first."""
+    """Return the questions that still need an answer, oldest first."""
     return tuple(one for one in state.approvals if one.verdict is None and not one.withdrawn)
 
 
@@ -68,7 +69,7 @@ def with_request(state: DeskState, request: RequestApprovalInput, *, now: dateti
 
 
 def with_withdrawal(state: DeskState, withdrawal: WithdrawApprovalsInput) -> DeskState:
-    """The state without the questions an invocation no longer asks."""
+    """Return the state with the questions that an invocation takes back marked as withdrawn."""
 
     def settled(one: Approval) -> Approval:
         gone = withdrawal.covers(one.request.invocation, one.request.key)
@@ -78,13 +79,16 @@ def with_withdrawal(state: DeskState, withdrawal: WithdrawApprovalsInput) -> Des
 
 
 def with_ignored(state: DeskState, reason: str, *, now: datetime) -> DeskState:
-    """The state with a note of a decision that could not be taken."""
+    """Return the state with a note of a decision that could not be taken; `reason` is cut to 500 characters."""
     kept = (*state.ignored, IgnoredDecision(at=now, reason=reason[:500]))[-KEPT_IGNORED:]
     return state.model_copy(update={"ignored": kept})
 
 
 def with_revocation(state: DeskState, revocation: RevokeGrantInput) -> DeskState:
-    """The state without the grant of this approval: identical calls are asked about again. Raises DecisionRefused."""
+    """Return the state without the grant of this approval: identical calls are asked about again.
+
+    Raises DecisionRefused where there is no such grant.
+    """
     left = tuple(grant for grant in state.grants if grant.approval != revocation.id)
     if len(left) == len(state.grants):
         raise DecisionRefused(f"there is no grant of approval '{revocation.id[:40]}' to revoke")
@@ -92,12 +96,12 @@ def with_revocation(state: DeskState, revocation: RevokeGrantInput) -> DeskState
 
 
 def archived(state: DeskState) -> DeskState:
-    """The state with its questions, none of them open any more, counted and put away."""
+    """Return the state without its questions, none of them open any more, which are counted only."""
     return state.model_copy(update={"approvals": (), "earlier": state.earlier + len(state.approvals)})
 
 
 def find_question(state: DeskState, decision: Decision) -> Approval:
-    """The question a decision is about, if it can be taken. Raises DecisionRefused."""
+    """Return the question that a decision is about. Raises DecisionRefused where the decision cannot be taken."""
     approval = _named(state, decision)
     if approval.verdict is not None:
         verdict = approval.verdict
@@ -117,9 +121,10 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
 def with_decision(
     state: DeskState, decision: Decision, *, door: Literal["signal", "update"], now: datetime
 ) -> tuple[DeskState, list[Approval]]:
-    """The state with the decision taken, the question it is about, and the others that it answers when remembered.
+    """Return the state with the decision taken, and the questions that it concerns.
 
-    The question stays open where others must agree. Raises DecisionRefused.
+    The first of these is the question it is about, which stays open where others must agree; the rest are identical
+    ones that the decision answers too when it is remembered. Raises DecisionRefused.
     """
     asked = find_question(state, decision)
     vote = Verdict(
@@ -156,13 +161,13 @@ def with_all_withdrawn(state: DeskState) -> DeskState:
 
 
 def next_due(state: DeskState) -> datetime | None:
-    """When time changes something next: a reminder, or the end of somebody's time to decide."""
+    """Return the moment of the next reminder or deadline; None where no open question has one."""
     moments = [moment for one in pending(state) for moment in (one.request.deadline, _reminder(one)) if moment]
     return min(moments, default=None)
 
 
 def at_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approval]]:
-    """The state at this time, and the questions that nobody decided in time: they are rejected, whatever they are."""
+    """Return the state at the moment `now`, and the questions whose deadline has passed, each of them rejected."""
     late: list[Approval] = []
 
     def at_this_time(one: Approval) -> Approval:
@@ -235,7 +240,7 @@ def _check_change(approval: Approval, decision: Decision) -> None:
 
 
 def _check_shown(approval: Approval, decision: Decision) -> None:
-    """Raise DecisionRefused where a decision names another question than this one."""
+    """Raise DecisionRefused where the digest of a decision names another question than this one."""
     if decision.digest is None or decision.digest == approval.request.digest:
         return
     asked, named = approval.request.digest, repr(decision.digest[:80])

@@ -1,8 +1,8 @@
-"""Who may decide, and when enough people have agreed: pure steps of the desk.
+"""Rules for the people who decide, and for how many of them must agree: pure steps of the desk.
 
 An approval agrees to the call as it was asked about, a change to the call with exactly these arguments. Where several
-must agree, they must agree to the same arguments, so that nobody's word stands for what they have not seen: whoever
-changes the arguments begins the votes anew. One rejection is enough.
+must agree, they must agree to the same arguments, so that nobody's word stands for arguments they have not seen: a
+person who changes the arguments begins the votes anew. One rejection is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHOWN_CHARS = 300
 
 
 def check_who(approval: Approval, decision: Decision, *, started_by: str) -> None:
-    """Raise DecisionRefused where this person may not decide so; `started_by` is who started the run."""
+    """Raise DecisionRefused where this person may not decide so; `started_by` names the person who started the run."""
     request, by = approval.request, decision.by.strip()
     named = f"'{by[:80]}'" if by else "somebody without a name"
     if request.approvers and by not in request.approvers:
@@ -64,12 +64,12 @@ class HasVotes(Protocol):
 
 
 def agreed_to(question: HasVotes) -> dict[str, Any]:
-    """Return the arguments that are on the table: those asked about, or the replacement of the last vote."""
+    """Return the arguments on the table: those of the question, or of the last vote, which may have changed them."""
     return question.votes[-1].args if question.votes else question.request.args
 
 
 def with_vote(approval: Approval, vote: Verdict) -> Approval:
-    """The question with one more decision of somebody who may take it: decided, or nearer to it."""
+    """Return the question with one more vote: decided where the vote rejects or is the last one needed, else open."""
     quorum = approval.request.quorum
     if quorum <= 1 or vote.decision is DecisionKind.REJECT:
         return approval.model_copy(update={"verdict": vote})
@@ -80,7 +80,7 @@ def with_vote(approval: Approval, vote: Verdict) -> Approval:
 
 
 def _joint(approval: Approval, votes: tuple[Verdict, ...]) -> Verdict:
-    """What these have decided together; it is remembered where all of them said so."""
+    """Return the joint verdict of these votes; it is remembered where every one of them says so."""
     last = votes[-1]
     is_change = not _are_equal(last.args, approval.request.args)
     remembered = all(vote.remember is Remember.SESSION for vote in votes)

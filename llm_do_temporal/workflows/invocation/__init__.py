@@ -1,1 +1,1 @@
-"""One invocation of one worker: the agent loop and all it knows."""
+"""Invocation of a worker: the agent loop, with its models, conversation, budget and questions."""

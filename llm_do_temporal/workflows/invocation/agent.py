@@ -1,7 +1,7 @@
-"""The one generic agent that runs every worker.
+"""The generic agent that runs every worker.
 
-Built once, at import. All that differs between workers (instructions, tools, model, output) is given to
-`AGENT.run(...)` by the workflow. Its name is part of the activity's name, and so of the wire format.
+Built once, at import. All differences between workers (instructions, tools, model, output) are arguments that the
+workflow gives to `AGENT.run(...)`. Its name is part of the activity's name, and so of the wire format.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
 TURN_TIMEOUT = timedelta(minutes=30)
 """Longest single attempt of a model turn; thinking models on long documents take many minutes."""
 TOOL_RETRIES = 3
-"""How often a model may correct the arguments of one call."""
+"""Largest number of times that a model may correct the arguments of one call."""
 OUTPUT_RETRIES = 3
-"""How often a model may correct its structured output."""
+"""Largest number of times that a model may correct its structured output."""
 
 
 class LeanRunContext(TemporalRunContext[Any]):
-    """What a model turn needs to know of its run; the rest is the same in every turn and stays at home."""
+    """Run context of a model turn with the fields that its activity needs; the others are equal in every turn and stay
+    in the workflow."""
 
     @classmethod
     def serialize_run_context(cls, ctx: RunContext[Any]) -> dict[str, Any]:
@@ -80,7 +81,8 @@ _NOT_CARRIED: dict[str, Any] = {
     "_deferred_capability_ids": set(),
     "capability_active": True,
 }
-"""What `LeanRunContext` leaves out, and what stands for it in the activity, where nothing of ours reads it."""
+"""Fields that `LeanRunContext` leaves out, with the values that stand for them in the activity, where no code of ours
+reads them."""
 
 AGENT: Agent[object, Any] = Agent(
     "placeholder:none",
@@ -102,10 +104,10 @@ AGENT: Agent[object, Any] = Agent(
                 start_to_close_timeout=TURN_TIMEOUT,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 # Unlimited attempts: a provider that is down for an hour leaves a run that waits and goes on.
-                # What another attempt cannot mend, and what is left to another model, is marked non-retryable where
-                # it is raised.
+                # Errors that another attempt cannot mend, or that are left to another model, are marked
+                # non-retryable where they are raised.
                 retry_policy=RetryPolicy(
-                    # Mostly another service takes over from one that died.
+                    # After the death of a worker service mostly another one takes over at once.
                     initial_interval=timedelta(milliseconds=250),
                     maximum_interval=timedelta(minutes=2),
                     non_retryable_error_types=[TOO_LARGE],

@@ -1,6 +1,6 @@
-"""What one invocation does about limits: it spends what the desk granted it, and asks for more when that is used up.
+"""The budget of one invocation: it spends the lease that the desk granted it, and asks for more when that is used up.
 
-Nothing here makes an event of the history where no limit is set.
+Makes no event of the history where no limit is set.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INVOCATION = Amounts(invocations=1)
 
 
 class BudgetLease:
-    """What an invocation may spend."""
+    """Amounts that an invocation may spend, leased from the run's desk."""
 
     def __init__(
         self,
@@ -35,21 +35,21 @@ class BudgetLease:
         spending: Spending,
         tell: Callable[[Report], Awaitable[None]] | None = None,
     ) -> None:
-        """`tell` takes reports to the desk; by default a signal does."""
+        """`tell` takes reports to the desk; None: a signal does."""
         self.state = spending
         self.worker = worker_label(invocation.worker.name, generated=is_generated(invocation.worker))
-        """What its worker is called in metrics."""
+        """Label of the invocation's worker in metrics."""
         self._invocation = invocation
         self._limited = invocation.limited
         self._waiting = Amounts()
-        """What calls wait for now, together."""
+        """Amounts that calls wait for now, together."""
         self._asking = False
         self._overdue: tuple[str, ...] = ()
         self._speaking = asyncio.Lock()
         self._tell = tell or self._signal
 
     async def begin_turn(self) -> None:
-        """Return when a turn may start."""
+        """Wait until the limits allow a turn, and reserve it."""
         if self.state.in_turn or not self._limited:
             return
         if not self._covers(_TURN):
@@ -58,9 +58,9 @@ class BudgetLease:
         self._update(in_turn=True)
 
     async def end_turn(self, response: ModelResponse, model: str) -> None:
-        """Take in what a turn has cost that `model` answered.
+        """Count the tokens and the cost of a turn that `model` answered.
 
-        The activity has priced it: a price must not change when this is replayed.
+        The activity has priced the turn: a price must not change in a replay.
         """
         cost, tokens = response.usage.cost, response.usage.total_tokens
         unpriced = (model,) if cost is None else ()
@@ -82,28 +82,30 @@ class BudgetLease:
             await self.report()
 
     async def begin_call(self) -> None:
-        """Return when a tool call may run."""
+        """Wait until the limits allow a tool call, and reserve it."""
         if Dimension.TOOL_CALLS in self._limited:
             await self._reserve(_CALL)
 
     async def begin_invocation(self) -> None:
-        """Return when another worker may be called."""
+        """Wait until the limits allow the call of another worker, and reserve it."""
         if Dimension.INVOCATIONS in self._limited:
             await self._reserve(_INVOCATION)
 
     def add_below(self, usage: Usage) -> None:
-        """Take in what a call of another worker cost. The desk knows already."""
+        """Count the cost of a call of another worker, for the sum of the tree only: the desk has it from that
+        worker."""
         self._add_cost(usage.cost_usd, usage.unpriced)
 
     def take(self, action: Action) -> None:
-        """Take a grant."""
+        """Add a grant of the desk; a grant that came twice is added once."""
         state = self.state
         if action.number == state.grants + 1:
             self._update(grants=action.number, holds=state.holds.plus(action.amounts), recalled=False)
             self._asking = False
 
     async def give_back(self) -> None:
-        """Give back all that is not needed at once, and say so; from now on the desk hears of the end of each turn."""
+        """Give all that is not needed at once back to the desk, and report; from now on each end of a turn is
+        reported."""
         holds = self.state.holds
         if self.state.in_turn:
             turn = self.state.turn or holds
@@ -120,17 +122,18 @@ class BudgetLease:
         self._overdue = ()
 
     def allow_time(self, account: str, seconds: int) -> None:
-        """Remember that an account was given more time, so that a continued workflow knows."""
+        """Remember the new time limit of an account, in seconds, for the time after the workflow was continued as
+        new."""
         self._update(times={**self.state.times, account: seconds})
 
     async def close(self) -> None:
-        """Tell the desk what was spent in the end. The entry worker need not: its desk closes with it."""
+        """Report the final spending to the desk. The entry worker reports none: its desk closes with it."""
         if self._limited and "/" in self._invocation.path:
             self._waiting = Amounts()
             await self.report(ended=True)
 
     async def report(self, *, ended: bool = False) -> None:
-        """Tell the desk how things stand."""
+        """Report spending, holdings and wants to the desk."""
         async with self._speaking:
             state, invocation = self.state, self._invocation
             report = Report(
@@ -164,7 +167,7 @@ class BudgetLease:
                     await self.report()
                 await workflow.wait_condition(lambda: not self._asking)
         except asyncio.CancelledError:
-            # Whoever else waits asks for itself.
+            # Other calls that wait send a report of their own.
             self._asking = False
             raise
         finally:
@@ -180,7 +183,7 @@ class BudgetLease:
         return counted and all(holds.of(name) > 0 for name in measured)
 
     def _drop_turns(self) -> None:
-        """Keep nothing for further turns."""
+        """Stop holding amounts for further turns."""
         self._update(holds=self.state.holds.model_copy(update={"turns": 0, "tokens": 0, "cost": NOTHING}))
 
     def _add_cost(self, cost: Decimal | None, unpriced: tuple[str, ...]) -> None:

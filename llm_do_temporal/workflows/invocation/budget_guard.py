@@ -1,6 +1,6 @@
-"""What the invocation that a limit belongs to does when it is reached: it asks a person, or stops.
+"""The guard of the limits that belong to an invocation: when one is reached, it asks a person, or stops the work.
 
-Stopping it stops everything below it. Where nobody can be asked, or the answer is no, it fails with BudgetExceeded.
+The work below stops with it. Where no person can be asked, or the answer is no, it fails with BudgetExceeded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LimitQuestion:
-    """The question at a reached limit, in the place of a tool."""
+    """Question at a reached limit, in the place of a tool."""
 
     dimension: Dimension
     spent: Decimal
@@ -39,7 +39,7 @@ class LimitQuestion:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Only `next` may be changed, to anything above what was spent."""
+        """JSON Schema of the arguments; a person may change only `next`, to any limit above `spent`."""
         return {
             "type": "object",
             "properties": {
@@ -57,16 +57,16 @@ class LimitQuestion:
 
 
 class BudgetGuard:
-    """Watches over the limits that belong to one invocation."""
+    """Guard of the limits that belong to one invocation."""
 
     def __init__(self, invocation: InvokeWorkerInput, lease: BudgetLease, desk: AsksDesk | None) -> None:
-        """Without a `desk` nobody is asked, whatever the mode."""
+        """`desk` None: no person is asked, whatever the mode."""
         self._invocation = invocation
         self._lease = lease
         self._desk = desk
         self._reached: list[Account] = []
         self._ends: dict[str, datetime] = {}
-        """When the time of an account is up."""
+        """Moments at which the time of accounts is up, by their paths."""
         for account, limits in self._limits.items():
             self._set_end(account, lease.state.times.get(account, limits.time))
 
@@ -81,7 +81,7 @@ class BudgetGuard:
         return any(limits.set_ones for limits in self._limits.values())
 
     async def apply(self, action: Action) -> None:
-        """Do what the desk says about limits."""
+        """Carry out an action of the desk: a grant, a recall, or the news that a limit is reached."""
         if action.kind == "grant":
             self._lease.take(action)
         elif action.kind != "reached":
@@ -90,7 +90,7 @@ class BudgetGuard:
             self._reached.append(action.account)
 
     async def until_stopped(self) -> LlmDoError:
-        """Wait until the invocation must stop, and return why."""
+        """Wait until the invocation must stop, and return the reason."""
         while True:
             await self._wait()
             while self._reached:
@@ -113,19 +113,22 @@ class BudgetGuard:
                 await self._lease.time_is_up(account)
 
     async def _go_on(self, account: Account) -> BudgetExceeded | None:
-        """Ask whether to go on past the limit; the reason to stop where the answer is no, or nobody can be asked."""
+        """Ask a person whether to go on past the limit.
+
+        Returns the reason to stop where the answer is no, or no person can be asked; None: the work goes on.
+        """
         dimension = account.reached
         limit = None if dimension is None else account.limits.of(dimension)
         if dimension is None or limit is None:
             return None
         spent = limit if dimension is Dimension.TIME else account.spent.of(dimension)
-        told = _told(account, dimension, spent, limit)
+        reached = _reached_text(account, dimension, spent, limit)
         if self._desk is None or self._invocation.settings.mode is not Mode.INTERACTIVE:
-            return _stopped(account, dimension, told)
+            return _stopped(account, dimension, reached)
         further = _next(account, dimension, spent, limit)
         args = {"limit": dimension, "spent": _number(spent), "next": _number(further)}
         use = CapabilityUse(name=LIMIT, payload={"of": account.path or "the run", **args})
-        summary = f"{told}; go on to {described(dimension, further)}?"
+        summary = f"{reached}; go on to {described(dimension, further)}?"
         reason = "a limit is reached: approve to go on to `next`, change `next` for another limit, reject to stop"
         terms = terms_of(self._invocation.settings.rules, [LIMIT])
         question = ToolQuestion((use,), args, summary)
@@ -135,7 +138,7 @@ class BudgetGuard:
         if verdict.decision is DecisionKind.REJECT:
             note = f": {verdict.note}" if verdict.note else ""
             why = verdict.note if verdict.door == "timer" else f"{verdict.by or 'a person'} decided to stop{note}"
-            return _stopped(account, dimension, f"{told}; {why}")
+            return _stopped(account, dimension, f"{reached}; {why}")
         if dimension is Dimension.TIME:
             seconds = int(agreed_limit(dimension, verdict.args, args))
             self._lease.allow_time(account.path, seconds)
@@ -149,7 +152,10 @@ class BudgetGuard:
 
 
 async def within(work: Coroutine[Any, Any, T], guard: BudgetGuard) -> T:
-    """The result of the work, or what its guard stops it with. A cancellation reaches the work before it leaves."""
+    """Return the result of the work, unless its guard stops it. A cancellation reaches the work before it leaves.
+
+    Raises the guard's reason to stop.
+    """
     running, watching = asyncio.create_task(work), asyncio.create_task(guard.until_stopped())
     try:
         await workflow.wait([running, watching], return_when=asyncio.FIRST_COMPLETED)
@@ -172,10 +178,10 @@ async def _stop(*tasks: asyncio.Task[Any]) -> None:
     await workflow.wait(tasks)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # seen: what a stopped task would have said does not matter any more
+            task.exception()  # seen: the error of a stopped task does not matter any more
 
 
-def _told(account: Account, dimension: Dimension, spent: Decimal, limit: Decimal) -> str:
+def _reached_text(account: Account, dimension: Dimension, spent: Decimal, limit: Decimal) -> str:
     who = account.path or "the run"
     if account.counts_unknown(dimension):
         models = ", ".join(account.unpriced)
@@ -186,17 +192,17 @@ def _told(account: Account, dimension: Dimension, spent: Decimal, limit: Decimal
 
 
 def _next(account: Account, dimension: Dimension, spent: Decimal, limit: Decimal) -> Decimal:
-    """The limit to go on to: by as much higher as the limit was at first, until it is above what was spent."""
+    """Return the next limit: raised in steps of the first limit until it is above the spent amount."""
     step = account.steps.of(dimension) or limit
     if account.counts_unknown(dimension) and spent < limit:
         return limit
     return limit + step * max(1, int((spent - limit) / step) + 1)
 
 
-def _stopped(account: Account, dimension: Dimension, told: str) -> BudgetExceeded:
+def _stopped(account: Account, dimension: Dimension, reached: str) -> BudgetExceeded:
     where = f"the worker's `limits: {dimension}`" if account.path else f"`limits: {dimension}` in workshop.yaml"
     flag = "" if account.path else f", or start with --max-{dimension.replace('_', '-')}"
-    return BudgetExceeded(f"limit reached: {told}", next_step=f"Raise {where}{flag}.")
+    return BudgetExceeded(f"limit reached: {reached}", next_step=f"Raise {where}{flag}.")
 
 
 def _number(amount: Decimal) -> int | float:

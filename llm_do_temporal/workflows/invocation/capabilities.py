@@ -28,7 +28,7 @@ from llm_do_temporal.workflows.runtime.metrics import count_turn
 
 SERVER_SIDE_TOOLS = ("web_search", "web_fetch", "code_execution", "image_generation")
 HIDDEN = "llmdo_hidden"
-"""The key of a tool's metadata that hides it from the model."""
+"""Key of a tool's metadata that hides it from the model."""
 _CONTINUES_EARLY = "continue-early"
 """Runs that started before this was done replay without it."""
 
@@ -71,7 +71,7 @@ def _chosen(kind: str) -> AgentNativeTool[Any]:
 
 
 class HiddenTools(AbstractCapability[Any]):
-    """Keeps tools marked as hidden out of what a model is shown; they still answer when they are called."""
+    """Hides marked tools from the model; they still answer when they are called."""
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -99,7 +99,7 @@ class ModelFallback(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """See AbstractCapability. The agent's model and settings are those of the first.
 
-        The id alone tells the activity which model to build: what stands for it here is the same for all.
+        The id alone tells the activity which model to build: the model object of the workflow is the same for all.
         """
         if workflow.in_workflow() and running_invocation().models.handovers:
             request_context.model = cast("Model", ctx.model)
@@ -122,7 +122,7 @@ async def go_on_as_new(context: RunContext[Any]) -> None:
 
 
 class IncrementalHistory(AbstractCapability[Any]):
-    """Cuts from each request what an earlier one of the running workflow carried."""
+    """Cuts from each request the messages that an earlier one of the running workflow carried."""
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -135,7 +135,7 @@ class IncrementalHistory(AbstractCapability[Any]):
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """See AbstractCapability. Raises BudgetExceeded where what is new is more than one request can carry."""
+        """See AbstractCapability. Raises BudgetExceeded where the new messages are more than one request can carry."""
         if not workflow.in_workflow():
             return request_context
         conversation, models = running_invocation().conversation, running_invocation().models
@@ -159,7 +159,7 @@ class IncrementalHistory(AbstractCapability[Any]):
 
 
 class BudgetCapability(AbstractCapability[Any]):
-    """Lets the running workflow's turns start when its limits allow it, and counts what they cost."""
+    """Lets the running workflow's turns start when its limits allow it, and counts their cost."""
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext

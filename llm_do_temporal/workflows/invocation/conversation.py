@@ -1,8 +1,8 @@
-"""Sends a conversation as it grows: each request carries what is new since the one before it.
+"""The conversation of an invocation, sent as it grows: each request carries the messages since the one before it.
 
 The workflow side of `activities.models.conversations`, which puts the whole conversation together again. The agent
-keeps all its messages; only what a request carries is cut. Nothing here asks how often it is replayed: requests are
-numbered, and what was sent is recognised by the identity of its messages.
+keeps all its messages; only the content of a request is cut. A replay comes to the same: requests are numbered, and
+messages that were sent are recognised by their identity as Python objects.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
 
 TURNS_A_RUN = 100
 """Turns after which a workflow is continued as new. The agent looks through all its messages several times a turn, and
-a replay goes through all turns: what 100 turns take is little, for both."""
+a replay goes through all turns: 100 turns take little time for both."""
 
 
 def earlier_messages() -> ModelRequest:
-    """What stands in an agent's messages for all that was said before its workflow was continued as new."""
+    """Return the message that stands for all messages from before the workflow was continued as new."""
     return ModelRequest(parts=[UserPromptPart("(what was said before)")])
 
 
@@ -44,18 +44,21 @@ class NextRequest(NamedTuple):
 
 
 class Conversation:
-    """What of one invocation's conversation was sent, in this run of its workflow."""
+    """The part of an invocation's conversation that was sent in this run of its workflow.
+
+    `base` names the conversation of earlier runs in the blob store; empty: this is the first run.
+    """
 
     def __init__(self, base: tuple[str, ...], max_tokens: int | None) -> None:
         self.base = base
         self._max_tokens = max_tokens
         self.number = 0
-        """Requests so far."""
+        """Number of requests so far."""
         self._sent: list[ModelMessage] = []
         self._parameters: ModelRequestParameters | None = None
         self._instructions: str | None = None
         self._carried: NextRequest | None = None
-        """The last request, for another model that is asked the same."""
+        """Last request, for another model that gets the same."""
 
     @property
     def fills_run(self) -> bool:
@@ -63,15 +66,15 @@ class Conversation:
         return self.number >= TURNS_A_RUN
 
     def unsent(self, messages: list[ModelMessage]) -> list[ModelMessage]:
-        """The messages since the last request."""
+        """Return the messages since the last request."""
         return messages[len(self._sent) :] if self._sent else messages[1 if self.base else 0 :]
 
     def next_part(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters, *, again: bool = False
     ) -> NextRequest:
-        """The messages and the parameters the next request carries, and what they are part of.
+        """Return the next request of the conversation with these messages; it must be sent.
 
-        `again`: the last request failed and another model is asked the same.
+        `again`: the last request failed, and another model gets the same.
         """
         if not again or self._carried is None:
             self._carried = self._new_part(messages, parameters)
@@ -103,7 +106,7 @@ class Conversation:
 def _continues(known: list[ModelMessage], messages: list[ModelMessage]) -> bool:
     """Whether the messages are those already sent, then an answer, then more.
 
-    What is new must begin with an answer: two requests side by side would be sent as one.
+    The new messages must begin with an answer: two requests side by side would be sent as one.
     """
     if not known or len(messages) <= len(known) or not isinstance(messages[len(known)], ModelResponse):
         return False

@@ -136,7 +136,7 @@ class DeskClient:
 
 
 def request_fields(terms: Terms) -> dict[str, Any]:
-    """The fields of RequestApprovalInput that say who must agree, and until when."""
+    """Return the fields of RequestApprovalInput about the people who must agree, and the time they have."""
     return {
         "approvers": terms.approvers or (),
         "quorum": terms.quorum,

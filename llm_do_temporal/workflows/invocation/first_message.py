@@ -1,4 +1,4 @@
-"""What a model is told when an invocation begins: the text, and references to the attachments."""
+"""The first message of an invocation to its model: the text, and references to the attachments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING_SAID = "Begin."
 
 
 def first_message(invocation: InvokeWorkerInput) -> str | list[UserContent]:
-    """The first user message of an invocation. Raises AttachmentRefusal for one that a model cannot get."""
+    """Return the first user message of an invocation. Raises AttachmentRefusal for a file that a model cannot get."""
     aliases, model = invocation.settings.models.aliases, invocation.model
     forms = attachment_forms(
         invocation.attachments,
@@ -33,7 +33,10 @@ def first_message(invocation: InvokeWorkerInput) -> str | list[UserContent]:
 def opening(
     prompt: str, given: Any, attachments: Sequence[Attachment], forms: Sequence[Form]
 ) -> str | list[UserContent]:
-    """The first user message: prompt, input, a reference to each attachment, replaced when it is sent."""
+    """Return the first user message: prompt, input, and a reference to each attachment.
+
+    The activity of the model turn replaces the references by the files in their `forms`.
+    """
     texts = [prompt] if prompt.strip() else []
     if given is not None:
         texts.append(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2))

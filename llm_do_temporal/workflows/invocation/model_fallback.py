@@ -1,6 +1,6 @@
-"""The models of an invocation, and which of them is asked: where one fails, the next takes over for that turn.
+"""The models of an invocation, of which one is asked: where it fails, the next takes over for that turn.
 
-Every request is an activity of its own, so the history tells which model was asked, what it said and which answered.
+Every request is an activity of its own, so the history tells which models were asked, their errors, and the answer.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from llm_do_temporal.workflows.runtime.failures import explain, fallback_hint
 MOST_TRIES = 16
 """Attempts at one model before the next is asked, once all have failed several times: about a quarter of an hour."""
 MOST_HANDOVERS = 80
-"""Within one turn; whose turn it is then is asked without end. Pydantic AI allows 100 requests for a turn."""
+"""Largest number of times that a model takes over within one turn; the model that is asked then is asked without end.
+Pydantic AI allows 100 requests for a turn."""
 
 
 class FallbackChain:
-    """Who is asked. A turn begins with the first model; after the last comes the first again."""
+    """The models of an invocation in their order. A turn begins with the first model; after the last comes the first
+    again."""
 
     def __init__(self, invocation: InvokeWorkerInput) -> None:
         self._aliases = invocation.settings.models.aliases
@@ -35,30 +37,30 @@ class FallbackChain:
         self.begin_turn()
 
     def begin_turn(self) -> None:
-        """Start with the first model, whatever became of it before."""
+        """Start with the first model, even where it failed in an earlier turn."""
         self.current = self._names[0]
         self.handovers = 0
         self._left = list(self._names)
-        self._said: list[str] = []
+        self._failures: list[str] = []
 
     @property
     def serving_id(self) -> str:
-        """The id of the model that is asked, for the activity."""
+        """Id of the asked model, for the activity."""
         return serving_id(self._aliases, self.current)
 
     @property
     def full_name(self) -> str:
-        """The model that is asked, as `provider:name`, whatever the workshop calls it."""
+        """Asked model as `provider:name`, even where the workshop has an alias for it."""
         return full_name(self._aliases, self.current)
 
     @property
     def queue(self) -> str | None:
-        """The task queue for requests to the model that is asked; None: the workflow's own."""
+        """Task queue for requests to the asked model; None: the workflow's own."""
         return self._queues.of_model(workflow.info().task_queue, self._aliases, self.current)
 
     @property
     def shown(self) -> str:
-        """The model that is asked, for people."""
+        """Name of the asked model for people."""
         return label(self._aliases, self.current)
 
     def as_shown(self, summary: str) -> str:
@@ -67,32 +69,36 @@ class FallbackChain:
 
     @property
     def settings(self) -> ModelSettings | None:
-        """The settings of the model that is asked."""
+        """Settings of the asked model."""
         merged = merged_settings(self._aliases, self.current, *self._given)
         return cast("ModelSettings", merged) if merged else None
 
     @property
     def tries(self) -> int | None:
-        """Attempts before another model is asked; None: there is no other, so it is asked until it answers."""
+        """Number of attempts before another model is asked; None: there is no other, so this one is asked until it
+        answers."""
         if len(self._left) == 1 or self.handovers >= MOST_HANDOVERS:
             return None
         return min(FIRST_TRIES << (self.handovers // len(self._left)), MOST_TRIES)
 
     def fall_back(self, failure: FailureError) -> bool:
-        """Whether another model takes over after this failure. Raises ModelFailed where the last one has failed."""
+        """Let the next model take over after this failure, and return whether there is one for it.
+
+        Raises ModelFailed where the last model has failed.
+        """
         other = fallback_hint(failure)
         if other is None or len(self._names) == 1:
             return False
         explained = explain(failure)
-        self._said.append(str(explained))
+        self._failures.append(str(explained))
         place = self._left.index(self.current)
         if other is OtherModel.INSTEAD:
             self._left.remove(self.current)
         else:
             place += 1
         if not self._left:
-            said = "; ".join(dict.fromkeys(self._said))
-            raise ModelFailed(f"no model is left: {said}", next_step=explained.next_step) from failure
+            failures = "; ".join(dict.fromkeys(self._failures))
+            raise ModelFailed(f"no model is left: {failures}", next_step=explained.next_step) from failure
         self.current = self._left[place % len(self._left)]
         self.handovers += 1
         return True

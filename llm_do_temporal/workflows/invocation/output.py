@@ -1,4 +1,4 @@
-"""Judging an agent's structured output: its worker's schema here, validators of the author's class in an activity."""
+"""Checks of an agent's structured output: its worker's schema here, validators of the author's class in an activity."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.failures import explain
 
-_MOST_TOLD = 8
+_MOST_PROBLEMS = 8
 
 
 async def checked_output(invocation: InvokeWorkerInput, output: Any) -> Any:
-    """The output, as the class makes it where its worker names one with validators.
+    """Return the output, as the class makes it where its worker names one with validators.
 
-    Raises ModelRetry with what is wrong with it, DefinitionError where nothing can be held against the schema or the
-    author's code breaks.
+    Raises ModelRetry with the problems of an output that does not fit, and DefinitionError where the schema cannot be
+    used or the author's code breaks.
     """
     schema = invocation.worker.output_schema
     if schema is None:
@@ -44,7 +44,7 @@ def _hold_against(schema: dict[str, Any], output: Any, worker: str) -> None:
         # A schema can be valid and still be of no use: a pattern that is refused, a reference that leads nowhere.
         raise DefinitionError(f"the output schema of worker '{worker}' cannot be used: {error}") from error
     if problems:
-        raise ModelRetry(f"The result does not fit its schema: {'; '.join(problems[:_MOST_TOLD])}")
+        raise ModelRetry(f"The result does not fit its schema: {'; '.join(problems[:_MOST_PROBLEMS])}")
 
 
 async def _by_class(invocation: InvokeWorkerInput, reference: str, output: Any) -> CheckedOutput:

@@ -1,4 +1,4 @@
-"""A span for each turn of a model, written by the agent that asks for it."""
+"""The span of each turn of a model, written by the agent that asks for the turn."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TurnSpans(AbstractCapability[Any]):
 
 
 def _tell_model(one: Span) -> None:
-    """Say which model was asked in the end: who begins a turn does not know yet."""
+    """Name the span after the model that was asked in the end, which is not known when the turn begins."""
     name, attributes = turn_shape(workflow.info().workflow_id, running_invocation().models.full_name)
     one.update_name(name)
     tell(one, attributes)

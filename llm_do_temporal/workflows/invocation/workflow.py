@@ -61,7 +61,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.tools.worker_calls import Errands
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
-"""Arguments are an object, whatever is in it: the rest is the gate's business, with messages of its own."""
+"""Validator of arguments that accepts every object: the gate checks the rest, with messages of its own."""
 
 
 _RUN_USAGE = TypeAdapter(RunUsage)
@@ -103,7 +103,7 @@ class LlmDoWorker:
 
     @workflow.run
     async def run(self, invocation: InvokeWorkerInput) -> InvocationResult:
-        """The worker's output and what it and its children spent."""
+        """Return the worker's output, and the usage of this invocation with all below it."""
         with invocation_span(invocation) as span:
             result = await self._run(invocation)
             tell_result(span, result.output, result.usage)
@@ -165,7 +165,7 @@ class LlmDoWorker:
         self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
 
     def _usage(self) -> Usage:
-        """What this invocation and those below it have spent so far."""
+        """Return the usage of this invocation and those below it so far."""
         spent = self._spent
         return Usage(
             requests=spent.requests,
@@ -182,12 +182,12 @@ class LlmDoWorker:
         return await checked_output(self._invocation, output)
 
     def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
-        """The server-side tool of this kind, where the worker has it."""
+        """Return the server-side tool of this kind, where the worker has it."""
         chosen = next((tool for tool in self._invocation.worker.server_side_tools if tool.tool_type == kind), None)
         return None if chosen is None else NATIVE_TOOL_TYPES[kind](**chosen.options)
 
     async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
-        """Continue this workflow as new, with all that was said in the blob store. Called between two turns."""
+        """Continue this workflow as new, with its conversation in the blob store. Called between two turns."""
         number, base = self.conversation.number, self.conversation.base
         if not number or self._desk.is_waiting:
             return
@@ -274,21 +274,21 @@ class LlmDoWorker:
 
     @workflow.signal(name=DELIVER_DECISION_SIGNAL)
     def deliver_decision(self, *payloads: Any) -> None:
-        """Take the desk's answer; one that nobody waits for is dropped."""
+        """Take the desk's answer to a question; an answer to a question that is not open is dropped."""
         delivery = read_signal(DeliverDecisionInput, payloads)
         if delivery is not None:
             self._desk.take_decision(delivery)
 
     @workflow.signal(name=DELIVER_VOTES_SIGNAL)
     def deliver_votes(self, *payloads: Any) -> None:
-        """Take note that somebody has agreed, where several must."""
+        """Take note that one more person has agreed, where several must."""
         delivery = read_signal(DeliverVotesInput, payloads)
         if delivery is not None:
             self._desk.show_votes(delivery)
 
     @workflow.signal(name=GRANT_SPENDING_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def grant_spending(self, *payloads: Any) -> None:
-        """What the desk says about limits."""
+        """Take an action of the desk about limits."""
         action = read_signal(Action, payloads)
         if action is not None:
             await self._guard.apply(action)

@@ -1,1 +1,1 @@
-"""One run: the desk, its book of limits, its notifications and batches."""
+"""Run: the desk, its budget, its notifications and batches."""

@@ -1,6 +1,6 @@
-"""A batch: one invocation for each item, so many at a time. One that fails stops no other.
+"""A batch: an invocation for each item, several at a time. An item that fails stops no other.
 
-Owns which item is next, what became of each, and what the run as a whole may spend. Used by `LlmDoRun`.
+Owns the order of the items, their results, and the lease of the run as a whole. Used by `LlmDoRun`.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from llm_do_temporal.workflows.runtime.failures import explain, spent_before
 from llm_do_temporal.workflows.tools.delegate import build_input, with_built_input
 
 MAX_EVENTS = 20_000
-"""While people are asked, a batch goes on in the same history up to here: Temporal ends it at 51,200 events."""
+"""Events up to which a batch goes on in the same history while people are asked: Temporal ends it at 51,200."""
 
 
 class BatchDesk(Protocol):
-    """The desk of a run with a batch."""
+    """Desk of a run with a batch."""
 
     @property
     def is_asking(self) -> bool:
-        """Whether anybody waits for a person."""
+        """Whether a question waits for a person."""
         ...
 
     def report_spending(self, *payloads: Any) -> None:
-        """Take a report of spending."""
+        """Take a report of spending, as the signal's handler does."""
         ...
 
     def withdraw_approvals(self, *payloads: Any) -> None:
-        """Take questions back."""
+        """Take questions back, as the signal's handler does."""
         ...
 
 
 class BatchWork:
-    """Works off the items of one run's batch."""
+    """The work on the items of one run's batch."""
 
     def __init__(self, start: StartRunInput, batch: Batch, entry: InvokeWorkerInput, desk: BatchDesk) -> None:
         before = batch.continued
@@ -59,10 +59,10 @@ class BatchWork:
         self.done: dict[int, ItemResult] = dict(before.done) if before else {}
         self.usage = before.usage if before else Usage()
         self.started_at = before.started_at if before else workflow.info().start_time
-        """When the time of the run's limits began."""
+        """Moment at which the time of the run's limits began."""
         self._left = [number for number in range(1, len(batch.items) + 1) if number not in self.done]
         self._counts_first = before is None
-        """Whether the next item is the invocation that every run's limit has counted already."""
+        """Whether the next item is the invocation that the run's limit has counted already, as in every run."""
         own = entry.model_copy(update={"worker": entry.worker.model_copy(update={"limits": Limits()})})
         self.lease = BudgetLease(own, before.spending if before else Spending(), self._tell)
         # A question of the run's own would stand in no history where it is looked for. The run stops at its limits,
@@ -71,11 +71,12 @@ class BatchWork:
 
     @property
     def results(self) -> tuple[ItemResult, ...]:
-        """What became of the items, in their order."""
+        """Results of the items, in their order."""
         return tuple(result for _, result in sorted(self.done.items()))
 
     async def run(self) -> bool:
-        """Whether all items are done; if not, nothing is under way and the workflow is to be continued as new.
+        """Work off items, and return whether all are done; if not, none is under way and the workflow must be continued
+        as new.
 
         Raises BudgetExceeded where the run's limits stop it.
         """
@@ -83,7 +84,7 @@ class BatchWork:
         return await (within(work, self._guard) if self._guard.is_needed else work)
 
     async def take(self, action: Action) -> None:
-        """What the desk says about limits."""
+        """Take an action of the desk about limits."""
         await self._guard.apply(action)
 
     async def _tell(self, report: Report) -> None:
@@ -114,14 +115,17 @@ class BatchWork:
         return bool(self._left) and running < self._batch.concurrency and not self._is_full()
 
     def _is_full(self) -> bool:
-        """Whether the items under way are to be finished, to continue as new; nobody's answer is waited for."""
+        """Whether no further item may begin, because the workflow is to be continued as new.
+
+        That waits while people are asked, up to MAX_EVENTS.
+        """
         info = workflow.info()
         if not info.is_continue_as_new_suggested():
             return False
         return not self._desk.is_asking or info.get_current_history_length() > MAX_EVENTS
 
     async def _begin(self) -> None:
-        """Return when the limits allow one more invocation."""
+        """Wait until the limits allow one more invocation, and reserve it."""
         if self._counts_first:
             self._counts_first = False
             return

@@ -1,4 +1,4 @@
-"""The desk's side of limits: takes reports of spending, tells invocations what they may spend, raises limits."""
+"""The desk's side of limits: takes reports of spending, grants leases to invocations, raises limits."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from llm_do_temporal.workflows.runtime.activities import send_signal
 
 
 class RunBudget:
-    """Keeps a run's ledger. Without limits it is never asked, and tells nobody anything."""
+    """Ledger of a run's spending. Without limits it gets no reports and sends no actions."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._untold: list[Action] = []
+        self._unsent: list[Action] = []
         self.take_own: Callable[[Action], Awaitable[None]] | None = None
-        """What the run itself is told goes here: a workflow cannot signal itself."""
+        """Takes the actions for the run itself: a workflow cannot signal itself. None: the run has no lease of its
+        own."""
 
     def open(self, owner: str, limits: Limits) -> None:
-        """Hold these limits for the whole run; `owner` is the workflow of the entry worker."""
+        """Set the limits of the whole run; `owner` is the id of the workflow that holds them, mostly the entry
+        worker's."""
         self.ledger = opened(self.ledger, "", owner, limits)
 
     def take(self, report: Report) -> None:
-        """Take in what an invocation says, and see what follows from it."""
+        """Enter an invocation's report of spending, and queue the actions that follow from it."""
         try:
             self.ledger, actions = settle(with_report(self.ledger, report))
         except ArithmeticError as error:
             # Anybody may send anything; an exception that left here would stop the whole run.
             workflow.logger.warning("a report of spending was ignored: %s", type(error).__name__)
             return
-        self._untold += actions
+        self._unsent += actions
 
     def decide(self, approval: Approval) -> None:
-        """Raise a limit where the decision is about one, and agrees."""
+        """Raise a limit where the decision is about a limit, and agrees to a higher one."""
         account, verdict = approval.request.account, approval.verdict
         if account is None or verdict is None or verdict.decision is DecisionKind.REJECT:
             return
@@ -49,21 +51,24 @@ class RunBudget:
         except ValueError:
             return  # no question of ours: anybody may have sent it
         self.ledger, actions = settle(raised(self.ledger, account, dimension, limit))
-        self._untold += actions
+        self._unsent += actions
 
     async def serve(self) -> None:
-        """Tell invocations what there is to tell, for ever."""
+        """Send queued actions to their invocations, for ever."""
         while True:
-            await workflow.wait_condition(lambda: bool(self._untold))
-            told: dict[str, list[Action]] = {}
-            for action in self._untold:
-                told.setdefault(action.invocation, []).append(action)
-            self._untold = []
-            sending = [asyncio.create_task(self._tell(invocation, actions)) for invocation, actions in told.items()]
+            await workflow.wait_condition(lambda: bool(self._unsent))
+            by_invocation: dict[str, list[Action]] = {}
+            for action in self._unsent:
+                by_invocation.setdefault(action.invocation, []).append(action)
+            self._unsent = []
+            sending = [
+                asyncio.create_task(self._tell(invocation, actions)) for invocation, actions in by_invocation.items()
+            ]
             await workflow.wait(sending)
 
     async def _tell(self, invocation: str, actions: list[Action]) -> None:
-        """One after the other: what is sent at once may arrive in another order."""
+        """Send the actions to an invocation, each after the one before it: sent at once, they may arrive in another
+        order."""
         for action in actions:
             if self.take_own is not None and invocation == workflow.info().workflow_id:
                 await self.take_own(action)
@@ -71,7 +76,7 @@ class RunBudget:
             try:
                 await send_signal(invocation, GRANT_SPENDING_SIGNAL, action)
             except FailureError:
-                # It ended without a word, so what it held is taken for spent.
+                # It ended without a last report, so the amounts it held count as spent.
                 holder = self.ledger.holders.get(invocation)
                 if holder is not None:
                     self.take(Report(invocation=invocation, path=holder.path, ended="lost"))

@@ -1,7 +1,7 @@
-"""The desk's side of telling people: which targets are told what, in which order, and for how long it is tried.
+"""Notifications of people by the desk: their targets, their order, and the time for which each is tried.
 
-Owns a line for each target, which is told one thing after the other. Used by `LlmDoRun`. Nothing here fails a run,
-keeps a decision waiting, or does anything at all where the workshop has no `notify:`.
+Owns a line for each target, which gets its notifications in order. Used by `LlmDoRun`. No notification fails a run or
+keeps a decision waiting, and none is made where the workshop has no `notify:`.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from llm_do_temporal.workflows.runtime.activities import HEARTBEAT_TIMEOUT
 from llm_do_temporal.workflows.runtime.failures import explain
 
 LIFETIME = timedelta(hours=1)
-"""How long after it happened something is still told."""
+"""Time after an event for which its notification is tried."""
 FAREWELL = timedelta(seconds=10)
-"""How long the end of a run waits until everybody has been told."""
+"""Longest time that the end of a run waits for its notifications."""
 MAX_WAITING = 500
-"""Of what one target is still to be told; what is older is dropped."""
+"""Largest number of notifications that wait for one target; older ones are dropped."""
 _ATTEMPT = timedelta(seconds=20)
 _PATIENT = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=2))
 _BRIEF = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
 
 
 class Notifier:
-    """Tells the targets of a run what happens at its desk."""
+    """Notifies the targets of a run of events at its desk."""
 
     def __init__(self) -> None:
         self._worker = ""
         self._ui_url: str | None = None
         self._lines: list[_Line] = []
         self._seen: dict[str, set[NotifyEvent]] = {}
-        """What has been told of each question, by its id."""
+        """Events of each question that were queued for the targets, by the question's id."""
 
     def open(self, settings: NotifySettings, worker: str) -> None:
-        """Tell these targets from now on; `worker` is the run's entry worker."""
+        """Notify these targets from now on; `worker` is the run's entry worker."""
         self._worker, self._ui_url = worker, settings.ui_url
         self._lines = [_Line(target) for target in settings.targets]
 
     def see(self, state: DeskState) -> None:
-        """Tell what is new at the desk: questions that were asked, reminders of them, and decisions."""
+        """Notify of all news at the desk: new questions, reminders of them, and decisions."""
         if not self._lines:
             return
         for approval in state.approvals:
-            # Nobody was asked where a remembered decision answered, or where the question was taken back at once.
+            # No person was asked where a remembered decision answered, or the question was taken back at once.
             granted = approval.verdict is not None and approval.verdict.door == "grant"
             if (granted or approval.withdrawn) and approval.id not in self._seen:
                 continue
@@ -66,27 +66,30 @@ class Notifier:
                 self._tell_once(NotifyEvent.APPROVAL_DECIDED, approval, approval.verdict.at)
 
     async def finish(self, state: DeskState, *, output: Any = None, error: LlmDoError | None = None) -> None:
-        """Tell how the run ended, and wait a moment until everybody has been told everything."""
+        """Notify of the run's end, and wait up to FAREWELL for all notifications.
+
+        `error` is the error that ended the run; None: it has completed with `output`.
+        """
         if not self._lines:
             return
         self.see(state)
         now = workflow.now()
         if error is None:
-            told = self._notification(NotifyEvent.RUN_COMPLETED, now, {"output": output})
+            notification = self._notification(NotifyEvent.RUN_COMPLETED, now, {"output": output})
         else:
-            told = self._notification(NotifyEvent.RUN_FAILED, now, {"message": str(error)})
-            told = told.model_copy(update={"error": error.code})
+            notification = self._notification(NotifyEvent.RUN_FAILED, now, {"message": str(error)})
+            notification = notification.model_copy(update={"error": error.code})
         for line in self._lines:
-            line.add_last(told)
+            line.add_last(notification)
         try:
             await self.settle()
         except asyncio.CancelledError:
-            # Whoever cancels a run that is done gets its result; anything else has to stop here.
+            # A person who cancels a run that is done gets its result; any other cancellation has to stop here.
             if workflow.cancellation_reason() is None:
                 raise
 
     async def settle(self) -> None:
-        """Wait a moment until everybody has been told everything; what is left then is not told."""
+        """Wait up to FAREWELL for all notifications; those still left then are not sent."""
         if all(line.is_done for line in self._lines):
             return
         try:
@@ -95,10 +98,10 @@ class Notifier:
             workflow.logger.warning("the run goes on before everybody was told what happened in it")
 
     def _tell_once(self, event: NotifyEvent, approval: Approval, at: datetime) -> None:
-        told = self._seen.setdefault(approval.id, set())
-        if event in told:
+        events = self._seen.setdefault(approval.id, set())
+        if event in events:
             return
-        told.add(event)
+        events.add(event)
         notification = self._about_question(event, approval, at)
         for line in self._lines:
             line.add(notification)
@@ -138,7 +141,7 @@ class Notifier:
 
 
 class _Line:
-    """What one target is still to be told: one thing after the other, so that they arrive in order."""
+    """Notifications that wait for one target, each sent after the one before it so that they arrive in order."""
 
     def __init__(self, target: NotifyTarget) -> None:
         self._target = target
@@ -148,49 +151,49 @@ class _Line:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing more to tell."""
+        """Whether no notification waits or is being sent."""
         return all(task is None or task.done() for task in (self._teller, self._farewell))
 
-    def add(self, told: Notification) -> None:
-        """Tell this after what came before it."""
-        if told.event not in self._target.events:
+    def add(self, notification: Notification) -> None:
+        """Queue a notification behind the earlier ones."""
+        if notification.event not in self._target.events:
             return
-        self._waiting = [*self._waiting, told][-MAX_WAITING:]
+        self._waiting = [*self._waiting, notification][-MAX_WAITING:]
         if self._teller is None or self._teller.done():
             self._teller = asyncio.create_task(self._tell_all())
 
-    def add_last(self, told: Notification) -> None:
-        """Tell this beside everything else, and do not try for long."""
-        if told.event in self._target.events:
-            self._farewell = asyncio.create_task(self._tell(told, FAREWELL, _BRIEF))
+    def add_last(self, notification: Notification) -> None:
+        """Send the run's last notification beside those that wait, with few attempts."""
+        if notification.event in self._target.events:
+            self._farewell = asyncio.create_task(self._tell(notification, FAREWELL, _BRIEF))
 
     async def _tell_all(self) -> None:
         while self._waiting:
-            told = self._waiting.pop(0)
-            left = told.at + LIFETIME - workflow.now()
+            notification = self._waiting.pop(0)
+            left = notification.at + LIFETIME - workflow.now()
             if left >= timedelta(seconds=1):
-                await self._tell(told, left, _PATIENT)
+                await self._tell(notification, left, _PATIENT)
 
-    async def _tell(self, told: Notification, within: timedelta, retries: RetryPolicy) -> None:
+    async def _tell(self, notification: Notification, within: timedelta, retries: RetryPolicy) -> None:
         if not self._target.content:
-            told = told.model_copy(update={"content": None})
+            notification = notification.model_copy(update={"content": None})
         try:
             await workflow.execute_activity(
                 NOTIFY.name,
-                NotifyInput(target=self._target, notification=told),
+                NotifyInput(target=self._target, notification=notification),
                 schedule_to_close_timeout=within,
                 start_to_close_timeout=min(_ATTEMPT, within),
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=retries,
-                summary=" ".join(filter(None, ("tell", self._target.name, "of", told.event, told.approval)))[
-                    :SUMMARY_CHARS
-                ],
+                summary=" ".join(
+                    filter(None, ("tell", self._target.name, "of", notification.event, notification.approval))
+                )[:SUMMARY_CHARS],
             )
         except FailureError as error:
-            workflow.logger.warning("%s was not told of %s: %s", self._target.name, told.event, explain(error))
+            workflow.logger.warning("%s was not told of %s: %s", self._target.name, notification.event, explain(error))
 
 
 def _fitting(content: dict[str, Any]) -> dict[str, Any]:
-    """What may leave the house, or how much it would have been."""
+    """Return the content, or where it is more than MAX_CONTENT_CHARS, its size in the key `omitted_chars`."""
     size = len(canonical(content))
     return content if size <= NOTIFIED_CONTENT_CHARS else {"omitted_chars": size}

@@ -1,4 +1,4 @@
-"""What waits for people, as it is shown outside a run: in its memo, and in the Temporal UI."""
+"""Open questions as they are shown outside a run: in its memo, and in the Temporal UI."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from llm_do_temporal.messages.base import DECIDE_SIGNAL
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 
 SHOWN_IN_MEMO = 20
-"""Pending approvals listed in the memo; the search attribute counts all of them."""
+"""Largest number of pending approvals listed in the memo; the search attribute counts all of them."""
 
 
 def pending_memo(waiting: tuple[Approval, ...]) -> list[PendingApprovalMemo]:
-    """The entries of the memo, as many as there is room for."""
+    """Return the entries of the memo, SHOWN_IN_MEMO at most."""
     return [_memo(one) for one in waiting[:SHOWN_IN_MEMO]]
 
 
@@ -40,7 +40,7 @@ def _memo(approval: Approval) -> PendingApprovalMemo:
 
 
 def pending_details(waiting: tuple[Approval, ...]) -> str:
-    """Markdown for the Temporal UI: what is pending and the command that answers it."""
+    """Return Markdown for the Temporal UI: the pending questions, and the command that answers the first."""
     if not waiting:
         return ""
     run, first = workflow.info().workflow_id, waiting[0]
@@ -56,5 +56,5 @@ def pending_details(waiting: tuple[Approval, ...]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Model output inside Markdown, as plain text."""
+    """Escape model output so that Markdown shows it as plain text."""
     return "".join(f"\\{char}" if char in "`*_[]<>#|\\" else char for char in text)

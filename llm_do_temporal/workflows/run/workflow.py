@@ -92,11 +92,11 @@ class LlmDoRun:
         self._desk = _desk_before(payload)
         self._search_attributes = False
         self._stale = False
-        """Whether what is shown outside (search attributes, memo, details) is behind the desk."""
+        """Whether search attributes, memo and details, which show the desk outside, are behind it."""
         self._shown: tuple[Approval, ...] = ()
-        """What is shown outside as waiting."""
+        """Questions that are shown outside as waiting."""
         self._due: datetime | None = None
-        """When time changes something at the desk next."""
+        """Moment of the desk's next reminder or deadline; None: there is none."""
         self._undelivered: list[Approval] = []
         """Questions that were decided, or agreed to by one more person."""
         self._budget = RunBudget(self._desk.ledger)
@@ -105,10 +105,10 @@ class LlmDoRun:
 
     @workflow.run
     async def run(self, payload: Any = None) -> RunResult:
-        """The entry worker's output, and what the whole tree spent.
+        """Return the entry worker's output, and the usage of the whole tree.
 
         `payload` is a StartRunInput. It may have been written by hand, so it is checked here: the SDK would
-        try one that does not fit again and again.
+        try a payload that does not fit again and again.
         """
         with run_span(payload) as span:
             result = await self._run(payload)
@@ -178,7 +178,7 @@ class LlmDoRun:
 
     @property
     def is_asking(self) -> bool:
-        """Whether anybody waits for a person."""
+        """Whether a question waits for a person."""
         return bool(pending(self._desk))
 
     async def _load(self, start: StartRunInput) -> LoadedRun:
@@ -239,7 +239,7 @@ class LlmDoRun:
 
     @workflow.signal(name=REQUEST_APPROVAL_SIGNAL)
     def request_approval(self, *payloads: Any) -> None:
-        """A question from an invocation."""
+        """Take a question from an invocation."""
         request = read_signal(RequestApprovalInput, payloads)
         if request is None:
             return
@@ -250,7 +250,7 @@ class LlmDoRun:
 
     @workflow.signal(name=WITHDRAW_APPROVALS_SIGNAL)
     def withdraw_approvals(self, *payloads: Any) -> None:
-        """An invocation ended before it was answered."""
+        """Take back questions of an invocation that needs no answers any more."""
         withdrawal = read_signal(WithdrawApprovalsInput, payloads)
         if withdrawal is None:
             return
@@ -259,7 +259,7 @@ class LlmDoRun:
 
     @workflow.signal(name=DECIDE_SIGNAL)
     def decide(self, *payloads: Any) -> None:
-        """A decision that cannot be answered; whatever is wrong with it is noted and ignored."""
+        """Take a decision by signal, which has no answer: a decision that cannot be taken is noted and ignored."""
         try:
             decision = read_one(Decision, payloads, "decision")
             self._desk, answered = with_decision(self._desk, decision, door="signal", now=workflow.now())
@@ -272,7 +272,7 @@ class LlmDoRun:
 
     @workflow.update(name=DECIDE_UPDATE)
     def decide_now(self, decision: Decision) -> Approval:
-        """A decision that is answered: the approval as decided."""
+        """Take a decision by update, and return the approval as decided."""
         self._desk, answered = with_decision(self._desk, decision, door="update", now=workflow.now())
         self._undelivered.extend(answered)
         self._stale = True
@@ -284,7 +284,7 @@ class LlmDoRun:
 
     @workflow.signal(name=REVOKE_GRANT_SIGNAL)
     def revoke_grant(self, *payloads: Any) -> None:
-        """A remembered decision no longer holds; whatever is wrong with this is noted and ignored."""
+        """Take back a remembered decision; a revocation that cannot be taken is noted and ignored."""
         try:
             revocation = read_one(RevokeGrantInput, payloads, "revocation")
             self._desk = with_revocation(self._desk, revocation)
@@ -293,18 +293,18 @@ class LlmDoRun:
 
     @workflow.signal(name=REPORT_SPENDING_SIGNAL)
     def report_spending(self, *payloads: Any) -> None:
-        """What an invocation has spent, and what it wants."""
+        """Take an invocation's report of its spending and wants."""
         report = read_signal(Report, payloads)
         if report is not None:
             self._budget.take(report)
 
     @workflow.query(name=DESK_QUERY)
     def desk_state(self) -> DeskState:
-        """All approvals, decided or not, grants, decisions that were ignored, and what stands against limits."""
+        """Return all approvals, decided or not, grants, ignored decisions, and the ledger of limits."""
         return self._desk.model_copy(update={"ledger": self._budget.ledger})
 
     async def _serve_desk(self) -> None:
-        """Deliver decisions at once; then bring what is shown outside up to date."""
+        """Deliver decisions at once; then bring search attributes, memo and details up to date."""
         while True:
             await workflow.wait_condition(lambda: self._stale or bool(self._undelivered))
             while self._undelivered:
@@ -315,7 +315,7 @@ class LlmDoRun:
             self._notifier.see(self._desk)
 
     async def _keep_time(self) -> None:
-        """Remind people when it is time, and reject what nobody decided in time."""
+        """Remind people when it is time, and reject questions whose deadline has passed."""
         while True:
             if await self._has_come(self._due):
                 self._desk, late = at_time(self._desk, now=workflow.now())
@@ -323,7 +323,7 @@ class LlmDoRun:
                 self._stale, self._due = True, next_due(self._desk)
 
     async def _has_come(self, due: datetime | None) -> bool:
-        """Wait for that moment; False as soon as another one is the next."""
+        """Wait for the moment `due`; return False as soon as another moment is the next."""
         left = None if due is None else min(due - workflow.now(), _LONGEST_TIMER)
         if left is not None and left <= timedelta(0):
             return True
@@ -335,7 +335,7 @@ class LlmDoRun:
         return False
 
     async def _deliver(self, approval: Approval) -> None:
-        """Tell the invocation that asked."""
+        """Send the answer, or the votes so far, to the invocation that asked."""
         asked, key = approval.request.invocation, approval.request.key
         try:
             if approval.verdict is None:
@@ -347,7 +347,7 @@ class LlmDoRun:
             delivery = DeliverDecisionInput(key=key, id=approval.id, verdict=approval.verdict, votes=approval.votes)
             await send_signal(asked, DELIVER_DECISION_SIGNAL, delivery)
         except FailureError:
-            # The invocation ended while its answer was on the way: nobody is left to tell.
+            # The invocation ended while its answer was on the way.
             self._desk = with_ignored(
                 self._desk, f"the worker that asked '{approval.id}' has ended", now=workflow.now()
             )
@@ -361,7 +361,7 @@ class LlmDoRun:
         workflow.set_current_details(pending_details(waiting))
 
     def _close_desk(self, clerks: Sequence[asyncio.Task[None]]) -> None:
-        """Say that nothing goes on here any more."""
+        """Stop the desk's tasks, and show outside that the run is closed and has no question."""
         for clerk in clerks:
             clerk.cancel()
         if self._search_attributes:
@@ -371,7 +371,10 @@ class LlmDoRun:
 
 
 def _desk_before(payload: Any) -> DeskState:
-    """The desk as it was when this workflow was continued as new. Signals may come before anything else is known."""
+    """Return the desk as it was when this workflow was continued as new, else an empty one.
+
+    It is needed before the payload is checked: signals may come at once.
+    """
     try:
         batch = read_start(payload).batch
     except UsageError:

@@ -1,4 +1,4 @@
-"""Awaiting effects from workflow code: the one way to run an activity, start a child or signal another workflow.
+"""Activities, children and signals, awaited from workflow code: the only way to run an effect.
 
 Tool bodies run under anyio cancel scopes, which may cancel an await again and again. Temporal takes one
 cancellation: without the shield below a cancelled tool can wedge its workflow for ever.
@@ -29,11 +29,11 @@ from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_qu
 T = TypeVar("T")
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=5)
-"""How long a killed worker service goes unnoticed; activities beat every second."""
+"""Longest time that a killed worker service goes unnoticed; activities beat every second."""
 EFFECT_TIMEOUT = timedelta(minutes=5)
 """Longest single attempt of a file effect or a load; a slow network disk stays well below it."""
 QUICK = timedelta(seconds=2)
-"""How long an effect may keep its workflow's task waiting."""
+"""Longest time that an effect may keep its workflow's task waiting."""
 _KEY_WAIT = timedelta(seconds=2)
 _LONGEST_KEY_WAIT = timedelta(minutes=10)
 """Each try is a few events: a week without the key must not fill a history."""
@@ -64,9 +64,9 @@ async def run_local_first(
 ) -> Result:
     """Run an activity that only reads, or is idempotent and mostly quick, and return its result.
 
-    It is tried at once, within the workflow's task, which saves most of the time and the events of an activity. What
-    takes longer than a moment there, or fails in a way that may pass, becomes an activity like any other. So does what
-    belongs to another task queue, or turns out to.
+    It is tried at once, within the workflow's task, which saves most of the time and the events of an activity. An
+    activity that takes longer than QUICK there, or fails in a way that may pass, is run like any other. So is an
+    activity that belongs to another task queue, or turns out to.
     """
     if queue_of(activity.name) is not None or not workflow.patched(_QUICK_EFFECTS):
         return await run_activity(activity, request, summary=summary, timeout=timeout)
@@ -89,7 +89,8 @@ async def run_local_first(
 
 
 def _may_pass(error: ActivityError | ApplicationError) -> bool:
-    """Whether another attempt may do; the SDK raises what such an activity raised as it is, and wraps the rest."""
+    """Whether another attempt may succeed; the SDK raises errors of local activities as they are, and wraps the
+    rest."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, ApplicationError):
         return not cause.non_retryable
@@ -119,8 +120,8 @@ async def run_until_started(
 ) -> T:
     """Run an activity, and again for as long as worker services lack an encryption key, the blob store or the files.
 
-    They could not read what they were to do, or had nothing to do it with, so it has not begun. Where an activity may
-    run twice, `or_passes` says what else is worth waiting for.
+    Without these they could not read their input, or could not begin, so the effect has not begun. Where an activity
+    may run twice, `or_passes` names further errors that are worth waiting for.
     """
     wait = _KEY_WAIT
     while True:
@@ -149,9 +150,9 @@ def lacks_blobs(error: ActivityError) -> bool:
 
 
 def could_not_fetch(error: ActivityError) -> bool:
-    """Whether an activity failed before it began, because the blob store did not give what it was to do.
+    """Whether an activity failed before it began, because the blob store did not give its input.
 
-    The SDK wraps what happens then; what an activity itself raises, perhaps after its effect, has a type.
+    The SDK wraps that error without a type; errors of the activity itself, perhaps after its effect, have a type.
     """
     cause = error.cause
     return isinstance(cause, ApplicationError) and not cause.type and _is_unreachable(cause.cause)
@@ -168,7 +169,7 @@ async def send_signal(workflow_id: str, signal: str, argument: BaseModel) -> Non
 
 
 async def withdraw(run: str, withdrawal: WithdrawApprovalsInput) -> None:
-    """Take questions back from the run's desk; of a run that has ended, nobody is left to tell."""
+    """Take questions back from the run's desk; a run that has ended needs no such signal."""
     try:
         await send_signal(run, WITHDRAW_APPROVALS_SIGNAL, withdrawal)
     except FailureError:

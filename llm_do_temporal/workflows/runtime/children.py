@@ -1,4 +1,4 @@
-"""Starting an invocation: every one is a child workflow, the entry worker included."""
+"""Child workflows: every invocation is one, the entry worker's included."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _WITHDRAWS = "withdraw-questions-of-closed-child"
 
 
 async def run_invocation(invocation: InvokeWorkerInput) -> InvocationResult:
-    """Run a worker to its end. Raises the error it ended with, or BudgetExceeded before it starts."""
+    """Run a worker to its end. Raises the error that ended it, or BudgetExceeded before it starts."""
     try:
         return await run_child(invocation)
     except ChildWorkflowError as error:
         workflow_id = workflow_id_of(invocation)
         if invocation.limited and "/" in invocation.path and isinstance(error.cause, TerminatedError):
-            # It had no time to say what it spent.
+            # It had no time to report its spending.
             await send_signal(invocation.run, REPORT_SPENDING_SIGNAL, lost(invocation))
         await _withdraw_questions(invocation.run, workflow_id, error)
         raise explain(error) from error
@@ -66,44 +66,45 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
 
 
 def _named(template: CalledTemplate | None) -> CalledTemplate | None:
-    """What a memo has room for."""
+    """Return the template without parameters and input, for which a memo has no room."""
     return None if template is None else template.model_copy(update={"params": None, "input": None})
 
 
 def _turn_of(run: str) -> Priority:
-    """All of a run takes its turn under one key. Whoever starts a run may give it another; that is inherited."""
+    """Return the priority of a run's children: all share the run's key, or the key it was started with, which they
+    inherit."""
     return Priority(fairness_key=None if workflow.info().priority.fairness_key else fairness_key(run))
 
 
 def workflow_id_of(invocation: InvokeWorkerInput) -> str:
-    """The id of the workflow that runs it."""
+    """Return the id of the invocation's workflow."""
     return f"{invocation.run}/{invocation.path}"
 
 
 def lost(invocation: InvokeWorkerInput) -> Report:
-    """What is reported for an invocation that was ended from outside."""
+    """Return the report of spending for an invocation that was ended from outside."""
     return Report(invocation=workflow_id_of(invocation), path=invocation.path, ended="lost")
 
 
 def questions_of(workflow_id: str) -> WithdrawApprovalsInput:
-    """All that an invocation asked."""
+    """Return the withdrawal of all questions of an invocation."""
     return WithdrawApprovalsInput(invocation=workflow_id, keys=(), closed=True)
 
 
 def is_cut_off(error: ChildWorkflowError) -> bool:
-    """Whether the child had no chance to say anything when it ended."""
+    """Whether the child had no chance to send a signal when it ended."""
     return isinstance(error.cause, TerminatedError | TemporalTimeoutError)
 
 
 async def _withdraw_questions(run: str, workflow_id: str, error: ChildWorkflowError) -> None:
-    """Tell the desk that a child which had no chance to do so itself needs no answers any more."""
+    """Withdraw the questions of a child that had no chance to withdraw them itself."""
     # The desk's own child is the last one: the run ends with it, and so does all that is pending.
     if is_cut_off(error) and run != workflow.info().workflow_id and workflow.patched(_WITHDRAWS):
         await withdraw(run, questions_of(workflow_id))
 
 
 def _check_sendable(invocation: InvokeWorkerInput, workflow_id: str) -> None:
-    """What cannot be started is not refused either: it would be tried for ever."""
+    """Raise BudgetExceeded for a child that Temporal would neither start nor refuse, but try for ever."""
     name = invocation.worker.name
     size = len(invocation.model_dump_json())
     if size > MAX_VALUE_BYTES:

@@ -1,8 +1,7 @@
-"""The one place where failures change shape: Temporal's and Pydantic AI's into ours, and ours into Temporal's.
+"""The place where failures change shape: Temporal's and Pydantic AI's into our errors, and these into Temporal's.
 
-A plain exception that leaves a workflow fails its task, which Temporal retries for ever; so everything that
-can go wrong in an ordinary way passes here and leaves as an `ApplicationError` that carries code, message
-and next step.
+A plain exception that leaves a workflow fails its task, which Temporal retries for ever; so every ordinary failure
+passes here and leaves as an `ApplicationError` that carries code, message and next step.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _NOT_IN_TIME = "it did not finish in time and was given up"
 
 
 def explain(error: BaseException) -> LlmDoError:
-    """What a failed activity or child means, as one of our errors."""
+    """Return the failure of an activity or a child as one of our errors."""
     cause: BaseException | None = error
     while isinstance(cause, ActivityError | ChildWorkflowError):
         cause = cause.cause
@@ -62,12 +61,12 @@ def explain(error: BaseException) -> LlmDoError:
 
 
 def explain_agent(error: BaseException, *, cut_off: bool = False) -> LlmDoError:
-    """What ended an agent run, as one of our errors; `cut_off`: the last answer stopped where it was too long."""
+    """Return the end of an agent run as one of our errors; `cut_off`: the last answer stopped where it was too long."""
     if isinstance(error, LlmDoError):
         return error
     if isinstance(error, FailureError):
         found = explain(error)
-        # Tools explain their own failures; what is left can only come from a model turn.
+        # Tools explain their own failures; all others can only come from a model turn.
         if isinstance(found, EffectFailed):
             return ModelFailed(f"the model turn failed: {found}", next_step=found.next_step)
         return found
@@ -77,8 +76,10 @@ def explain_agent(error: BaseException, *, cut_off: bool = False) -> LlmDoError:
         return ModelFailed(f"the model request failed: {error}")
     if isinstance(error, ContentFilterError):
         # The rest of this error is the whole answer as JSON.
-        said = error.message[:QUOTED_CHARS]
-        return ModelFailed(f"the model refused to answer: {said}", next_step="Ask otherwise, or choose another model.")
+        refusal = error.message[:QUOTED_CHARS]
+        return ModelFailed(
+            f"the model refused to answer: {refusal}", next_step="Ask otherwise, or choose another model."
+        )
     if isinstance(error, OutputTokenLimitExceeded) or (cut_off and isinstance(error, UnexpectedModelBehavior)):
         return ModelFailed(
             f"the model's answer was cut off: {error}",
@@ -90,7 +91,7 @@ def explain_agent(error: BaseException, *, cut_off: bool = False) -> LlmDoError:
 
 
 def fallback_hint(error: BaseException) -> OtherModel | None:
-    """Whether another model may answer the turn that failed with this error."""
+    """Return whether, and how, another model may answer the turn that failed with this error; None: it may not."""
     cause: BaseException | None = error
     while isinstance(cause, ActivityError):
         cause = cause.cause
@@ -99,7 +100,7 @@ def fallback_hint(error: BaseException) -> OtherModel | None:
 
 
 def as_failure(error: LlmDoError, spent: Usage | None = None) -> ApplicationError:
-    """The failure a workflow ends with, and what it had spent until then."""
+    """Return the failure that ends a workflow, with the usage until then; None: no usage is told."""
     details: dict[str, Any] = {"code": error.code, "message": str(error), "next_step": error.next_step}
     if spent is not None:
         details["usage"] = spent.model_dump(mode="json")
@@ -107,7 +108,7 @@ def as_failure(error: LlmDoError, spent: Usage | None = None) -> ApplicationErro
 
 
 def spent_before(error: BaseException) -> Usage:
-    """What the child whose failure became this error had spent; nothing where it could not tell."""
+    """Return the usage of the child whose failure became this error; zero where the child could not tell it."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ApplicationError):
         cause = cause.__cause__

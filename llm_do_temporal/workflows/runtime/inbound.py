@@ -1,4 +1,5 @@
-"""Reading what workflows are sent: anybody with access to the namespace may send anything, and none may stop one.
+"""Payloads that workflows are sent: anybody with access to the namespace may send anything, and nothing sent may stop
+a workflow.
 
 Handlers of signals take `*payloads: Any`. With a parameter of their own, a signal with none or two values would fail
 the workflow's task, which is then tried for ever.
@@ -18,7 +19,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_signal(kind: type[M], payloads: tuple[Any, ...]) -> M | None:
-    """The one message a signal carries, or None for a signal that is not one of ours."""
+    """Return the message of a signal, or None for a signal with anything else in it, which is logged."""
     try:
         (payload,) = payloads
         return kind.model_validate(payload)
@@ -28,14 +29,17 @@ def read_signal(kind: type[M], payloads: tuple[Any, ...]) -> M | None:
 
 
 def read_one(kind: type[M], payloads: tuple[Any, ...], what: str) -> M:
-    """The one message a signal carries. Raises DecisionRefused, or ValidationError; `malformed` puts it into words."""
+    """Return the message of a signal; `what` names it in errors. Raises DecisionRefused, or ValidationError.
+
+    `malformed` puts both into words.
+    """
     if len(payloads) != 1:
         raise DecisionRefused(f"malformed {what}: it is one object, and {len(payloads)} values were sent")
     return kind.model_validate(payloads[0])
 
 
 def read_start(payload: Any) -> StartRunInput:
-    """What a run is to do. Raises UsageError."""
+    """Return the input of a run. Raises UsageError for a payload that is none."""
     try:
         return StartRunInput.model_validate(payload)
     except ValidationError as error:
@@ -43,7 +47,7 @@ def read_start(payload: Any) -> StartRunInput:
 
 
 def malformed(what: str, error: Exception) -> str:
-    """What is wrong with something that was sent, in one line, without what was sent."""
+    """Describe the problems of a payload in a line, without its contents; `what` names the payload."""
     if not isinstance(error, ValidationError):
         return str(error)
     problems = error.errors(include_url=False, include_input=False)[:5]

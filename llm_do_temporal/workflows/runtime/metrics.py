@@ -1,7 +1,7 @@
-"""What runs tell the metrics endpoint of their worker service. Nothing is told again on a replay.
+"""Metrics of runs, for the endpoint of their worker service. A replay counts nothing again.
 
-Owns the names. No label says anything of what a run is about: they are names of workers and of models, and those that
-models give to the workers they make, as many as they like, are none.
+Owns the names. No label tells the contents of a run: labels are names of workers and of models. Names that models
+give to workers they make are no labels, because a model may make any number of them.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ TOKENS = "llm_do_tokens"
 COST = "llm_do_turn_cost_usd"
 WAITED = "llm_do_approval_wait_seconds"
 UNKNOWN = "unknown"
-"""The label of what an earlier version did not say."""
+"""Label for a value that an earlier version did not record."""
 GENERATED_WORKERS = str(GENERATED)
-"""The label of all workers that models made."""
+"""Label of all workers that models made."""
 _MOST = 1_000_000_000
-"""More than anything that is counted at once."""
+"""Largest amount that is counted at once; a larger one is counted as this."""
 
 
 def worker_label(name: str, *, generated: bool) -> str:
-    """What a worker is called in metrics."""
+    """Return the label of a worker."""
     return GENERATED_WORKERS if generated else name
 
 
@@ -38,7 +38,7 @@ def is_generated(worker: PinnedWorker) -> bool:
 
 
 def count_turn(response: ModelResponse, *, worker: str, model: str) -> None:
-    """Count what a turn took: tokens, and dollars where the price is known."""
+    """Count the tokens of a turn, and its cost in dollars where the price is known."""
     meter = workflow.metric_meter().with_additional_attributes({"worker": worker, "model": model})
     tokens = meter.create_counter(TOKENS, "Tokens of model turns", "token")
     tokens.add(int(_countable(response.usage.input_tokens)), {"direction": "input"})
@@ -50,7 +50,8 @@ def count_turn(response: ModelResponse, *, worker: str, model: str) -> None:
 
 
 def count_answer(approval: Approval) -> None:
-    """Count how long a question waited for a person; one that a remembered decision answers did not."""
+    """Record the time that a question waited for a person; a question that a remembered decision answers did not
+    wait."""
     if approval.verdict is None or approval.verdict.door == "grant":
         return
     request, decision = approval.request, approval.verdict.decision.value
@@ -63,5 +64,6 @@ def count_answer(approval: Approval) -> None:
 
 
 def _countable(amount: float | Decimal) -> float:
-    """What a metric can take: a provider may say anything of a turn, and an error here would stop the run."""
+    """Return the amount within the bounds that a metric can take: a provider may report any amount, and an error here
+    would stop the run."""
     return max(0.0, float(min(amount, _MOST)))

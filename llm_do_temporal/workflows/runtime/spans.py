@@ -1,7 +1,7 @@
 """The spans of a run: of itself, its invocations, their turns, tool calls and approvals.
 
-Owns what they tell beside their shapes (`telemetry.shapes`), by the GenAI conventions of OpenTelemetry where there are
-any. What was said is told only where that is wanted.
+Owns their attributes beside their shapes (`telemetry.shapes`), by the GenAI conventions of OpenTelemetry where there
+are any. Content (prompts, arguments, results) is recorded only where that is configured.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NAME_CHARS = 100
 
 @contextmanager
 def run_span(payload: Any) -> Generator[Span]:
-    """The span of the whole run. What it was started with may be anything: nobody has looked at it yet."""
+    """The span of the whole run. The payload has not been checked yet and may be anything."""
     given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
     worker = str(given.get("worker") or "")[:_NAME_CHARS]
     name, attributes = run_shape(workflow.info().workflow_id, worker)
-    with span(name, attributes | said("llm_do.prompt", given.get("prompt")), workflow_wide=True) as one:
+    with span(name, attributes | content_attribute("llm_do.prompt", given.get("prompt")), workflow_wide=True) as one:
         yield one
 
 
@@ -48,52 +48,55 @@ def invocation_span(invocation: InvokeWorkerInput) -> Generator[Span]:
     )
     attributes |= {
         "llm_do.run": invocation.run,
-        **said("gen_ai.system_instructions", worker.instructions),
-        **said("llm_do.prompt", invocation.prompt),
+        **content_attribute("gen_ai.system_instructions", worker.instructions),
+        **content_attribute("llm_do.prompt", invocation.prompt),
     }
     with span(name, attributes, workflow_wide=True) as one:
         yield one
 
 
 def tell_result(one: Span, output: Any, usage: Usage) -> None:
-    """Say what came of a run or an invocation: what it spent with all below it and, where wanted, its output."""
+    """Record the usage of a run or an invocation with all below it and, where content is wanted, its output."""
     if will_tell(one):
         spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
         one.set_attributes({f"gen_ai.usage.{name}": count for name, count in spent.items()})
-        one.set_attributes(said("llm_do.output", output))
+        one.set_attributes(content_attribute("llm_do.output", output))
 
 
 @contextmanager
 def tool_span(tool: str, args: dict[str, Any], call_id: str | None) -> Generator[Span]:
-    """The span of one tool call, from the model's wish to the result, waiting for people included."""
+    """The span of a tool call, from the model's request to the result, waiting for people included."""
     name, attributes = tool_shape(tool, None if call_id is None else call_id[:_NAME_CHARS])
-    with span(name, attributes | said("gen_ai.tool.call.arguments", args)) as one:
+    with span(name, attributes | content_attribute("gen_ai.tool.call.arguments", args)) as one:
         yield one
 
 
 def tell_outcome(one: Span, value: Any, failure: Exception | None) -> None:
-    """Say what came of a tool call: where wanted, its result."""
+    """Record the failure of a tool call, or where content is wanted, its result."""
     if failure is not None:
         fail(one, failure)
     elif will_tell(one):
-        one.set_attributes(said("gen_ai.tool.call.result", value))
+        one.set_attributes(content_attribute("gen_ai.tool.call.result", value))
 
 
 @contextmanager
 def approval_span(request: RequestApprovalInput) -> Generator[Span]:
     """The span of a question, from being asked to being answered."""
     name, attributes = approval_shape(request.tool)
-    with span(name, attributes | said("llm_do.summary", request.summary)) as one:
+    with span(name, attributes | content_attribute("llm_do.summary", request.summary)) as one:
         yield one
 
 
 def tell_verdict(one: Span, verdict: Verdict) -> None:
-    """Say how a question was decided; by whom, and with what words, only where content is wanted."""
+    """Record the decision on a question; its author and note only where content is wanted."""
     if will_tell(one):
         one.set_attributes({"llm_do.approval.decision": verdict.decision.value, "llm_do.approval.door": verdict.door})
-        one.set_attributes(said("llm_do.approval.by", verdict.by) | said("llm_do.approval.note", verdict.note))
+        one.set_attributes(
+            content_attribute("llm_do.approval.by", verdict.by)
+            | content_attribute("llm_do.approval.note", verdict.note)
+        )
 
 
-def said(name: str, value: Any) -> dict[str, Any]:
-    """An attribute that holds content: nothing, unless content is wanted and there is any."""
+def content_attribute(name: str, value: Any) -> dict[str, Any]:
+    """Return an attribute that holds content; no attribute unless content is wanted and the value is not empty."""
     return {name: as_text(scrubbed(value, binary=False))} if value and shows_content() else {}

@@ -1,8 +1,8 @@
-"""Which task queue the activities of the running workflow go to, asked wherever one is scheduled.
+"""Task queues of the activities of the running workflow, chosen wherever an activity is scheduled.
 
-Owns what belongs to which queue, and under which name a model stands in what people read of its activity. The workflow
-says which of the queues there are: it has them from its worker's loading, or from an activity that did not find the
-files, so every replay comes to the same.
+Owns the queue of each activity, and the name of the model in the summary of its activity. The workflow knows the
+existing queues: it has them from its worker's loading, or from an activity that did not find the files, so every
+replay comes to the same.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _routes() -> ActivityRoutes:
 
 
 def queue_of(activity: str) -> str | None:
-    """The task queue for an activity of the running workflow; None: the workflow's own."""
+    """Return the task queue for an activity of the running workflow; None: the workflow's own."""
     routes = _routes()
     if routes.model is not None and activity.startswith(_OF_MODELS):
         return routes.model.queue
@@ -69,7 +69,8 @@ def queue_of(activity: str) -> str | None:
 
 
 def use_files_queue() -> None:
-    """Send what needs the files of the workshop to their queue from here on, whatever the run was told as it began."""
+    """Send activities that need the files of the workshop to the files queue from here on, even where the run began
+    without such a queue."""
     routes = _routes()
     routes.queues = routes.queues.model_copy(update={"files": True})
 

@@ -1,1 +1,1 @@
-"""Tools of invocations, and the gate that every call of one passes."""
+"""Tools of invocations, and the gate that every call passes."""

@@ -1,7 +1,7 @@
-"""Effects that must not happen twice: one attempt, and where nobody knows whether it happened, a person decides.
+"""Effects that must not happen twice: a single attempt, and where its outcome is unknown, a person decides.
 
-For every tool whose effect is not idempotent: shell commands, Python tools, calls of MCP servers. A tool's
-`Prepared.effect` awaits
+Used by every tool whose effect is not idempotent: shell commands, Python tools, calls of MCP servers. A tool's
+`PreparedCall.effect` awaits
 
     await run_at_most_once(
         RUN_COMMAND, request, summary="shell git push", timeout=timedelta(seconds=90),
@@ -12,7 +12,7 @@ in the place of `run_activity`. The activity is attempted once, with heartbeats,
 An error that the activity itself raises is a known outcome and leaves as it is. When the worker service is lost
 instead, the effect may have happened, wholly, in part or not at all: the person is shown the call again and
 answers, by the means of every other approval, approve (run it again), reject (go on without; the model is told
-that the outcome is unknown) or cancels the run. In the modes in which nobody is asked nothing is run again.
+that the outcome is unknown) or cancels the run. In the modes that ask no person, nothing is run again.
 A remembered approval of the call itself is no answer to this question, which has a capability of its own.
 """
 
@@ -44,21 +44,22 @@ from llm_do_temporal.workflows.runtime.activities import (
 from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, GatedTool, ToolQuestion
 
 Ask = Callable[[str], Awaitable[Verdict | None]]
-"""Asks a person whether an effect that may have happened, because of this, is to be run again.
+"""Asks a person whether an effect that may have happened is to be run again; the argument says why that is unknown.
 
-None: nobody can be asked.
+Returns the decision; None: no person can be asked.
 """
 
 _REASON = "{why} while this ran, so it may have happened: approve to run it again, reject to go on"
 _SHUT_DOWN = "WorkerShutdown"
 LONGEST_WAIT = timedelta(days=365)
-"""Longest attempt of a tool that may wait for a person; how long the tool itself may take, its service looks after."""
+"""Longest attempt of a tool that may wait for a person; the time of the tool itself is limited by its worker
+service."""
 
 
 async def run_at_most_once(
     activity: ActivityRef[Request, Result], request: Request, *, summary: str, timeout: timedelta, ask: Ask
 ) -> Result:
-    """Run an activity, at most once for each time that somebody has agreed to it, and return its result.
+    """Run an activity, at most once for each time that a person has agreed to it, and return its result.
 
     `timeout` is for one attempt, from its start. Raises EffectFailed when the outcome stays unknown, and
     Temporal's failure when the activity itself failed. A cancellation waits until the activity has stopped.
@@ -91,10 +92,10 @@ async def run_at_most_once(
 def ask_whether_to_repeat(
     desk: AsksDesk, settings: RunSettings, tool: GatedTool, question: ToolQuestion, *, what: str
 ) -> Ask:
-    """The question for `run_at_most_once`, about a call of `tool` that was judged by `question`.
+    """Return the `ask` of `run_at_most_once`, about a call of `tool` that was judged by `question`.
 
-    `what` says in a few words what may have happened; it is text of a model's and shown as such. Whoever had to be
-    asked about the call has to be asked about this.
+    `what` names in a few words the effect that may have happened; it is text of a model's and shown as such. The people
+    who had to be asked about the call have to be asked about this.
     """
     uses = tuple(use.model_copy(update={"name": REPEAT, "asks": None}) for use in question.uses)
     again = replace(question, uses=uses, summary=f"may have happened: {what}", changeable=False)
@@ -110,9 +111,9 @@ def ask_whether_to_repeat(
 
 
 def is_unknown(error: ActivityError) -> bool:
-    """Whether nobody can tell if the effect of a failed activity happened.
+    """Whether it is unknown if the effect of a failed activity happened.
 
-    Its worker service was lost, or could not keep, or find, what was too large for the history.
+    Its worker service was lost, or could not keep, or find, a value that was too large for the history.
     """
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type != _SHUT_DOWN:
@@ -127,7 +128,7 @@ def is_lost(error: ActivityError) -> bool:
 
 
 def why_unknown(error: ActivityError) -> str:
-    """What became of an activity of which `is_unknown` is true, as the begin of a sentence."""
+    """Return the reason why the outcome of a failed activity is unknown, as the begin of a sentence."""
     cause = error.cause
     if lacks_blobs(error):
         return "the blob store could not be used"

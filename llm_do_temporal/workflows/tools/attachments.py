@@ -1,7 +1,7 @@
-"""Files on their way to a worker: found in the giver's tree, snapshotted, judged by every policy that holds.
+"""Files on their way to a worker: found in the tree of their source, snapshotted, judged by every policy that holds.
 
-Used by delegations and, for files that an entry worker's input names, by the run. Asks nobody; it says what
-a person may have to be asked.
+Used by delegations and, for files that an entry worker's input names, by the run. Asks no person itself, and returns
+the questions that a person may have to answer.
 """
 
 from __future__ import annotations
@@ -33,30 +33,33 @@ from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
 
 @dataclass(frozen=True)
 class NamedPolicy:
-    """A policy that files must meet, and how messages call it."""
+    """Policy that files must meet, with the name of its owner (`whose`) for messages."""
 
     policy: AttachmentPolicy
     whose: str
 
 
 def own_policy(worker: PinnedWorker) -> NamedPolicy:
-    """The worker's own policy."""
+    """Return the worker's own policy."""
     return NamedPolicy(worker.attachment_policy, f"worker '{worker.name}'")
 
 
 @dataclass(frozen=True)
 class AttachmentSource:
-    """Whose files are handed over."""
+    """Worker, or run, whose files are handed over."""
 
     tree: Tree
     paths: AttachmentPaths
-    """How this giver's model may spell paths."""
+    """Spellings of paths that the model of this source may use."""
 
 
 async def snapshot_attachments(
     source: AttachmentSource, given: Sequence[str], limits: Sequence[NamedPolicy]
 ) -> tuple[Attachment, ...]:
-    """The files as they are now, one for each entry, in the blob store. Raises LlmDoError where a limit refuses."""
+    """Keep the files as they are now in the blob store; return one attachment for each path.
+
+    Raises LlmDoError where a path leads nowhere, or one of the policies in `limits` refuses the files.
+    """
     files = _files(source, given)
     if not files:
         return ()
@@ -78,7 +81,7 @@ async def snapshot_attachments(
 
 
 def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[Attachment]) -> list[ToolQuestion]:
-    """What a person may have to be asked before the files go to the worker."""
+    """Return the questions that a person may have to answer before the files go to the worker, one a file."""
     questions: list[ToolQuestion] = []
     for attachment in attachments:
         payload = {"path": attachment.path, "bytes": attachment.bytes, "target_worker": worker.name}
@@ -99,14 +102,14 @@ def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[At
 
 
 def definition_digest(worker: PinnedWorker, **more: Any) -> str:
-    """The digest of all that a worker is (its file, what that includes, what was filled in), and of what else makes a
-    call of it."""
+    """Return the digest of a worker's whole definition (its file, files that it includes, values that were filled in),
+    and of all else, `more`, that makes a call of it."""
     rest = {name: one.model_dump(mode="json") if isinstance(one, BaseModel) else one for name, one in more.items()}
     return digest_of([worker.model_dump(mode="json"), rest])
 
 
 def _files(source: AttachmentSource, given: Sequence[str]) -> tuple[AttachedFile, ...]:
-    """Where each path leads, by its text."""
+    """Return the file that each path leads to, judged by its text alone. Raises SandboxRefusal."""
     names = [mount.at.strip("/") for mount in source.tree.mounts]
     found: list[AttachedFile] = []
     for spelled in given:
@@ -117,7 +120,8 @@ def _files(source: AttachmentSource, given: Sequence[str]) -> tuple[AttachedFile
             virtual = normalise(path)
             if not path.startswith("/") or not source.tree.mounts:
                 raise
-            # It may be how the host calls a file of the tree: only who knows the workshop's folder can tell.
+            # It may be the host's name of a file of the tree: only an activity, which knows the workshop's folder, can
+            # tell.
             file = AttachedFile(mount=None, relative=".", path=virtual)
         else:
             file = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)

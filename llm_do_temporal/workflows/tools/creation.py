@@ -1,4 +1,4 @@
-"""`worker_create`: a model makes a worker, once a person has seen all of it."""
+"""`worker_create`: a model makes a worker, once a person has seen the whole definition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WorkerCreate:
     )
 
     def __init__(self, delegator: Delegator, made: Callable[[DelegateTool], None]) -> None:
-        """`made` is told of every worker once it is there."""
+        """`made` is called with the tool for every new worker, once its file is there."""
         self._delegator = delegator
         self._made = made
         optional: dict[str, Any] = {"type": ["string", "null"], "minLength": 1}
@@ -50,7 +50,7 @@ class WorkerCreate:
         }
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
-        """Check what is asked for and draft the file; the effect writes exactly that."""
+        """Check the arguments and draft the file; the effect writes exactly that draft."""
         name: str = args["name"]
         check_name(name)
         request = DraftWorkerInput.model_validate(args)

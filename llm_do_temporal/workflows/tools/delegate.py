@@ -1,7 +1,7 @@
-"""Calling a worker: the one way, behind every tool of the `delegation` toolset.
+"""The life of a call of a worker, behind every tool of the `delegation` toolset.
 
-The life of a call: allow-list, depth, load the callee (which pins it), its typed input, attachments against the
-tree and all policies, model, then the questions for a person, then the child workflow.
+In order: allow-list, depth, load the callee (which pins it), its typed input, attachments against the tree and all
+policies, model, then the questions for a person, then the child workflow.
 """
 
 from __future__ import annotations
@@ -43,34 +43,35 @@ from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, Tool
 
 _ASKS_BEFORE_PYTHON = "asks-before-python"
 _FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")
-"""What of a worker is known once its Python was run."""
+"""Fields of a pinned worker that are known only once its Python was run."""
 
 
 @dataclass(frozen=True)
 class Delegation:
-    """One call of a worker that was loaded."""
+    """Call of a worker that was loaded."""
 
     worker: PinnedWorker
     args: dict[str, Any]
-    """The tool's arguments: what a person may change."""
+    """Arguments of the tool, which a person may change."""
     shown: dict[str, Any]
-    """What a person is shown of it, besides worker and attachments; `input` is one of the keys."""
+    """Contents that a person is shown besides worker and attachments; `input` is among the keys."""
     prompt: str = ""
     input: Any = None
     paths: tuple[str, ...] = ()
-    """Files to hand over."""
+    """Virtual paths of the files to hand over."""
     limits: tuple[NamedPolicy, ...] = ()
-    """Policies for the files beyond those of caller and callee."""
+    """Policies for the files, besides those of caller and callee."""
     questions: tuple[ToolQuestion, ...] = ()
-    """To be asked before the call's own."""
+    """Questions to be asked before the call's own."""
     files: tuple[SeenFile, ...] = ()
-    """Files that `more_prompt` reads, as they were found."""
+    """Files that `more_prompt` reads, as they were when the call was prepared."""
     more_prompt: Callable[[Shown | None], Awaitable[str]] | None = None
-    """Text that is added to the prompt, read once the call was allowed: where somebody was asked, as it was shown."""
+    """Reads text that is added to the prompt, once the call was allowed. Given a preview, it reads the files as
+    shown."""
     shape: Callable[[Any], Any] | None = None
-    """Makes the tool's result from the worker's output."""
+    """Makes the tool's result from the worker's output; None: the output is the result."""
     template: CalledTemplate | None = None
-    """Where the worker is a template, which one, and what was filled in."""
+    """Name and filled-in values of the template, where the worker is one."""
 
 
 @dataclass
@@ -79,14 +80,17 @@ class Delegator:
 
     caller: InvokeWorkerInput
     created: dict[str, DelegateTool] = field(default_factory=dict[str, DelegateTool])
-    """Workers that this invocation made."""
+    """Workers that this invocation made, as tools, by name."""
     calls: Counter[str] = field(default_factory=Counter[str])
-    """How often each worker was called."""
+    """Number of calls of each worker, by its name."""
     begin: Callable[[], Awaitable[None]] | None = None
-    """Awaited before a callee starts: it returns when the limits allow one more invocation."""
+    """Awaited before a callee starts; returns when the limits allow one more invocation. None: no limits."""
 
     async def prepare(self, callee: str, allow: Sequence[str], args: dict[str, Any], given: Any) -> PreparedCall:
-        """Check a call of `callee` with the tool's `args`, of which `given` is the input."""
+        """Check a call of `callee` with the tool's arguments `args`, of which `given` is the input.
+
+        `allow` names the workers that may be called. Raises LlmDoError where the call is refused.
+        """
         check_allowed(callee, allow, caller=self.caller.worker.name)
         self.check_depth(callee)
         worker = await load_worker(callee, run_python=not asks_before_python())
@@ -121,9 +125,10 @@ class Delegator:
     async def prepare_call(
         self, call: Delegation, loaded: Callable[[], Awaitable[Delegation]] | None = None
     ) -> PreparedCall:
-        """Check all that is left to check of a call whose callee is known.
+        """Check model, files and attachments of a call whose callee was loaded.
 
-        `loaded` runs the callee's Python, and gives the call as it is then: awaited once this call was allowed.
+        `loaded` runs the callee's Python and returns the call with its results; it is awaited once this call was
+        allowed. None: the Python was run already, or there is none.
         """
         caller, worker = self.caller, call.worker
         tree = narrow(caller.tree, worker.sandbox, workshop_has_sandbox=caller.settings.workshop_has_sandbox)
@@ -146,7 +151,7 @@ class Delegator:
         async def then() -> PreparedCall:
             assert loaded is not None
             complete = await loaded()
-            # What was shown stays as it was; files that only the callee's Python names come on top of it.
+            # The files that were shown stay as they are; files that only the callee's Python names come on top of them.
             more = await snapshot_attachments(source, complete.paths[len(call.paths) :], limits)
             everything = (*attachments, *more)
             for limit in limits if more else ():
@@ -163,7 +168,7 @@ class Delegator:
     def _questions(
         self, call: Delegation, pinned: PinnedWorker, attachments: tuple[Attachment, ...], circumstances: str
     ) -> tuple[ToolQuestion, ...]:
-        """What is asked about the call; `pinned` is the callee as it was judged, before its Python was looked at."""
+        """Return the questions about the call; `pinned` is the callee as it was judged, before its Python was run."""
         sharing = sharing_questions(self.caller.tree, pinned, attachments)
         return (*sharing, *call.questions, _call_question(call, attachments, circumstances))
 
@@ -200,29 +205,32 @@ class Delegator:
 
 
 def limited_by(limits: Limits, above: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
-    """The dimensions that are limited for an invocation with these limits below others."""
+    """Return the dimensions that are limited for an invocation with `limits`, below others that limit `above`."""
     return tuple(dict.fromkeys((*above, *limits.set_ones)))
 
 
 def limits_for(caller: InvokeWorkerInput, worker: PinnedWorker) -> dict[str, Any]:
-    """What the invocation of a callee is told of limits."""
+    """Return the fields of InvokeWorkerInput about limits, for a callee; none where nothing is limited."""
     limited = limited_by(worker.limits, caller.limited)
     return {"limited": limited, "started_at": workflow.now()} if limited else {}
 
 
 def asks_before_python() -> bool:
-    """Whether a call is asked about before the Python that its callee names is run; older runs replay without."""
+    """Whether people are asked about a call before the Python of its callee is run; older runs replay without."""
     return workflow.patched(_ASKS_BEFORE_PYTHON)
 
 
 async def load_worker(name: str, *, run_python: bool) -> PinnedWorker:
-    """The worker as its file says now. Raises what the activity raises."""
+    """Load the worker from its file as it is now. Raises the activity's error."""
     request = LoadWorkerInput(name=name, run_python=run_python)
     return await run_local_first(LOAD_WORKER, request, summary=f"load worker {name}")
 
 
 def completed(worker: PinnedWorker, loaded: PinnedWorker) -> PinnedWorker:
-    """The worker that a call was allowed for, with what its Python gave. Raises EffectFailed where it is another."""
+    """Return the worker of an allowed call with the fields that its Python gave, taken from `loaded`.
+
+    Raises EffectFailed where the worker's file has changed since the call was checked.
+    """
     if loaded.sha256 != worker.sha256 or loaded.source != worker.source:
         raise EffectFailed(
             f"worker '{worker.name}' was not called: '{worker.source}' has changed since the call was checked",
@@ -233,30 +241,31 @@ def completed(worker: PinnedWorker, loaded: PinnedWorker) -> PinnedWorker:
 
 
 async def _with_typed_input(call: Delegation) -> Delegation:
-    """The call with what the callee's class makes of the input, where it has one."""
+    """Return the call with the prompt, fields and files that the callee's class makes of the input, if there is one."""
     reference = call.worker.input_ref
     if reference is None:
         return call
     built = await build_input(call.worker, reference, call.shown["input"])
-    prompt, values = told(built)
+    prompt, values = prompt_and_input(built)
     return replace(call, prompt=prompt, input=values, paths=(*call.paths, *built.attachments))
 
 
 async def build_input(worker: PinnedWorker, reference: str, values: Any) -> BuiltInput:
-    """What the callee's class makes of the values. Raises LlmDoError where they do not fit it."""
+    """Build the callee's typed input from the values by its class. Raises LlmDoError where they do not fit it."""
     name = worker.source if worker.source.startswith("pkg:") else worker.name
     request = BuildInputInput(worker=name, reference=reference, values=values)
     return await run_local_first(BUILD_INPUT, request, summary=f"input of {worker.name}")
 
 
-def told(built: BuiltInput) -> tuple[str, Any]:
-    """The prompt and the input of a worker with typed input: the one that its class made, or the fields."""
+def prompt_and_input(built: BuiltInput) -> tuple[str, Any]:
+    """Return prompt and input of a worker with typed input: the prompt that its class made and None, or "" and the
+    fields."""
     return ("", built.values) if built.prompt is None else (built.prompt, None)
 
 
 async def with_built_input(entry: InvokeWorkerInput, built: BuiltInput) -> InvokeWorkerInput:
-    """The entry worker's invocation with its typed input, files of its own tree attached. Raises LlmDoError."""
-    prompt, values = told(built)
+    """Return the entry worker's invocation with its typed input, files of its own tree attached. Raises LlmDoError."""
+    prompt, values = prompt_and_input(built)
     source = AttachmentSource(entry.tree, entry.worker.attachment_paths)
     try:
         attachments = await snapshot_attachments(source, built.attachments, (own_policy(entry.worker),))

@@ -1,7 +1,7 @@
 """The tools of the `delegation` toolset.
 
 `worker_call` names the callee in an argument; a tool per worker has the callee's name. Templates and the making
-of workers have modules of their own. How a call goes is the business of `delegating`.
+of workers have modules of their own. The life of a call is in `delegate`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ATTACHMENTS = {
 
 @dataclass
 class WorkerCallTool:
-    """`worker_call`: the generic face."""
+    """`worker_call`: a call of any worker of an allow-list."""
 
     delegator: Delegator
     allow: tuple[str, ...]
@@ -63,7 +63,7 @@ class WorkerCallTool:
 
 
 class NamedWorker:
-    """A tool that calls one worker and has its name."""
+    """Tool that calls a certain worker and has its name."""
 
     def __init__(self, delegator: Delegator, tool: DelegateTool) -> None:
         self._delegator = delegator
@@ -89,9 +89,9 @@ class NamedWorker:
 
 
 def delegation_tools(delegator: Delegator, offer: Callable[[GatedTool], None]) -> list[GatedTool]:
-    """The delegation tools the caller's definition asks for.
+    """Return the delegation tools that the caller's definition asks for.
 
-    `offer` is given one more for each worker that the caller makes and could not call otherwise.
+    `offer` is called with one more for each worker that the caller makes and could not call otherwise.
     """
     toolset = delegator.caller.worker.delegation
     if toolset is None:

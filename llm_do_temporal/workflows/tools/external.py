@@ -1,7 +1,7 @@
 """Tools of toolsets from elsewhere: Python packages and MCP servers.
 
-Their names, descriptions and schemas are listed by an activity once, when an invocation begins, and stay as they
-were for it. Every call passes the gate and is carried out once.
+Their names, descriptions and schemas are listed by an activity once, when an invocation begins, and stay so until it
+ends. Every call passes the gate and is carried out once.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from llm_do_temporal.workflows.tools.worker_calls import Errands
 
 CALL_TIMEOUT = timedelta(minutes=10)
 """Longest call of a tool from elsewhere; a search or a query takes seconds, a slow service some minutes.
-What it waits for workers that it calls is not counted."""
+The time that it waits for workers that it calls is not counted."""
 OUTPUT_TOOL = "final_result"
-"""What the tool for structured output is called; no other tool may have the name."""
+"""Name of the tool for structured output; no other tool may have it."""
 
 
 async def list_external(errands: Errands) -> ExternalToolListing:
-    """What the worker's toolsets from elsewhere have; a toolset that cannot be used has no tools."""
+    """List the tools of the worker's toolsets from elsewhere; a toolset that cannot be used has none."""
     invocation = errands.invocation
     toolsets = invocation.worker.external
     if not toolsets:
@@ -50,7 +50,7 @@ async def list_external(errands: Errands) -> ExternalToolListing:
 
 
 def external_tools(errands: Errands, listing: ExternalToolListing) -> list[ExternalCall]:
-    """The tools that were listed."""
+    """Return the listed tools that have a usable name, ready for the gate; log the listing's warnings."""
     invocation = errands.invocation
     model = _model(invocation)
     tools: list[ExternalCall] = []
@@ -65,12 +65,13 @@ def external_tools(errands: Errands, listing: ExternalToolListing) -> list[Exter
 
 
 def _model(invocation: InvokeWorkerInput) -> str:
-    """What a toolset is told of the model: the first, where there are several."""
+    """Return the id of the invocation's model for a toolset: the first, where there are several."""
     return serving_id(invocation.settings.models.aliases, models_of(invocation.model)[0])
 
 
 def check_tool_names(own: Mapping[str, Sequence[GatedTool]], external: Sequence[ExternalCall]) -> None:
-    """Raise DefinitionError, with both toolsets in it, where two tools have one name; `own` is by toolset."""
+    """Raise DefinitionError, with both toolsets in it, where two tools have one name; `own` is by name of the
+    toolset."""
     named = [(tool.name, toolset) for toolset, tools in own.items() for tool in tools]
     named += [(tool.name, tool.toolset.name) for tool in external]
     check_names([(OUTPUT_TOOL, "structured output"), *named])
@@ -78,7 +79,7 @@ def check_tool_names(own: Mapping[str, Sequence[GatedTool]], external: Sequence[
 
 @dataclass
 class ExternalCall:
-    """One tool of a toolset from elsewhere."""
+    """Tool of a toolset from elsewhere."""
 
     errands: Errands
     toolset: ExternalToolset
@@ -92,7 +93,7 @@ class ExternalCall:
         self.schema: dict[str, Any] = self.tool.parameters
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
-        """Find out what the call uses; the effect makes it, once."""
+        """Judge the capabilities that the call uses; the effect makes the call, once."""
         policy = policy_of(self.toolset.policy, self.toolset.tools, self.tool.name, asks=self.tool.asks)
         request = CallExternalToolInput(
             toolset=self.toolset,
@@ -102,12 +103,12 @@ class ExternalCall:
             caller=self.errands.caller(),
             limit_seconds=CALL_TIMEOUT.total_seconds(),
         )
-        said: tuple[str, ...] = ()
+        capabilities: tuple[str, ...] = ()
         if self.judges_calls:
             judged = await run_activity(EXTERNAL_CAPABILITIES, request, summary=f"judge {self.name}")
-            said = judged.capabilities
+            capabilities = judged.capabilities
         digest = toolset_digest(self.toolset.model_dump_json())
-        uses = uses_of_external(self.name, policy, said, toolset=self.toolset.name, sha256=digest)
+        uses = uses_of_external(self.name, policy, capabilities, toolset=self.toolset.name, sha256=digest)
         question = ToolQuestion(uses, args, f"{self.name} of {self.toolset.name}")
 
         async def effect() -> ToolOutcome:

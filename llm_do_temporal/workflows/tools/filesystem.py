@@ -46,7 +46,7 @@ _PATH = {"type": "string", "minLength": 1, "description": "Path in your file tre
 
 
 def file_tools(tree: Tree) -> list[GatedTool]:
-    """The file tools of an invocation with this tree."""
+    """Return the file tools of an invocation with this tree."""
     roots = describe_roots(tree) or "none"
     return [ReadFile(tree), WriteFile(tree), EditFile(tree), ListFiles(tree, roots)]
 
@@ -54,7 +54,7 @@ def file_tools(tree: Tree) -> list[GatedTool]:
 def unusable(tool: str, tree: Tree) -> bool:
     """Whether every call of this tool would be refused, because nothing in the tree can be written.
 
-    Such a tool is not shown to a model; one that calls it all the same is told why it cannot.
+    Such a tool is not shown to a model; a model that calls it all the same gets the reason.
     """
     return tool in WRITING_TOOLS and all(mount.readonly for mount in tree.mounts)
 
@@ -220,7 +220,7 @@ def _change(
     request: Change,
     question: ToolQuestion,
 ) -> PreparedCall:
-    """Prepare a call that changes a file: one activity carries it out, the other one shows the difference before."""
+    """Prepare a call that changes a file: `activity` carries it out, `preview_activity` shows the difference before."""
     previewed = False
     verb = activity.name.removesuffix("_file")
 
@@ -242,15 +242,16 @@ def _change(
 
 
 def _expected(shown: Shown, request: WriteFileInput | EditFileInput, *, previewed: bool) -> SeenFile:
-    """The file that a call may change. One that nobody was shown, because the call was changed, must be a new one."""
+    """Return the file that a call may change, as it must be. A file that was not shown, because a person changed the
+    call, must be new."""
     seen = shown.file(request.path) or SeenFile(path=request.path)
     if isinstance(request, WriteFileInput):
         after = hashlib.sha256(request.content.encode(errors="replace")).hexdigest()
         return seen.model_copy(update={"after": after})
-    # What comes of the edit is known where exactly this edit was shown.
+    # The text after the edit is known only where exactly this edit was shown.
     return seen if previewed else seen.model_copy(update={"after": None})
 
 
 def _written(change: FileChange) -> str:
-    # A write that is repeated after a crash finds the file there already: what is told must not depend on that.
+    # A write that is repeated after a crash finds the file there already: the answer must not depend on that.
     return f"Wrote {change.path} ({change.bytes} bytes)."

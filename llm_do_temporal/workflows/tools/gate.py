@@ -1,12 +1,12 @@
 """The gate that every tool call passes: check, judge, perhaps ask a person, then carry out.
 
-A tool says what a call is about to do (`prepare`) and how to do it (`Prepared.effect`). The gate alone
-decides whether it happens. Nothing asks a person before everything a machine can refuse has been
+A tool says what a call is about to do (`prepare`) and how to do it (`PreparedCall.effect`). The gate alone
+decides whether it happens. No person is asked before everything a machine can refuse has been
 checked, and changed arguments are prepared and judged again from the start.
 
-What was shown is what is decided. What a preview saw is part of the question (`Shown`), and the effect of a call that
-somebody was asked about is bound to it (`Prepared.bound`). Where the effect finds something else it raises
-ShownDiffers and does nothing: the call is then prepared, shown and asked about again.
+People decide about the preview that they saw, so that preview is part of the question (`Shown`), and the effect of
+a call that a person was asked about is bound to it (`PreparedCall.bound`). Where the effect finds something else it
+raises ShownDiffers and does nothing: the call is then prepared, shown and asked about again.
 """
 
 from __future__ import annotations
@@ -47,29 +47,30 @@ from llm_do_temporal.workflows.tools.gated_tool import (
 
 T = TypeVar("T")
 ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
-"""What a call raises that no model and no function is told of."""
+"""Errors of a call that reach neither the model nor the author's function: they end the invocation."""
 _SHOWS_CHANGES = "changed-calls-are-shown"
 MOST_ATTEMPTS = 5
-"""How often a call is asked about again because what was shown has changed: somebody changes it all the time."""
+"""Largest number of times that one call is asked about because something shown has changed since: something keeps
+changing it."""
 
 
 @dataclass
 class _Call:
-    """One call on its way through the gate."""
+    """State of a call on its way through the gate."""
 
     args: dict[str, Any]
-    """As people have changed them."""
+    """Arguments of the call, with the changes that people made."""
     change: Verdict | None = None
     """The decision that put other arguments in the place of the model's."""
     answered: set[str] = field(default_factory=set[str])
-    """Identities of questions."""
+    """Identities of the questions that need no answer any more."""
     previewed: set[str] = field(default_factory=set[str])
-    """Those of them that were answered by the sight of a preview."""
+    """Identities among `answered` whose answer rests on a preview."""
     shown: Shown | None = None
-    """What people were shown last; None: nobody was asked."""
+    """Files and preview that people were shown last; None: nobody was asked."""
 
     def note(self, question: ToolQuestion, shown: Shown, prepared: PreparedCall) -> None:
-        """A question was answered by somebody who was shown this."""
+        """Note that a question was answered by a person who had seen `shown`."""
         self.add({question.identity}, prepared)
         before = Shown() if self.shown is None else self.shown
         known = None
@@ -78,13 +79,13 @@ class _Call:
         self.shown = replace(shown, files=known)
 
     def add(self, answered: set[str], prepared: PreparedCall) -> None:
-        """These questions need no answer any more."""
+        """Note that the questions with these identities need no answer any more."""
         self.answered |= answered
         if prepared.preview is not None:
             self.previewed |= answered
 
     def forget(self) -> None:
-        """What was shown is not what is there: nobody has answered for what is."""
+        """Forget the answers that rest on a preview, because the files are no longer as they were shown."""
         self.answered -= self.previewed
         self.previewed = set()
 
@@ -95,16 +96,16 @@ class Gate:
     def __init__(
         self, settings: RunSettings, desk: AsksDesk, begin: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """`begin` is awaited before each effect: it returns when the limits allow one more call."""
+        """`begin` is awaited before each effect and returns when the limits allow one more call; None: no limits."""
         self._begin = begin
         self._settings = settings
         self._desk = desk
         self._steps = Steps()
 
     def begin_answer(self) -> None:
-        """Let the calls of one more answer be checked: together they may take what one validation may.
+        """Begin a model's next answer: the checks of all its calls together may take the steps of one validation.
 
-        They are begun in one task of the workflow, and each by itself could take all the time that a task has.
+        All calls of an answer begin in one task of the workflow, and each by itself could take all the time of a task.
         """
         self._steps = Steps()
 
@@ -113,18 +114,21 @@ class Gate:
         await self._desk.withdraw_abandoned()
 
     async def call(self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None) -> ToolOutcome:
-        """The tool's result as the model is told it. Raises what `carry_out` raises."""
+        """Return the tool's result, with a note of what people changed, for the model. Raises the errors of
+        `carry_out`."""
         return _with_note(await self.carry_out(tool, args, call_id, self._steps))
 
     async def carry_out(
         self, tool: GatedTool, args: dict[str, Any], call_id: str | None = None, steps: Steps | None = None
     ) -> ToolOutcome:
-        """The tool's result, for whoever called it. `steps` may be spent on checking it; None: as on one call.
+        """Return the tool's result and the note of what people changed, separately, for code that called the tool.
+
+        `steps` may be spent on checking the arguments; None: as many as one validation may take.
 
         Raises ToolFailed with a text for the model, ModelRetry, or one of ENDS_INVOCATION.
 
-        Nothing else leaves but cancellation and what Temporal has to see: any other exception would fail the
-        workflow's task, which is then tried for ever.
+        No other exception leaves but a cancellation and errors that Temporal has to see: it would fail the workflow's
+        task, which is then tried for ever.
         """
         with tool_span(tool.name, args, call_id) as span:
             outcome = await self._carry_out(tool, args, steps)
@@ -135,7 +139,7 @@ class Gate:
         try:
             _check_arguments(tool, args, steps)
             outcome, change = await self._as_shown(tool, _Call(args))
-            return outcome if change is None else replace(outcome, note=_told_of(outcome, change))
+            return outcome if change is None else replace(outcome, note=_change_note(outcome, change))
         except (*ENDS_INVOCATION, ModelRetry):
             raise
         except Refusal as refusal:
@@ -149,8 +153,10 @@ class Gate:
             raise ToolFailed(f"{tool.name} failed unexpectedly: {type(error).__name__}: {error}"[:500]) from error
 
     async def _as_shown(self, tool: GatedTool, call: _Call) -> tuple[ToolOutcome, Verdict | None]:
-        """Carry the call out as it was shown, asking again where it is not; and what changed its arguments, if
-        anything did."""
+        """Carry the call out as it was shown, asking again where something has changed since.
+
+        Returns the outcome and the decision that changed the arguments; None: they are the model's own.
+        """
         for attempt in range(MOST_ATTEMPTS):
             prepared = await self._cleared(tool, call)
             if self._begin is not None and attempt == 0:
@@ -168,7 +174,7 @@ class Gate:
         )
 
     async def _cleared(self, tool: GatedTool, call: _Call) -> PreparedCall:
-        """The call, prepared and allowed; `call` notes what was shown and answered on the way."""
+        """Return the call, prepared and allowed; `call` notes the previews and answers on the way."""
         prepared = await self._prepare(tool, call.args)
         while True:
             question = self._open_question(tool, prepared, call.answered)
@@ -192,7 +198,8 @@ class Gate:
                     raise ApprovalRefusal(f"the changed arguments are not valid: {'; '.join(problems[:5])}")
                 call.change, call.args = decision, decision.args
                 prepared = await self._prepare(tool, decision.args)
-                # Whoever changed the call has answered what it asks where all that it names is as shown, or new.
+                # The person who changed the call has answered its questions where all files it names are as shown, or
+                # new.
                 own = await _as_seen(prepared, asked, call) if _shows_changes() else _as_handed(prepared, question)
                 mine = {one.identity for one in own if _may_answer(judged.terms, self._judge(tool, one).terms)}
                 call.add(mine, prepared)
@@ -201,7 +208,7 @@ class Gate:
         return await _explained(tool.prepare(args))
 
     def _open_question(self, tool: GatedTool, prepared: PreparedCall, answered: set[str]) -> ToolQuestion | None:
-        """The first question still to be asked. Raises ApprovalRefusal when any part of the call is blocked."""
+        """Return the first question still to be asked, or None. Raises ApprovalRefusal when any part is blocked."""
         asking: list[ToolQuestion] = []
         for question in prepared.questions:
             verdict = self._judge(tool, question)
@@ -216,19 +223,19 @@ class Gate:
 
 
 def _may_answer(asked: Terms, needed: Terms) -> bool:
-    """Whether a decision under the terms of one question is one on those of another."""
+    """Whether a decision under the terms `asked` also counts under the terms `needed`."""
     if needed.approvers is not None and (asked.approvers is None or not set(asked.approvers) <= set(needed.approvers)):
         return False
     return asked.quorum >= needed.quorum and asked.forbid_own >= needed.forbid_own
 
 
 def _shows_changes() -> bool:
-    """Whether a changed call is looked at before it counts as seen; older runs replay without."""
+    """Whether a changed call is previewed before it counts as seen; older runs replay without."""
     return not workflow.in_workflow() or workflow.patched(_SHOWS_CHANGES)
 
 
 async def _as_seen(prepared: PreparedCall, asked: ToolQuestion, call: _Call) -> list[ToolQuestion]:
-    """The questions of a changed call that name nothing but what was shown with `asked`, or is not there yet."""
+    """Return the questions of a changed call whose files were all shown with `asked`, or do not exist yet."""
     own = [one for one in prepared.questions if one.changeable]
     if own and prepared.preview is not None:
         shown = await _previewed(prepared)
@@ -247,7 +254,7 @@ def _was_seen(shown: ToolQuestion, now: ToolQuestion) -> bool:
 
 
 def _as_handed(prepared: PreparedCall, shown: ToolQuestion) -> list[ToolQuestion]:
-    """The questions of a changed call, but those with a file that was shown and has other bytes now."""
+    """Return the questions of a changed call, without those that name a file shown before and changed since."""
     before = {one.path: one.sha256 for one in (*shown.attachments, *shown.files)}
     return [
         one
@@ -275,15 +282,15 @@ def _check_arguments(tool: GatedTool, args: dict[str, Any], steps: Steps | None)
 
 
 async def _explained(work: Awaitable[T]) -> T:
-    """Await a step of a call, with Temporal's failures turned into ours."""
+    """Await a step of a call, with Temporal's failures turned into our errors."""
     try:
         return await work
     except FailureError as failure:
         raise explain(failure) from failure
 
 
-def _told_of(outcome: ToolOutcome, change: Verdict) -> str:
-    """What a person changed: a model that is not told goes on from what it wanted."""
+def _change_note(outcome: ToolOutcome, change: Verdict) -> str:
+    """Return a note of a person's change, for the model: without it, the model goes on as if its own call had run."""
     note = f"{change.by or 'A person'} changed this call before it ran. It ran with: {canonical(change.args)}"
     if change.note:
         note += f" ({change.note})"
@@ -304,7 +311,7 @@ def _rejection(decision: Verdict) -> str:
 
 
 def for_model(error: LlmDoError) -> str:
-    """What a model is told of an error."""
+    """Return the text of an error for a model: message and next step."""
     text = str(error)
     if error.next_step is None:
         return text

@@ -1,4 +1,4 @@
-"""A tool as the gate sees it: the questions of a call, what it does once they are answered, and what came of it."""
+"""Tools as the gate sees them: the questions of a call, its effect once they are answered, and its outcome."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from llm_do_temporal.policy.identity import SeenFile
 
 @dataclass(frozen=True)
 class ToolQuestion:
-    """One thing a person may have to be asked about a call."""
+    """Question that a person may have to answer before a call is carried out."""
 
     uses: tuple[CapabilityUse, ...]
     args: dict[str, Any]
-    """What is shown, and what a grant remembers."""
+    """Arguments that a person is shown and a grant remembers."""
     summary: str
     changeable: bool = True
     """Whether `args` are the call's own arguments, which the person may change."""
     attachments: tuple[Attachment, ...] = ()
     """Files that the call hands over, for the person to look at."""
     files: tuple[SeenFile, ...] = ()
-    """Files that the call names, as they were found."""
+    """Files that the call names, as they were when it was prepared."""
     circumstances: str = ""
-    """Digest of what else the effect depends on."""
+    """Digest of everything else that the effect depends on."""
 
     @property
     def identity(self) -> str:
-        """Names the question among those of one call; other files make it another question."""
+        """Text that names the question among those of one call; other files make it another question."""
         handed = [[one.path, one.sha256] for one in self.attachments]
         found = [one.model_dump(mode="json") for one in self.files]
         return canonical([[use.name for use in self.uses], self.args, handed, found, self.circumstances])
@@ -41,69 +41,70 @@ class ToolQuestion:
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """What a call gave, and what it spent below itself (delegations)."""
+    """Result of a call, and the usage of the workers it called."""
 
     value: Any = None
     usage: Usage = field(default_factory=Usage)
     failure: LlmDoError | None = None
-    """For a call that failed after it had spent something: what the model is told instead of the value."""
+    """Error that the model gets instead of the value, of a call that failed after it had spent something."""
     note: str = ""
-    """What people changed in the call, or in those it made: the model is told beside the result."""
+    """Changes that people made to the call, or to calls below it: the model gets them beside the result."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a preview saw and a person is shown."""
+    """Preview of a call, for a person."""
 
     diff: str | None = None
     files: tuple[SeenFile, ...] | None = ()
-    """Files as they were seen; None where nobody can tell."""
+    """Files as the preview found them; None where that is not known."""
     note: str = ""
-    """How else the call would be carried out than usual: part of the question, and of what is remembered."""
+    """Unusual way in which the call would be carried out: part of the question, and of a remembered decision."""
 
     def put_to(self, question: ToolQuestion) -> ToolQuestion:
-        """The question with what was seen."""
+        """Return the question with the files and the note of this preview."""
         files = (*question.files, *(self.files or ()))
         return replace(question, files=files, circumstances=f"{question.circumstances} {self.note}".strip())
 
     def file(self, path: str) -> SeenFile | None:
-        """The file with this virtual path, as it was shown."""
+        """Return the file with this virtual path as it was shown; None where it was not."""
         return next((one for one in self.files or () if one.path == path), None)
 
 
 @dataclass(frozen=True)
 class PreparedCall:
-    """A call that passed every check a machine can make."""
+    """Call that has passed every check a machine can make."""
 
     questions: tuple[ToolQuestion, ...]
     effect: Callable[[], Awaitable[ToolOutcome]]
     preview: Callable[[], Awaitable[str | Shown]] | None = None
-    """Makes what is shown with the question; fails where the effect would."""
+    """Makes the preview that is shown with the question; fails where the effect would."""
     bound: Callable[[Shown], Awaitable[ToolOutcome]] | None = None
-    """The effect, for a call that somebody was asked about: it raises ShownDiffers, having done nothing, where
-    something is not as it was shown. None: nothing that was shown can change."""
+    """Effect of a call that a person was asked about: it raises ShownDiffers, having done nothing, where something is
+    not as it was shown. None: nothing that was shown can change."""
     then: Callable[[], Awaitable[PreparedCall]] | None = None
-    """Does what may only be done once the questions are answered, and says what is left to ask and to do."""
+    """Does the part that needs the answers to the questions first, and returns the rest of the call. None: no such
+    part."""
 
 
 class GatedTool(Protocol):
-    """A tool as the gate sees it."""
+    """Tool as the gate sees it."""
 
     name: str
     description: str
     schema: dict[str, Any]
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
-        """Check the call and say what it would do. Raises LlmDoError."""
+        """Check the call and return its questions and its effect. Raises LlmDoError where it is refused."""
         ...
 
 
 class AskedTool(Protocol):
-    """A tool as a question at the desk names it, or a limit in the place of a tool."""
+    """Tool as a question at the desk names it, or a limit in the place of a tool."""
 
     @property
     def name(self) -> str:
-        """The name that people and approval rules know it by."""
+        """Name that people and approval rules know it by."""
         ...
 
     @property
@@ -113,7 +114,7 @@ class AskedTool(Protocol):
 
 
 class AsksDesk(Protocol):
-    """The desk of the run, as an invocation and its tools see it."""
+    """Desk of the run, as an invocation and its tools see it."""
 
     async def ask(
         self,
@@ -125,9 +126,9 @@ class AsksDesk(Protocol):
         diff: str | None = None,
         account: str | None = None,
     ) -> Verdict:
-        """The decision, however long it takes within these terms. Raises ApprovalTimedOut.
+        """Return the decision, however long it takes within these terms. Raises ApprovalTimedOut.
 
-        `account` is that of the limit in question, for a question at a reached limit.
+        `account` is that of a reached limit, the path of its invocation or "" for the run; None: no limit is reached.
         """
         ...
 

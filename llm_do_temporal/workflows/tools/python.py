@@ -1,7 +1,7 @@
 """The `custom` toolset: functions of the author's `tools.py`.
 
 A plain function is one activity. A function that takes a context runs here, from the text that was pinned with its
-worker: the same on every replay, whatever has become of the file since.
+worker: the same on every replay, even where the file has changed since.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from llm_do_temporal.workflows.tools.tool_context import ToolDispatch, WorkflowT
 from llm_do_temporal.workflows.tools.worker_calls import Errands
 
 CALL_TIMEOUT = timedelta(minutes=30)
-"""Longest single attempt of a plain function, less what it waits for workers that it calls."""
+"""Longest single attempt of a plain function, without the time that it waits for workers that it calls."""
 MAX_NESTED = 10
-"""How deep functions with a context may call each other; one that calls itself must end somewhere."""
+"""Largest depth of functions with a context that call each other: recursion must end somewhere."""
 _SUMMARY_CHARS = 150
 
 _level: ContextVar[int] = ContextVar("llm_do_nested_functions", default=0)
@@ -45,7 +45,7 @@ _level: ContextVar[int] = ContextVar("llm_do_nested_functions", default=0)
 
 @dataclass
 class Functions:
-    """The Python tools of one invocation: what they share."""
+    """State that the Python tools of one invocation share."""
 
     invocation: InvokeWorkerInput
     dispatch: ToolDispatch
@@ -53,9 +53,9 @@ class Functions:
     _modules: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
 
     def function(self, tool: PythonTool) -> PythonFunction:
-        """The function of a pinned file. Raises whatever the file raises."""
+        """Return the function of a pinned file, which is executed the first time. Raises the file's own errors."""
         if tool.sha256 not in self._modules:
-            # A module of each invocation's own: what one of them leaves in it, a replay of another must not find.
+            # Each invocation has a module of its own: values that it leaves in there must not meet a replay of another.
             toolset = self.invocation.worker.python
             assert toolset is not None
             self._modules[tool.sha256] = _executed(tool, toolset.sources[tool.sha256])
@@ -64,7 +64,7 @@ class Functions:
 
 @dataclass
 class _Function:
-    """A function as a model sees it."""
+    """Function of the author's as a model sees it."""
 
     functions: Functions
     tool: PythonTool
@@ -76,7 +76,7 @@ class _Function:
 
 
 class PlainFunction(_Function):
-    """A function that an activity calls."""
+    """Function that an activity calls."""
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Judge the tool; the effect calls the function, once unless it is idempotent."""
@@ -107,7 +107,7 @@ class PlainFunction(_Function):
                     CALL_PYTHON_TOOL, request, summary=question.summary, timeout=LONGEST_WAIT
                 )
             except ActivityError as error:
-                # However often services are replaced while a person thinks: it is not given up for that.
+                # Services may be replaced any number of times while a person thinks: the call is not given up for that.
                 if not (is_lost(error) and self.functions.errands.is_waiting(request.idempotency_key)):
                     raise
             else:
@@ -126,10 +126,10 @@ class PlainFunction(_Function):
 
 
 class ContextFunction(_Function):
-    """A function that runs in workflow code and calls other tools."""
+    """Function that runs in workflow code and calls other tools."""
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
-        """Judge the tool; the effect runs the function, whose calls are each judged for themselves."""
+        """Judge the tool; the effect runs the function, and each of its calls passes the gate by itself."""
 
         async def effect() -> ToolOutcome:
             if _level.get() >= MAX_NESTED:
@@ -159,13 +159,13 @@ class ContextFunction(_Function):
         except (Exception, SystemExit) as error:
             failure = _failure(self.name, error)
         if calls.stopped is not None:
-            # The function may have caught it like any other exception; it is not the function's to decide.
+            # The function may have caught it like any other exception, but must not prevent the end of the invocation.
             raise calls.stopped
         return ToolOutcome(value, calls.usage, failure, "\n".join(calls.notes))
 
 
 def python_tools(functions: Functions) -> list[GatedTool]:
-    """The Python tools of an invocation's worker."""
+    """Return the Python tools of an invocation's worker."""
     toolset = functions.invocation.worker.python
     if toolset is None:
         return []
@@ -181,7 +181,7 @@ def _question(tool: PythonTool, args: dict[str, Any]) -> ToolQuestion:
 
 
 def _failure(tool: str, error: BaseException) -> EffectFailed:
-    """What went wrong in a function. Raises what Temporal has to see instead."""
+    """Return an error of the author's function as one of ours. Raises it unchanged where Temporal has to see it."""
     if isinstance(error, RestrictedWorkflowAccessError):
         used = error.qualified_name.removeprefix("__builtins__.").removesuffix(".__call__")
         return EffectFailed(

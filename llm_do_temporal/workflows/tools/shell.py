@@ -27,14 +27,14 @@ from llm_do_temporal.workflows.tools.gated_tool import (
 DEFAULT_TIMEOUT_SECONDS = 30
 LONGEST_TIMEOUT_SECONDS = 300
 _AROUND = timedelta(seconds=90)
-"""What an attempt may take beyond the command's own time: ending its processes, keeping its output."""
+"""Time of an attempt beyond the command's own: ending its processes, keeping its output."""
 _SHOWN_CHARS = 200
 _BARE = "it would run without isolation, which does not work on this machine"
 _STRICT_WILDCARDS = "wildcards-take-no-options"
 
 
 def shell_tools(invocation: InvokeWorkerInput, desk: AsksDesk) -> list[GatedTool]:
-    """The `shell` tool, where the invocation's worker has it."""
+    """Return the `shell` tool, where the invocation's worker has it."""
     policy = invocation.worker.shell
     return [] if policy is None else [Shell(invocation, policy, desk)]
 
@@ -76,7 +76,7 @@ class Shell:
         }
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
-        """Judge the command; the preview finds what only the machine knows, the effect runs it once."""
+        """Judge the command; the preview asks the machine for files and isolation, the effect runs the command once."""
         command = judge_command(
             self.policy, self.invocation.tree, args["command"], strict=lambda: workflow.patched(_STRICT_WILDCARDS)
         )
@@ -98,7 +98,7 @@ class Shell:
                     self.desk, self.invocation.settings, self, question, what=_shortened(summary, 150)
                 ),
             )
-            return ToolOutcome(_told(result))
+            return ToolOutcome(_for_model(result))
 
         async def preview() -> Shown:
             nonlocal seen
@@ -106,7 +106,7 @@ class Shell:
             return Shown("", seen.files, "" if seen.isolated else _BARE)
 
         async def bound(shown: Shown) -> ToolOutcome:
-            if seen is None:  # nobody had to be asked
+            if seen is None:  # no person had to be asked
                 return await run(request)
             expected = {"expected": seen.files, "expected_isolated": seen.isolated}
             return await run(request.model_copy(update=expected))
@@ -127,21 +127,21 @@ class Shell:
 
 
 def _circumstances(request: ShellInput) -> str:
-    """Of a command: the folders that it sees, and how; how long it may take is among the arguments."""
+    """Return the digest of a command's folders, isolation and settings; its time limit is among the arguments."""
     return digest_of(request.model_dump(mode="json", exclude={"timeout_seconds", "expected", "expected_isolated"}))
 
 
 def _shortened(text: str, limit: int) -> str:
-    """A text of this length at most, which says how much of it is left out."""
+    """Return the text cut to `limit` characters, with the number of characters that are left out."""
     if len(text) <= limit:
         return text
     kept = limit - len(f"… ({len(text)} more characters)")
     return f"{text[:kept]}… ({len(text) - kept} more characters)"
 
 
-def _told(result: ShellResult) -> dict[str, Any]:
-    """The result as the model sees it."""
-    told: dict[str, Any] = {
+def _for_model(result: ShellResult) -> dict[str, Any]:
+    """Return the result as the model sees it."""
+    answer: dict[str, Any] = {
         "exit_code": result.exit_code,
         "stdout": result.stdout.text,
         "stderr": result.stderr.text,
@@ -150,10 +150,10 @@ def _told(result: ShellResult) -> dict[str, Any]:
     }
     for name, output in (("stdout", result.stdout), ("stderr", result.stderr)):
         if output.truncated:
-            told[f"{name}_whole"] = _whole(output)
+            answer[f"{name}_whole"] = _whole(output)
     if result.note is not None:
-        told["note"] = result.note
-    return told
+        answer["note"] = result.note
+    return answer
 
 
 def _whole(output: CommandOutput) -> dict[str, Any]:

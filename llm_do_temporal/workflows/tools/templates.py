@@ -28,9 +28,9 @@ from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, Tool
 
 MAX_CONTEXT_ENTRIES = 20
 MAX_PATH_CHARS = 400
-"""A longer text, or one of several lines, is no path."""
+"""Longest entry that may be a path; a longer text, or a text of several lines, is none."""
 _LIKE_A_PATH = re.compile(r"(?!\w+://)(?:\S*/\S*|\S*\.[A-Za-z]\w{0,9})")
-"""One word with a slash, or with the suffix of a file, that is no address."""
+"""Single word with a slash, or with the suffix of a file, that is no URL."""
 _NAMES_MISTYPED = "mistyped-context-is-an-error"
 """Runs that began when such a path was handed on as a text replay so."""
 
@@ -45,12 +45,12 @@ _TEXT_OR_FILE = {"anyOf": [{"type": "string", "minLength": 1}, _FILE]}
 
 @dataclass(frozen=True)
 class _Context:
-    """One entry of `extra_context`: a text, or a file of the caller's."""
+    """Entry of `extra_context`: a text, or a file of the caller's."""
 
     text: str = ""
     place: Place | None = None
     seen: SeenFile | None = None
-    """The file as it was found; None where an earlier version looked."""
+    """Digest of the file as it was found; None in a history of an earlier version."""
 
 
 class TemplateTool:
@@ -113,7 +113,7 @@ class TemplateTool:
         as_json = bool(args.get("expect_json"))
         if as_json and not worker.unloaded:
             _check_schema(worker, template)
-        context = await _found(caller.tree, args.get("extra_context") or ())
+        context = await _find_context(caller.tree, args.get("extra_context") or ())
         shown = {"input": args["input"], "template": template}
         shown |= {name: args[name] for name in ("extra_context", "params", "expect_json") if args.get(name)}
         call = Delegation(
@@ -161,7 +161,8 @@ def _text_of(output: Any) -> str:
 
 
 def _normal_form(worker: PinnedWorker) -> Callable[[Any], Any]:
-    """How a result that fits the template's schema is handed on: the same, whoever wrote it."""
+    """Return the function that brings a result into the normal form of the template's schema, the same whichever model
+    wrote it."""
     schema = worker.output_schema
     return lambda output: output if schema is None else normalised(schema, output)
 
@@ -170,8 +171,11 @@ def _path(entry: Any) -> str:
     return str(entry if isinstance(entry, str) else entry["path"])
 
 
-async def _found(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
-    """Which entries are files of the tree; texts that name none are what they say."""
+async def _find_context(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
+    """Find the entries that are files of the tree; an entry that names no file is context text itself.
+
+    Raises EffectFailed for an entry that looks like a path and leads nowhere.
+    """
     found = [_as_context(tree, entry) for entry in entries]
     places = [one.place for one in found if one.place is not None]
     if not places:
@@ -203,7 +207,7 @@ def _as_context(tree: Tree, entry: Any) -> _Context:
         place = locate(tree, path)
         check_readable(place)
     except SandboxRefusal:
-        # Who has no files cannot have meant one.
+        # A worker without files cannot have meant one.
         if not isinstance(entry, str) or (tree.mounts and _is_mistyped(entry)):
             raise
         return _Context(text=entry)
@@ -211,7 +215,7 @@ def _as_context(tree: Tree, entry: Any) -> _Context:
 
 
 def _is_mistyped(entry: str) -> bool:
-    """Whether a text that names no file was meant to."""
+    """Whether a text that names no file looks like a mistyped path."""
     return _LIKE_A_PATH.fullmatch(entry.strip()) is not None and workflow.patched(_NAMES_MISTYPED)
 
 

@@ -35,11 +35,11 @@ class WorkflowToolContext:
 
     def __init__(self, dispatch: ToolDispatch, key: str) -> None:
         self.usage = Usage()
-        """What the calls have spent."""
+        """Usage of the calls together."""
         self.notes: list[str] = []
-        """What people changed in them."""
+        """Changes that people made to the calls, as notes for the model."""
         self.stopped: Exception | None = None
-        """What ends the whole invocation, where a call raised such a thing."""
+        """First error of a call that ends the whole invocation; None: none did."""
         self._dispatch = dispatch
         self._key = key
         self._open: list[asyncio.Task[ToolOutcome]] = []
@@ -66,7 +66,7 @@ class WorkflowToolContext:
         return (await self.carry_out(tool, _arguments(tool, input, attachments))).value
 
     async def carry_out(self, tool: GatedTool, args: dict[str, Any], context: Context | None = None) -> ToolOutcome:
-        """Carry out the call of a tool, in the context of the awaiting task unless another is given.
+        """Carry out the call of a tool, in `context`; None: in the context of the awaiting task.
 
         Raises ToolCallFailed, or one of ENDS_INVOCATION.
         """
@@ -87,7 +87,7 @@ class WorkflowToolContext:
             raise ToolCallFailed("the function has ended, so it cannot call tools any more")
 
     async def close(self) -> None:
-        """Cancel the calls that the function did not wait for, and take back what they asked."""
+        """Cancel the calls that the function did not wait for, and take back their questions."""
         self._closed = True
         running = [task for task in self._open if not task.done()]
         for task in running:
@@ -98,7 +98,7 @@ class WorkflowToolContext:
                 await self._dispatch.gate.withdraw_abandoned()
         for task in self._open:
             if not task.cancelled():
-                task.exception()  # seen: nobody has to be told that it was never asked for
+                task.exception()  # seen: asyncio need not warn that no code asked for it
 
     async def _carry_out(self, tool: GatedTool, args: dict[str, Any]) -> ToolOutcome:
         try:

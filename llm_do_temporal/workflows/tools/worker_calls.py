@@ -1,8 +1,8 @@
 """Calls of workers for tools that run in an activity: the workflow makes them, and the activity waits for the answers.
 
 A tool that calls a worker asks its invocation by an update. The call goes through the gate like a model's
-`worker_call`, from the same files and at the same desk. What it spends is the tool's result's, like that of a function
-with a context. Calls end with the tool that made them.
+`worker_call`, from the same files and at the same desk. Its usage is counted with the tool's result, like the usage of
+a function with a context. Calls end with the tool that made them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from llm_do_temporal.workflows.tools.tool_context import ToolDispatch, WorkflowT
 
 
 class FunctionsCall(WorkerCallTool):
-    """`worker_call` as the author's code makes it: one worker, whom no list of the model's has to name."""
+    """`worker_call` as the author's code makes it: a single worker, which need not be on the model's allow-list."""
 
     def __init__(self, delegator: Delegator, worker: str) -> None:
         super().__init__(delegator, ("*",))
@@ -42,33 +42,33 @@ class FunctionsCall(WorkerCallTool):
 
 @dataclass
 class _Errand:
-    """A tool that runs in an activity."""
+    """Call of a tool that runs in an activity now."""
 
     calls: WorkflowToolContext
     context: Context
-    """That of the tool's call: spans of what it calls belong below its own."""
+    """Context of the tool's call: the spans of its own calls belong below it."""
 
 
 @dataclass
 class Errands:
-    """The tools of one invocation that run in activities, and what they ask for."""
+    """The tools of one invocation that run in activities, and the workers that they call."""
 
     invocation: InvokeWorkerInput
     dispatch: ToolDispatch
     desk: AsksDesk
     delegator: Delegator
     occurrences: Counter[str] = field(default_factory=Counter[str])
-    """How often each call of a tool was made, by its digest."""
+    """Number of times that each call of a tool was made, by the digest of tool and arguments."""
     _open: dict[str, _Errand] = field(default_factory=dict[str, _Errand])
 
     def key_of(self, tool: str, args: Mapping[str, Any]) -> str:
-        """A key for the call that is about to be made; an identical one later gets another."""
+        """Return the idempotency key of the call that is about to be made; an identical call later gets another."""
         call = hashlib.sha256(canonical([tool, dict(args)]).encode()).hexdigest()[:32]
         self.occurrences[call] += 1
         return idempotency_key(self.invocation.run, self.invocation.path, tool, args, self.occurrences[call])
 
     def caller(self, key: str = "") -> ToolCaller:
-        """What a tool is told of whom it works for; `key` is that of its call, empty where none is made."""
+        """Return the caller of a tool, for its activity; `key` is the key of the call, empty where none is made."""
         known = self.invocation
         return ToolCaller(
             call=key,
@@ -80,7 +80,7 @@ class Errands:
         )
 
     async def carry_out(self, key: str, work: Callable[[], Awaitable[Any]]) -> ToolOutcome:
-        """What the activity of `work` returns, with what was spent on the calls that it asked for meanwhile."""
+        """Run the activity of `work` and return its result, with the usage of the workers that it called meanwhile."""
         calls = WorkflowToolContext(self.dispatch, key)
         self._open[key] = _Errand(calls, copy_context())
         value: Any = None
@@ -97,7 +97,7 @@ class Errands:
             raise
         await self._close(key)
         if calls.stopped is not None:
-            # The tool may have caught it like any other exception; it is not the tool's to decide.
+            # The tool may have caught it like any other exception, but must not prevent the end of the invocation.
             raise calls.stopped
         if isinstance(failure, (Refusal, *ENDS_INVOCATION)):
             raise failure
@@ -111,12 +111,12 @@ class Errands:
         return key in self._open and self._open[key].calls.is_waiting
 
     def check(self, asked: CallForToolInput) -> None:
-        """Raise UsageError unless the tool that asks is under way."""
+        """Raise UsageError unless the tool that asks for the call is under way."""
         if asked.call not in self._open:
             raise UsageError(f"'{asked.worker[:80]}' was not called: no tool that runs now has asked for it")
 
     async def answer(self, asked: CallForToolInput) -> CalledForTool:
-        """Make the call. Whatever becomes of it is the answer."""
+        """Make the call and return its result, or its failure as a text."""
         errand = self._open.get(asked.call)
         if errand is None:
             return CalledForTool(failure=f"'{asked.worker[:80]}' was not called: the tool has ended")
