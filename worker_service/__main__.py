@@ -34,12 +34,12 @@ from worker_service.settings import EmbeddedSettings, Settings, read_settings
 
 _FLUSH_SECONDS = 5.0
 _CANCEL_SECONDS = 3.0
-"""How long what is cancelled may take to end."""
+"""Time for cancelled activities to end."""
 _log = logging.getLogger("worker_service")
 
 
 def main() -> None:
-    """Run until SIGTERM or SIGINT, then finish what is under way."""
+    """Run until SIGTERM or SIGINT, then finish activities under way."""
     leave_when_told()
     arguments = _parser().parse_args()
     settings, code = None, 0
@@ -72,7 +72,7 @@ def _leave(code: int) -> NoReturn:
 
 
 def _break_off() -> NoReturn:
-    """Leave although something is under way that does not end: Python code in a thread cannot be stopped."""
+    """Leave although an activity does not end: Python code in a thread cannot be stopped."""
     _log.warning("stopped: what was still under way is broken off")
     _leave(1)
 
@@ -117,14 +117,14 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         try:
             async with _counted(client, runtime, wanted=settings.metrics_port is not None and registered), worker:
                 progress.polled = worker.polled
-                _log.info("ready: task queue %s", ", ".join(one.task_queue for one in worker.polled))
+                _log.info("ready: task queue %s", ", ".join(polled.task_queue for polled in worker.polled))
                 await stop.wait()
                 progress.stopping = True
                 _log.info("stopping: finishing what is under way")
                 patience = settings.service.graceful_shutdown.total_seconds() + _CANCEL_SECONDS
                 loop.call_later(patience, _break_off)
         except RuntimeError as error:
-            # So the SDK says that its worker cannot go on.
+            # The SDK raises this when its worker cannot go on.
             raise ConnectionFailed(
                 f"the Temporal worker has ended: {str(error).partition(': Status {')[0]}",
                 next_step="Check the address, the namespace, and what the credentials allow.",
@@ -138,7 +138,7 @@ async def _connected(arguments: argparse.Namespace) -> Client:
 
 
 def _health(settings: Settings, progress: Progress) -> AbstractContextManager[None]:
-    """Health, where it is wanted, from before there is a connection until the last activity has ended."""
+    """Return the block that serves health, if a port is set, from before the connection to the last activity."""
     if settings.health_port is None:
         return nullcontext()
     return health_server(settings.listen, settings.health_port, progress)
@@ -146,7 +146,7 @@ def _health(settings: Settings, progress: Progress) -> AbstractContextManager[No
 
 @asynccontextmanager
 async def _counted(client: Client, runtime: Runtime, *, wanted: bool) -> AsyncGenerator[None]:
-    """What waits for people is counted, where that is wanted, while the block runs."""
+    """Count pending approvals while the block runs, if `wanted`."""
     watching = asyncio.create_task(watch_pending(client, runtime)) if wanted else None
     try:
         yield

@@ -1,7 +1,7 @@
 """`/healthz` and `/readyz`: whether the process lives, and whether it takes work.
 
-Served from before there is a connection, in a thread of its own, so that a busy event loop is seen rather than waited
-for.
+Served from before there is a connection, in a thread of its own, so that a busy event loop is noticed rather than
+waited for.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.queues import Polled
 
 ANSWER_SECONDS = 3
-"""How long the server, and this process, may take to show that they are there."""
+"""Time that the server, and this process, may take to answer."""
 Check = Callable[[], Awaitable[str | None]]
-"""What is wrong, or None."""
+"""Function that returns a fault in words, or None."""
 
 
 @dataclass
 class Progress:
-    """How far the process is."""
+    """State of the process, from start to stop."""
 
     client: Client | None = None
-    """None: not connected yet."""
+    """Connected client; None before there is one."""
     polled: Sequence[Polled] = ()
-    """Its task queues, once it polls them."""
+    """Task queues that the process polls; empty before it does."""
     stopping: bool = False
 
     async def alive(self) -> str | None:
-        """What is wrong with the process: nothing, where it can say so."""
+        """Return None: a process that can answer lives."""
         return None
 
     async def ready(self) -> str | None:
-        """Why it takes no work; None where it does."""
+        """Return the reason why the process takes no work; None if it does."""
         if self.stopping:
             return "stopping"
         if self.client is None:
@@ -56,8 +56,8 @@ class Progress:
 
 
 async def polls(client: Client, polled: Sequence[Polled]) -> str | None:
-    """None where the server answers and knows this process as a poller of its queues; else what is wrong."""
-    for task_queue, kind in ((one.task_queue, kind) for one in polled for kind in _kinds(one)):
+    """Return None if the server answers and knows this process as a poller of its queues; else the fault."""
+    for task_queue, kind in ((queue.task_queue, kind) for queue in polled for kind in _kinds(queue)):
         request = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
         )
@@ -72,25 +72,25 @@ async def polls(client: Client, polled: Sequence[Polled]) -> str | None:
     return None
 
 
-def _kinds(one: Polled) -> Iterator[TaskQueueType.ValueType]:
-    if "workflows" in one.roles:
+def _kinds(polled: Polled) -> Iterator[TaskQueueType.ValueType]:
+    if "workflows" in polled.roles:
         yield TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
     yield TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
 
 @contextmanager
 def health_server(address: str, port: int, progress: Progress) -> Generator[None]:
-    """Serve while the block runs. Call it on the event loop of the client. Raises UsageError for the port."""
+    """Serve health while the block runs. Call it on the event loop of the client. Raises UsageError for the port."""
     loop = asyncio.get_running_loop()
     checks: dict[str, Check] = {"/healthz": progress.alive, "/readyz": progress.ready}
 
     class Answers(BaseHTTPRequestHandler):
         timeout = 2 * ANSWER_SECONDS
-        """How long whoever connects may say nothing."""
+        """Seconds that a connection may be silent."""
 
         def do_GET(self) -> None:
             check = checks.get(self.path.partition("?")[0])
-            wrong = "there is /healthz and /readyz" if check is None else _asked(check, loop)
+            wrong = "there is /healthz and /readyz" if check is None else _answer(check, loop)
             self.send_response(404 if check is None else 200 if wrong is None else 503)
             body = f"{wrong or 'ok'}\n".encode()
             self.send_header("Content-Type", "text/plain; charset=utf-8")
@@ -117,13 +117,13 @@ def health_server(address: str, port: int, progress: Progress) -> Generator[None
         server.server_close()
 
 
-def _asked(check: Check, loop: asyncio.AbstractEventLoop) -> str | None:
+def _answer(check: Check, loop: asyncio.AbstractEventLoop) -> str | None:
     async def ask() -> str | None:
         return await check()
 
-    asked = asyncio.run_coroutine_threadsafe(ask(), loop)
+    answer = asyncio.run_coroutine_threadsafe(ask(), loop)
     try:
-        return asked.result(2 * ANSWER_SECONDS)
+        return answer.result(2 * ANSWER_SECONDS)
     except TimeoutError:
-        asked.cancel()
+        answer.cancel()
         return "this process does not answer itself"

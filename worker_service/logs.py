@@ -11,7 +11,7 @@ from llm_do_temporal.redaction.configured_keys import guard_process
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _CONTEXT = ("temporal_workflow", "temporal_activity")
-"""Where the SDK puts what a line is about."""
+"""Attributes of a log record that hold the SDK's facts about workflow and activity."""
 
 
 def begin_logging(log_format: Literal["text", "json"], level: str) -> None:
@@ -25,7 +25,7 @@ def begin_logging(log_format: Literal["text", "json"], level: str) -> None:
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: `ts`, `level`, `logger`, `message`, what Temporal knows of the place, and `error`."""
+    """Formats a record as JSON: `ts`, `level`, `logger`, `message`, Temporal's facts about the place, `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See Formatter."""

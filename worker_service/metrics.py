@@ -1,6 +1,6 @@
-"""Metrics for Prometheus: the SDK's own, what runs count, and what waits for people.
+"""Metrics for Prometheus: the SDK's own, the counts of runs, and the number of pending approvals.
 
-Owns the endpoint. The names of what runs count are in `workflows.runtime.metrics`.
+Owns the endpoint. The names of the counts of runs are in `workflows.runtime.metrics`.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from llm_do_temporal.workflows.runtime.metrics import COST, UNKNOWN, WAITED, wor
 
 PENDING = "llm_do_approvals_pending"
 POLL_SECONDS = 15.0
-"""The shortest pause between two counts."""
+"""Shortest pause between two counts."""
 _LONGEST_POLL_SECONDS = 300.0
 _PAUSE_FACTOR = 20
-"""So many times longer than the last count took is the pause at least: all services of a namespace count."""
+"""Shortest pause, in durations of the last count: all services of a namespace count."""
 _DOLLARS = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]
 _SECONDS = [1.0, 10.0, 60.0, 600.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0]
 _OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running' AND {PENDING_ATTRIBUTE} > 0"
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 Asker: TypeAlias = tuple[str, str]
-"""A worker and its model."""
+"""Worker and model of an approval."""
 _log = logging.getLogger("worker_service")
 
 
 def install_runtime(address: str, port: int | None) -> Runtime:
-    """Make the SDK log where Python does, and with a port serve metrics there. Call it before anything connects.
+    """Make the SDK log through Python and, with a port, serve metrics there. Call it before any connection.
 
     Raises UsageError for a port that cannot be had.
     """
@@ -76,9 +76,9 @@ def install_runtime(address: str, port: int | None) -> Runtime:
 
 
 async def watch_pending(client: Client, runtime: Runtime) -> None:
-    """Tell how many approvals are pending in the namespace, by worker and model, for ever."""
+    """Set the gauge of pending approvals in the namespace, by worker and model, again and again, for ever."""
     gauge = runtime.metric_meter.create_gauge(PENDING, "Approvals that wait for a person in this namespace")
-    told: set[Asker] = set()
+    known: set[Asker] = set()
     while True:
         began, pause = time.monotonic(), POLL_SECONDS
         try:
@@ -88,30 +88,30 @@ async def watch_pending(client: Client, runtime: Runtime) -> None:
         except Exception:
             _log.exception("pending approvals are not counted")
         else:
-            for asker in told | set(found):
+            for asker in known | set(found):
                 gauge.set(found[asker], {"worker": asker[0], "model": asker[1]})
-            told |= set(found)
+            known |= set(found)
             pause = pause_after(time.monotonic() - began)
         await asyncio.sleep(pause)
 
 
 def pause_after(took: float) -> float:
-    """Seconds until the next count, after one that took so many."""
+    """Return the seconds until the next count, after a count that took `took` seconds."""
     return min(max(POLL_SECONDS, _PAUSE_FACTOR * took), _LONGEST_POLL_SECONDS)
 
 
 async def count_pending(client: Client) -> Counter[Asker]:
-    """How many approvals are pending; those that a run's memo has no room for, or hides, count for its first worker.
+    """Count pending approvals by worker and model.
 
-    Raises RPCError.
+    Approvals that a run's memo has no room for, or hides, count for the run's first worker. Raises RPCError.
     """
     found: Counter[Asker] = Counter()
     async for execution in client.list_workflows(_OPEN):
         try:
             shown = pending_from_memo((await execution.memo()).get(PENDING_MEMO))
         except KeyMismatch:
-            shown = []  # it is another workshop's
-        found.update((worker_label(one.worker, generated=one.generated), one.model or UNKNOWN) for one in shown)
+            shown = []  # the memo is another workshop's
+        found.update((worker_label(each.worker, generated=each.generated), each.model or UNKNOWN) for each in shown)
         attributes = execution.typed_search_attributes
         further = (attributes.get(_PENDING) or 0) - len(shown)
         if further > 0:

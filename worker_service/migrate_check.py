@@ -1,6 +1,6 @@
-"""`python -m worker_service.migrate_check`: would the installed code go on with the runs that are open?
+"""`python -m worker_service.migrate_check`: would the installed code go on with the open runs?
 
-Replays their histories, here, changing nothing. `llm-do-temporal migrate-check` is this, in a process of its own.
+Replays their histories in this process, and changes nothing. `llm-do-temporal migrate-check` runs it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _MESSAGE = re.compile(r'Failure \{ message: "((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True)
 class ReplayTrouble:
-    """An open workflow that the installed code would not go on with."""
+    """Open workflow that the installed code would not go on with."""
 
     workflow: str
     diverges: bool
-    """False: its history could not be replayed at all, for lack of a key, say, or because the code fails on it."""
+    """Whether the code would do other commands; False if it fails on the history, or a key for that is missing."""
     reason: str
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of replaying all that is open."""
+    """Result of replaying all open workflows: their number, and the troubles."""
 
     workflows: int
     troubles: tuple[ReplayTrouble, ...]
@@ -70,30 +70,30 @@ async def check_open_runs(client: Client, replayer: Replayer, task_queue: str | 
             f"the open runs cannot be read: {error.message}",
             next_step="Check the namespace, and that the server answers.",
         ) from error
-    return Checked(workflows, tuple(sorted(troubles, key=lambda one: one.workflow)))
+    return Checked(workflows, tuple(sorted(troubles, key=lambda trouble: trouble.workflow)))
 
 
 def _reason(failure: Exception) -> str:
-    """What went wrong in one line, without the SDK's own types around it and without stack traces."""
+    """Return a failure on one line, without the SDK's own types around it and without stack traces."""
     text = str(failure)
-    said = _MESSAGE.search(text)
-    return " ".join((said[1] if said else text).split())[:_SHOWN]
+    message = _MESSAGE.search(text)
+    return " ".join((message[1] if message else text).split())[:_SHOWN]
 
 
 async def _histories(client: Client, query: str) -> AsyncIterator[WorkflowHistory]:
-    """Those of the workflows that are asked for, one after the other, as the server keeps them. Raises RPCError."""
+    """Yield the histories of the workflows of a query, as the server keeps them. Raises RPCError."""
     async for execution in client.list_workflows(query):
         try:
             yield await client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()
         except RPCError as error:
-            # It has ended, and was deleted, since it was listed.
+            # The workflow has ended, and was deleted, since it was listed.
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
 
 
 def main() -> None:
-    """Check, say what was found, and exit 0 where everything would go on, else 1."""
-    # What a replay logs is in the result; the SDK would write it to stdout.
+    """Check, print the result, and exit with 0 if all workflows would go on, else with 1."""
+    # Log lines of a replay are in the result; the SDK would write them to stdout.
     logging.basicConfig(level=logging.CRITICAL)
     install_runtime("", None)
     parser = argparse.ArgumentParser(prog="migrate-check")
@@ -124,10 +124,13 @@ async def _check(workshop: Path | None, embedded: str | None, task_queue: str | 
 
 def _print(checked: Checked, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"workflows": checked.workflows, "troubles": [asdict(one) for one in checked.troubles]}))
+        print(
+            json.dumps({"workflows": checked.workflows, "troubles": [asdict(trouble) for trouble in checked.troubles]})
+        )
         return
-    for one in checked.troubles:
-        print(f"{one.workflow}: {'would diverge' if one.diverges else 'cannot be replayed'}: {one.reason}")
+    for trouble in checked.troubles:
+        fate = "would diverge" if trouble.diverges else "cannot be replayed"
+        print(f"{trouble.workflow}: {fate}: {trouble.reason}")
     bad = len(checked.troubles)
     print(f"replayed {checked.workflows} open workflows: {f'{bad} would not go on' if bad else 'all would go on'}")
 

@@ -1,6 +1,6 @@
 """Settings of the worker service: flags, then variables, then a file, then the defaults here.
 
-Owns their names and limits. The connection has its own, those of the `temporal` CLI.
+Owns their names and limits. The connection has settings of its own, those of the `temporal` CLI.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.service.build import ServiceSettings
 
 FILE_VARIABLE = "LLM_DO_SETTINGS"
-"""Names the file."""
+"""Variable that names the settings file."""
 DEPLOYMENT_VARIABLE = "TEMPORAL_DEPLOYMENT_NAME"
 BUILD_VARIABLE = "TEMPORAL_WORKER_BUILD_ID"
 _MOST = 100_000
-"""Far more than one process can do."""
+"""Upper limit of counts: far more than a process can do."""
 _BEHAVIORS = {"auto_upgrade": VersioningBehavior.AUTO_UPGRADE, "pinned": VersioningBehavior.PINNED}
 T = TypeVar("T")
 Port = Annotated[int, Field(ge=1, le=65_535)]
@@ -44,7 +44,7 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
 def _listed(value: object) -> object:
-    """One text with commas as the list that it is."""
+    """Return a text with commas as the list it stands for; any other value as it is."""
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
@@ -52,7 +52,7 @@ Roles = Annotated[frozenset[Role], NoDecode, BeforeValidator(_listed), Field(min
 
 
 class Settings(BaseSettings):
-    """What one process does; each field is a key of the file and, with the prefix, a variable."""
+    """Settings of one process; each field is a key of the file and, with the prefix, a variable."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True, env_ignore_empty=True
@@ -61,30 +61,30 @@ class Settings(BaseSettings):
     workshop: Path = Path()
     task_queue: str = TASK_QUEUE
     only: Roles = ROLES
-    """What this process does: `workflows`, `models`, `files`, or several of them with commas between."""
+    """Roles of this process: `workflows`, `models`, `files`, or several of them with commas between."""
     max_cached_workflows: int = Field(default=ServiceSettings.max_cached_workflows, ge=0, le=_MOST)
     max_concurrent_activities: int = Field(default=ServiceSettings.max_concurrent_activities, ge=1, le=_MOST)
-    """At each task queue, like the next one."""
+    """Activities under way at once at each task queue; the next field limits workflow tasks."""
     max_concurrent_workflow_tasks: int = Field(default=ServiceSettings.max_concurrent_workflow_tasks, ge=2, le=_MOST)
     target_cpu: Fraction | None = None
-    """How much of the machine's processors may be busy before no more activities are begun."""
+    """Share of the machine's processors that may be busy before no more activities are begun; None: not looked at."""
     target_memory: Fraction | None = None
-    """How much of its memory may be taken; both of them or neither."""
+    """Share of the machine's memory that may be taken; set both targets or neither."""
     graceful_shutdown_seconds: float = Field(default=ServiceSettings.graceful_shutdown.total_seconds(), ge=0, le=86_400)
     isolation: Isolation = ServiceSettings.isolation
-    """`required`: where commands cannot be isolated, none is run, whatever the workshop says."""
+    """`required`: on a machine without isolation no command is run, whatever the workshop says."""
     listen: str = "127.0.0.1"
     """Address that health and metrics are served at; 0.0.0.0 in a container."""
     health_port: Port | None = None
-    """Of `/healthz` and `/readyz`; None: neither."""
+    """Port of `/healthz` and `/readyz`; None serves neither."""
     metrics_port: Port | None = None
-    """Of `/metrics`, for Prometheus; None: none are kept."""
+    """Port of `/metrics`, for Prometheus; None keeps no metrics."""
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     deployment_name: Version | None = Field(default=None, validation_alias=DEPLOYMENT_VARIABLE)
     build_id: Version | None = Field(default=None, validation_alias=BUILD_VARIABLE)
     versioning: Literal["auto_upgrade", "pinned"] = "auto_upgrade"
-    """What becomes of a run when another version is made current: it goes on there, or ends where it began."""
+    """Fate of a run when another version is made current: it goes on there, or ends on the version where it began."""
 
     @classmethod
     def settings_customise_sources(
@@ -102,7 +102,7 @@ class Settings(BaseSettings):
 
     @property
     def service(self) -> ServiceSettings:
-        """What the Temporal worker is told. Raises UsageError."""
+        """Settings of the Temporal worker. Raises UsageError."""
         return ServiceSettings(
             task_queue=self.task_queue,
             only=self.only,
@@ -134,8 +134,8 @@ class Settings(BaseSettings):
 
 
 class EmbeddedSettings(Settings):
-    """Those of a service of the embedded server: flags alone. What is said of deployed services is not for it, and
-    of several on one machine each would want the same ports."""
+    """Settings of a service of the embedded server: flags alone. Variables and files are for deployed services, and
+    several services on one machine would want the same ports."""
 
     @classmethod
     def settings_customise_sources(
@@ -151,7 +151,7 @@ class EmbeddedSettings(Settings):
 
 
 def read_settings(**flags: Any) -> Settings:
-    """The settings; flags that are None say nothing. Raises UsageError, which names the key or the variable."""
+    """Read the settings; a flag of None counts as not given. Raises UsageError, which names the key or the variable."""
     file = os.environ.get(FILE_VARIABLE)
     if file and not Path(file).is_file():
         raise UsageError(f"{FILE_VARIABLE} names '{file}', which is no file")
@@ -169,7 +169,7 @@ def read_settings(**flags: Any) -> Settings:
 
 
 def _both_or_neither(one: tuple[str, T | None], other: tuple[str, T | None]) -> tuple[T, T] | None:
-    """Two values, each after the name of its variable. Raises UsageError where only one of them is there."""
+    """Return two values, given each with its variable; None if both are None. Raises UsageError for a single one."""
     (name, value), (other_name, other_value) = one, other
     if value is None and other_value is None:
         return None

@@ -1,9 +1,9 @@
 """Models that need no key: `offline:<name>`. They are scripts, not language models.
 
 They exist so that a workshop can be tried, demonstrated and tested on a laptop with no account anywhere.
-Each is a function of what a provider would see (messages, tools, schemas, attached bytes) and keeps
-nothing between requests, so a run goes on with them after any crash. Model serving calls
-`offline_model`; nothing else in the product may depend on what a script says.
+Each is a function of the request that a provider would see (messages, tools, schemas, attached bytes) and keeps
+no state between requests, so a run goes on with them after any crash. Model serving calls
+`offline_model`; no other module may depend on the words of a script.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _PLAYS: dict[str, Play] = {
 }
 
 OFFLINE_NAMES = tuple(_PLAYS)
-"""Every `<name>` there is an `offline:<name>` for."""
+"""Names of the models, without `offline:`."""
 
 
 def offline_model(name: str) -> Model:
-    """The model called `offline:<name>`, or the one a test registered where `name` is `test:<name>`.
+    """Return the model called `offline:<name>`, or the one that a test registered if `name` is `test:<name>`.
 
-    Raises ModelFailed, with the names there are, for an unknown one.
+    Raises ModelFailed, which lists the known names, for an unknown one.
     """
     if name.startswith(TEST_PREFIX):
         return _registered(name.removeprefix(TEST_PREFIX))

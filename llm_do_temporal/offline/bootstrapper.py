@@ -1,7 +1,7 @@
 """The offline bootstrapper, and the workers it makes: it chooses a trade, creates a worker of it, and calls that.
 
-The script knows the trades below and no others. What a made worker does follows from its instructions alone,
-so one of an earlier run is played as well.
+The script knows the trades below and no others. The work of a made worker follows from its instructions alone,
+so a worker of an earlier run is played as well.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from llm_do_temporal.offline.summarizer import key_sentences
 
 CREATE, CALL = "worker_create", "worker_call"
 _SUFFIXES = ("_2", "_3")
-"""What is put after a name that is taken."""
+"""Endings for a name that is taken, tried in this order."""
 _BORDER = re.compile(r"[;\n]+|,\s*(?:and\s+)?|\.\s+|\s+and\s+")
 _MATERIAL = re.compile(r":\s")
 
 
 @dataclass(frozen=True)
 class Trade:
-    """One kind of work: the word that asks for it, the worker that does it, and how the script plays that one."""
+    """Kind of work: the word that asks for it, the worker that does it, and the function that plays this worker."""
 
     word: str
     name: str
@@ -76,14 +76,14 @@ def bootstrap(seen: SeenRequest) -> PlaySteps:
 
 
 def do_trade(seen: SeenRequest) -> PlaySteps:
-    """Do what a made worker does, as its instructions say."""
+    """Do the work of a made worker, as its instructions say."""
     yield from ()
     trade = next(trade for trade in TRADES if trade.instructions in seen.instructions)
     return {"text": trade.work(seen.prompt)}
 
 
 def material(prompt: str) -> str:
-    """What stands after the first colon of a request, else all of it."""
+    """Return the text after the first colon of a request; without a colon, all of it."""
     return _MATERIAL.split(prompt, maxsplit=1)[-1].strip()
 
 
@@ -92,5 +92,5 @@ def _create(name: str, trade: Trade) -> Generator[Say, list[ToolResult], ToolRes
 
 
 def _made_name(made: ToolResult) -> str:
-    """The name as the tool reports it: a person may have changed it."""
+    """Return the name as the tool reports it: a person may have changed it."""
     return str(fields_of(made.data).get("name") or made.args["name"])

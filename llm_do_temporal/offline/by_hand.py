@@ -1,8 +1,8 @@
 """`offline:by-hand`: the prompt says which tools to call, so that any worker can be tried with no model at all.
 
 Each line that begins with the name of an offered tool is a call, made when the line before has its result:
-`slugify {"text": "Hello World"}`, or `slugify Hello World` where the tool takes one text. The answer is what came
-back. Without such a line it is the names of the tools.
+`slugify {"text": "Hello World"}`, or `slugify Hello World` where the tool takes one text. The answer has the
+results. Without such a line it has the names of the tools.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from llm_do_temporal.offline.model.seen import SeenRequest
 
 
 def call_by_hand(seen: SeenRequest) -> PlaySteps:
-    """Make the calls of the prompt, one after the other, and tell their results."""
+    """Make the calls of the prompt, one after the other, and answer with their results."""
     calls = [call for line in seen.prompt.splitlines() if (call := _call(line, seen.tools)) is not None]
     if not calls:
         names = ", ".join(seen.tools) or "none"
         return f'No line of the prompt begins with the name of a tool. Write: TOOL {{"argument": …}}. Tools: {names}.'
-    told: list[str] = []
+    lines: list[str] = []
     for call in calls:
         result = yield from ask(call.tool, f"Calling {call.tool}.", **call.args)
-        told.append(f"{call.tool}: {result.text}")
-    return "\n".join(told)
+        lines.append(f"{call.tool}: {result.text}")
+    return "\n".join(lines)
 
 
 def _call(line: str, tools: dict[str, ToolDefinition]) -> PlayCall | None:

@@ -10,7 +10,7 @@ from llm_do_temporal.offline.model.play import PlaySteps, Say, ask
 from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult
 
 MAX_CHARS = 200
-"""A sum that people type is shorter; a longer one could nest deeper than can be followed."""
+"""Longest sum: people type shorter ones, and a longer one could nest deeper than can be followed."""
 _SUM = re.compile(r"[\d.\s()+*/^-]+")
 _NO_END = " .+*/^-"
 _SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", ":": "/", "−": "-"})  # noqa: RUF001 - as people type them
@@ -27,7 +27,7 @@ Working = Generator[Say, list[ToolResult], float]
 
 
 class _NoResultError(Exception):
-    """A tool did not calculate; the message is what it said."""
+    """Failure of a tool to calculate; the message is the tool's."""
 
 
 def calculate(seen: SeenRequest) -> PlaySteps:
@@ -45,7 +45,7 @@ def calculate(seen: SeenRequest) -> PlaySteps:
 
 
 def sum_in(prompt: str) -> tuple[str, ast.expr] | None:
-    """The longest sum in a text, as it is written and taken apart; None without one."""
+    """Return the longest sum in a text, as text and as tree; None without any sum."""
     candidates = sorted(_SUM.findall(prompt.translate(_SIGNS)), key=len, reverse=True)
     for candidate in candidates:
         text = " ".join(candidate.split()).rstrip(_NO_END).lstrip(" .*/^")
@@ -80,9 +80,9 @@ def _value(node: ast.expr, done: list[str]) -> Working:
 
 
 def _operation(tool: str, first: float, second: float, done: list[str]) -> Working:
-    one, other = _NAMES.get(tool, ("a", "b"))
+    left, right = _NAMES.get(tool, ("a", "b"))
     step = f"{tool}({_shown(first)}, {_shown(second)})"
-    result = yield from ask(tool, f"{step} …", **{one: first, other: second})
+    result = yield from ask(tool, f"{step} …", **{left: first, right: second})
     if not result.ok or not isinstance(result.data, int | float):
         raise _NoResultError(f"{step}: {result.text}")
     done.append(f"{step} = {_shown(result.data)}")

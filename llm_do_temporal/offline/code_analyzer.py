@@ -1,6 +1,6 @@
 """The part of the `code_analyzer`: counts lines, definitions and open tasks with commands that only look.
 
-A command in backticks in the prompt is run too, so that one can see what the worker's rules say of it.
+A command in backticks in the prompt is run too, so that people can try the worker's rules on it.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def _output(result: ToolResult) -> list[str]:
 
 
 def _counted(sizes: ToolResult) -> dict[str, int]:
-    """The number of lines of each file, in what `wc -l` printed."""
+    """Return the number of lines of each file, from the output of `wc -l`."""
     counts = [found.groups() for found in map(_COUNT.match, _output(sizes)) if found]
     return {name: int(number) for number, name in counts if name != "total"}
 
 
 def _read(paths: Sequence[str]) -> Generator[Say, list[ToolResult], dict[str, int]]:
-    """The same where commands do not run: read-only files need a machine that can isolate them."""
+    """Count lines by reading the files, if no command runs: read-only files need a machine that can isolate them."""
     calls = [PlayCall("read_file", {"path": path, "max_chars": LONGEST_READ}) for path in paths]
     texts = yield Say("No command runs here, so I read the files.", calls)
     contents = [str(fields_of(text.data).get("content", "")) for text in texts]
@@ -70,10 +70,10 @@ def _table(lines: dict[str, int], definitions: ToolResult) -> list[str]:
     named = dict(line.rsplit(":", 1) for line in _output(definitions) if ":" in line)
     rows = [f"| {name} | {number} | {named.get(name, '?')} |" for name, number in lines.items()]
     largest = max(lines, key=lines.__getitem__)
-    said = (
+    summary = (
         f"{len(lines)} Python files with {sum(lines.values())} lines; the largest is {largest} with {lines[largest]}."
     )
-    return [said, "", "| File | Lines | Functions and classes |", "|---|---|---|", *rows]
+    return [summary, "", "| File | Lines | Functions and classes |", "|---|---|---|", *rows]
 
 
 def _tasks(found: ToolResult) -> list[str]:

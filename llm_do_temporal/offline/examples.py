@@ -1,7 +1,7 @@
 """`offline:examples`: plays every worker of the workshop that ships.
 
-A request does not say which worker it is for. The part follows from a phrase of the worker's instructions,
-else from what the request offers. A new example adds its play, in a module of its own, and one line here.
+A request does not name its worker. The part follows from a phrase of the worker's instructions, else from the tools
+and files of the request. A new example adds its play, in a module of its own, and a line here.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ PARTS: dict[str, Play] = {
 
 
 def play_examples(seen: SeenRequest) -> Sequence[ModelResponsePart]:
-    """The answer of whichever worker this request is for."""
+    """Answer as the worker whose request this is."""
     part = next((play for phrase, play in PARTS.items() if phrase in seen.instructions), None)
     return part(seen) if part else play_pitch_decks(seen)
 
 
 def play_pitch_decks(seen: SeenRequest) -> Sequence[ModelResponsePart]:
-    """Plays every worker that evaluates pitch decks: the part follows from what the request offers."""
+    """Answer as any worker that evaluates pitch decks: the part follows from the tools and files of the request."""
     if wants_evaluation(seen):
         return evaluate(seen)
     return orchestrate(seen) if seen.tools else greet(seen)

@@ -40,7 +40,7 @@ def organize(seen: SeenRequest) -> PlaySteps:
 
 
 def folder_of(path: str) -> str:
-    """The name of the folder that a file belongs in, by its ending."""
+    """Return the name of the folder that a file belongs in, by its ending."""
     suffix = PurePosixPath(path).suffix.lower()
     return next((name for name, suffixes in FOLDERS.items() if suffix in suffixes), OTHERS)
 
@@ -50,8 +50,8 @@ def _succeeded(command: ToolResult) -> bool:
 
 
 def _why(command: ToolResult) -> str:
-    said = str(fields_of(command.data).get("stderr", "")) if command.ok else command.rejection or command.text
-    return " ".join(said.split()) or "something of that name is there already"
+    reason = str(fields_of(command.data).get("stderr", "")) if command.ok else command.rejection or command.text
+    return " ".join(reason.split()) or "something of that name is there already"
 
 
 def _report(plan: dict[str, str], results: Iterable[ToolResult], now: list[str]) -> str:

@@ -1,7 +1,7 @@
 """`offline:notes`: keeps a list of notes in a file, for a worker with file tools.
 
-The part of `approvals_demo`, and of a first worker of one's own. The file is the first that the instructions
-name; what is in it is read, and stays.
+The part of `approvals_demo`, and of the first worker that a person writes. The file is the first that the
+instructions name; its content is read, and stays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`offline:echo` and `offline:greeter`: the two smallest scripts, for a first try and for wiring tests.
 
-Each maps a request to one answer: text, or the structured value that is asked for with the text in it.
+Each maps a request to an answer: text, or the structured value that the request asks for, with the text in it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def answer(seen: SeenRequest, text: str, known: Mapping[str, Any] = NOTHING) -> list[ModelResponsePart]:
-    """`text` as the final answer, in the shape the request asks for, with the values `known` by property name."""
+    """Return `text` as the final answer in the shape the request asks for, with the values `known` by property name."""
     schema = seen.output_schema
     if schema is None or (seen.parameters.allow_text_output and not seen.parameters.output_object):
         return [TextPart(text)]
@@ -31,12 +31,12 @@ def answer(seen: SeenRequest, text: str, known: Mapping[str, Any] = NOTHING) -> 
 
 
 def echo(seen: SeenRequest) -> list[ModelResponsePart]:
-    """The prompt, unchanged."""
+    """Answer with the prompt, unchanged."""
     return answer(seen, seen.prompt or "(The prompt was empty.)")
 
 
 def greet(seen: SeenRequest) -> list[ModelResponsePart]:
-    """A friendly line that repeats what was said and says who is speaking."""
-    said = " ".join(seen.prompt.split())
-    heard = f'You said: "{said}". ' if said else ""
+    """Answer with a friendly line that repeats the prompt and names the script as the speaker."""
+    words = " ".join(seen.prompt.split())
+    heard = f'You said: "{words}". ' if words else ""
     return answer(seen, f"Hello, and welcome! {heard}{NOT_A_MODEL} Choose a real one with --model provider:name.")

@@ -1,6 +1,6 @@
-"""The offline summarizer: reads a stretch of a text, or has parts of it summarised by itself and joins what they say.
+"""The offline summarizer: reads a stretch of a text, or has parts of it summarised by itself and joins the results.
 
-A summary is the sentences whose words the stretch uses most. It picks sentences; it understands none.
+A summary is the sentences whose words the stretch uses most. The script picks sentences; it understands none.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from llm_do_temporal.offline.model.typed_input import given_fields, whole_number
 SELF, READ = "summarizer", "read_file"
 MAX_PARTS = 4
 SENTENCES = 2
-"""Of a stretch that is read."""
+"""Sentences in the summary of a stretch that is read."""
 JOINED_SENTENCES = 5
-"""Of what the parts say."""
+"""Sentences in the summary of several parts."""
 DEFAULT_CHARS = 4_000
 _SENTENCE = re.compile(r"[A-Z\"'(][^.!?]*[.!?]+(?=[\"')]*(?:\s|$))")
 _WORD = re.compile(r"[a-z]{4,}")
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[a-z]{4,}")
 
 @dataclass(frozen=True)
 class Stretch:
-    """What of a text is to be summarised, in characters; `end` is None for its end."""
+    """Stretch of a text to be summarised, in characters; an `end` of None is the end of the text."""
 
     path: str
     start: int
@@ -35,7 +35,7 @@ class Stretch:
 
 
 def summarise(seen: SeenRequest) -> PlaySteps:
-    """Read the stretch; where it is too long for one reading, divide it."""
+    """Read the stretch; if it is too long for one reading, divide it."""
     asked = _asked(seen)
     wanted = asked.at_once if asked.end is None else max(1, min(asked.at_once, asked.end - asked.start))
     read = yield from ask(READ, path=asked.path, offset=asked.start, max_chars=wanted)
@@ -52,7 +52,7 @@ def summarise(seen: SeenRequest) -> PlaySteps:
 
 
 def divided(stretch: Stretch) -> list[Stretch]:
-    """Two to four stretches of about one length; the stretch itself where it can be read at once."""
+    """Return two to four stretches of about the same length; the stretch itself if it can be read at once."""
     end = stretch.end or stretch.start
     length = end - stretch.start
     number = min(MAX_PARTS, max(1, -(-length // stretch.at_once)))
@@ -61,7 +61,7 @@ def divided(stretch: Stretch) -> list[Stretch]:
 
 
 def key_sentences(text: str, limit: int) -> list[str]:
-    """The `limit` sentences with the most frequent words, in the order of the text. Broken ones are left out."""
+    """Return the `limit` sentences with the most frequent words, in the order of the text, without broken ones."""
     sentences = [" ".join(found.split()) for found in _SENTENCE.findall(text)]
     frequency = Counter(_WORD.findall(text.lower()))
 
@@ -88,8 +88,8 @@ def _arguments(stretch: Stretch) -> dict[str, object]:
 
 
 def _joined(parts: list[Stretch], results: list[ToolResult]) -> str:
-    said = " ".join(result.text for result in results if result.ok)
-    lines = [" ".join(key_sentences(said, JOINED_SENTENCES))]
+    texts = " ".join(result.text for result in results if result.ok)
+    lines = [" ".join(key_sentences(texts, JOINED_SENTENCES))]
     lines += [
         f"(Characters {part.start} to {part.end} are missing: {result.text})"
         for part, result in zip(parts, results, strict=True)
@@ -99,5 +99,5 @@ def _joined(parts: list[Stretch], results: list[ToolResult]) -> str:
 
 
 def _words(summary: str, stretch: Stretch, total: int) -> Words:
-    """Only the summary of the whole says who wrote it; in the parts it would be taken for a sentence of the text."""
+    """Return the last words: only the summary of the whole is signed; in a part that would count as a sentence."""
     return summary if (stretch.start, stretch.end) == (0, total) else {"text": summary}

@@ -1,6 +1,6 @@
 """The offline task decomposer: divides a task where its words do, and has each part divided by itself.
 
-It does not know what a task takes: `book a hall and order food` becomes two parts because of its `and`.
+The script does not know the steps of a task: `book a hall and order food` becomes two parts because of its `and`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SELF = "task_decomposer"
 DEFAULT_LEVELS = 2
 MAX_PARTS = 6
 _BORDERS = (r"\s*;\s*|(?<=\w)\.\s+", r",?\s+then\s+", r"\s*,\s*", r"\s+and\s+")
-"""What divides a task, the strongest first."""
+"""Borders that divide a task, the strongest first."""
 _LINKS = re.compile(r"^(?:(?:and|then|finally)\s+)+", re.IGNORECASE)
 
 
@@ -35,7 +35,7 @@ def decompose(seen: SeenRequest) -> PlaySteps:
 
 
 def parts_of(task: str) -> list[str]:
-    """The parts its strongest border makes of it; at most `MAX_PARTS`, the last of which holds the rest."""
+    """Return the parts between the strongest borders; at most `MAX_PARTS`, the last of which holds the rest."""
     for border in _BORDERS:
         parts = [_LINKS.sub("", part).rstrip(" .") for part in re.split(border, task, maxsplit=MAX_PARTS - 1)]
         parts = [part for part in parts if part]
@@ -54,7 +54,7 @@ def _outline(number: int, part: str, result: ToolResult) -> str:
 
 
 def _words(outline: str, *, whole: bool) -> Words:
-    """Only the whole outline says who wrote it; in the parts it would stand between the lines."""
+    """Return the last words: only the whole outline is signed; in a part that would stand between the lines."""
     return outline if whole else {"text": outline}
 
 

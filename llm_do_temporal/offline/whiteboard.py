@@ -1,7 +1,7 @@
-"""The offline whiteboard planner: makes a plan of what a PNG's description says is on the board.
+"""The offline whiteboard planner: makes a plan of the notes in a PNG's description.
 
-It sees no picture. The board that ships carries its notes as text in the file as well, in a `tEXt` chunk
-called `Description`; of any other picture it says that it cannot see it.
+The script sees no picture. The board that ships carries its notes as text in the file as well, in a `tEXt` chunk
+called `Description`; of any other picture the script says that it cannot see it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _HEAD = struct.Struct(">I4s")
 _CHECKSUM_BYTES = 4
 _SECTIONS = {"goal": "Goal", "todo": "Steps", "done": "Done", "open": "Open"}
-"""The word before the colon of a note, and the section it goes to; a note without one is a step."""
+"""Word before the colon of a note, and the section for that word; a note without such a word is a step."""
 
 
 def plan(seen: SeenRequest) -> PlaySteps:
-    """A plan, or why there is none."""
+    """Answer with a plan, or with the reason why there is none."""
     yield from ()
     picture = next((item for item in seen.attachments if item.media_type.startswith("image/")), None)
     if picture is None:
@@ -35,7 +35,7 @@ def plan(seen: SeenRequest) -> PlaySteps:
 
 
 def description(data: bytes) -> str:
-    """The text called `Description` of a PNG; empty where it has none, or where this is no PNG."""
+    """Return the text called `Description` of a PNG; empty if it has none, or if the bytes are no PNG."""
     return next((text.decode("latin-1") for name, _, text in map(_divided, _texts(data)) if name == b"Description"), "")
 
 

@@ -1,4 +1,4 @@
-"""The offline model of an orchestrator whose work is done by a Python function: it calls that, and reports."""
+"""The offline model of an orchestrator whose work is done by a Python function: it calls the function, and reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIST, EVALUATE = "list_decks", "evaluate_decks"
 
 
 def evaluate_by_code(seen: SeenRequest) -> PlaySteps:
-    """Find out which decks the request means, have them evaluated in one call, and report what came back."""
+    """Find out which decks the request means, have them evaluated in one call, and report the results."""
     listing = yield from ask(LIST, "Looking which decks there are.")
     decks = listed_decks(listing.data)
     if not decks:

@@ -1,8 +1,8 @@
-"""Reads a PDF deck into pages of statements that can be quoted.
+"""Pitch decks, read from PDFs into pages of statements that can be quoted.
 
-Owns what the offline evaluator knows of a file; another process parses its bytes. A statement is one thought of the
-deck: wrapped lines put together, bullets taken off, otherwise letter by letter what the page says, so that a
-quote can be found again in the page's text.
+Owns all that the offline evaluator knows of a file; another process parses its bytes. A statement is one thought of
+the deck: wrapped lines put together, bullets taken off, otherwise letter by letter as on the page, so that a quote can
+be found again in the page's text.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from llm_do_temporal.pdf.reader import Order, PdfFailure, pdf_text
 
 MAX_PAGES = 200
-"""Past this a file is no pitch deck, and reading on would only cost time."""
+"""Most pages read: a longer file is no pitch deck, and reading on would only cost time."""
 MIN_WORDS = 3
-"""Shorter statements are headings and axis labels: not worth a quote."""
+"""Fewest words of a quote: shorter statements are headings and axis labels."""
 
 _BULLET = re.compile(r"^[\s•·▪–—*»>-]+(?=\S)")  # noqa: RUF001 - these dashes are bullets in real decks
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -27,20 +27,20 @@ _ORDER = Order("text", MAX_PAGES, characters=1_000_000, first_pages=True, pictur
 
 @dataclass(frozen=True)
 class Statement:
-    """Something the deck says, and the number of the page where it says it."""
+    """Statement of the deck, and the number of its page, from 1."""
 
     page: int
     text: str
 
     @property
     def words(self) -> int:
-        """How many words of letters it has."""
+        """Number of words of letters."""
         return len(_WORD.findall(self.text))
 
 
 @dataclass(frozen=True)
 class DeckPage:
-    """One page: its number from 1, what it says, and whether it holds pictures."""
+    """Page of a deck: its number from 1, its statements, and whether it holds pictures."""
 
     number: int
     statements: tuple[Statement, ...]
@@ -48,19 +48,19 @@ class DeckPage:
 
     @property
     def heading(self) -> str:
-        """Its first statement."""
+        """First statement of the page; empty for a page without text."""
         return self.statements[0].text if self.statements else ""
 
 
 @dataclass(frozen=True)
 class Deck:
-    """A deck that could be opened."""
+    """Deck that could be opened."""
 
     pages: tuple[DeckPage, ...]
 
     @property
     def statements(self) -> tuple[Statement, ...]:
-        """Everything it says, in order."""
+        """Statements of all pages, in order."""
         return tuple(statement for page in self.pages for statement in page.statements)
 
     @property
@@ -70,7 +70,7 @@ class Deck:
 
     @property
     def title(self) -> str:
-        """The first thing it says: as a rule, the company's name."""
+        """First statement of the deck: as a rule, the company's name."""
         return next((statement.text for statement in self.statements), "")
 
     @property
@@ -80,11 +80,11 @@ class Deck:
 
 
 class UnreadableDeck(Exception):
-    """The bytes are no PDF that can be read; the message says why."""
+    """Refusal of bytes that are no readable PDF; the message says why."""
 
 
 def read_deck(data: bytes) -> Deck:
-    """The deck in these bytes. Raises UnreadableDeck."""
+    """Return the deck in the bytes of a PDF. Raises UnreadableDeck."""
     try:
         found = pdf_text(data, _ORDER)
     except PdfFailure as failure:
@@ -97,8 +97,8 @@ def read_deck(data: bytes) -> Deck:
     return Deck(pages=tuple(_page(number, text, has_images) for number, (text, has_images) in enumerate(pages, 1)))
 
 
-def _page(number: int, said: str, has_images: bool) -> DeckPage:
-    texts = [text for text in _joined(said.splitlines()) if _WORD.search(text)]
+def _page(number: int, words: str, has_images: bool) -> DeckPage:
+    texts = [text for text in _joined(words.splitlines()) if _WORD.search(text)]
     statements = tuple(Statement(page=number, text=text) for text in texts)
     return DeckPage(number=number, statements=statements, has_images=has_images)
 

@@ -1,4 +1,4 @@
-"""Which files a listing holds, which of them a prompt means, and what their evaluations are called. Pure."""
+"""Decks in a listing, the ones of them that a prompt means, and the names of their evaluations. Pure."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _ALL = re.compile(r"\b(?:every|all|each)\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class DeckSelection:
-    """The decks to evaluate, and the names in the prompt that no deck has."""
+    """Decks to evaluate, and the names in the prompt that no deck has."""
 
     decks: tuple[str, ...]
     unknown: tuple[str, ...] = ()
 
 
 def listed_decks(listing: Any) -> tuple[str, ...]:
-    """The PDF paths in the result of a listing tool, whatever its shape; sorted, each once."""
+    """Return the PDF paths in the result of a listing tool, whatever its shape; sorted, each once."""
     return tuple(sorted({path for text in _strings(listing) for path in _pdfs(text)}))
 
 
 def choose_decks(decks: Sequence[str], prompt: str) -> DeckSelection:
-    """The decks the prompt names, by path, file name or stem; all of them where it names none."""
+    """Return the decks that the prompt names, by path, file name or stem; all decks if it names none."""
     mentioned = tuple(dict.fromkeys(_PDF_NAME.findall(prompt)))
     if mentioned:
         chosen = {name: [deck for deck in decks if _is_called(deck, name)] for name in mentioned}
@@ -43,7 +43,7 @@ def choose_decks(decks: Sequence[str], prompt: str) -> DeckSelection:
 
 
 def evaluation_paths(decks: Sequence[str], folder: str = "/evaluations") -> dict[str, str]:
-    """Where each deck's evaluation goes: `<folder>/<stem>.md`, with the parent folders in front where stems collide."""
+    """Return the path of each deck's evaluation: `<folder>/<stem>.md`; equal stems get the parent folders in front."""
     paths: dict[str, str] = {}
     taken: set[str] = set()
     stems = Counter(PurePosixPath(deck).stem.casefold() for deck in decks)
@@ -91,7 +91,7 @@ def _pdfs(text: str) -> list[str]:
 
 
 def json_in(text: str, data: Any) -> Any:
-    """The data of a result where it is JSON, also where that is a text that holds JSON; else its text."""
+    """Return the data of a result if it is JSON, or a text that holds JSON; else the text."""
     if isinstance(data, str):
         try:
             return json.loads(data)

@@ -1,4 +1,4 @@
-"""Which of the offered tools delegates to a deck evaluator, and how to call it. Pure."""
+"""Choice of the offered tool that delegates to a deck evaluator, and its arguments. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NAME = re.compile(r"\b[a-z][a-z0-9_-]*\b")
 
 @dataclass(frozen=True)
 class Delegate:
-    """A tool that takes a deck as an attachment, and the worker to name where it asks for one."""
+    """Tool that takes a deck as an attachment, and the worker to name; None if the tool asks for no name."""
 
     tool: ToolDefinition
     worker: str | None
 
     def arguments(self, deck: str, task: str) -> dict[str, Any]:
-        """The call for one deck."""
+        """Return the arguments of the call for a deck; `task` is the text for the worker."""
         properties = _properties(self.tool)
         given = {"worker_name": self.worker, "attachments": [deck]}
         texts = {name: task for name in ("input", "input_data") if name in properties}
@@ -30,7 +30,7 @@ class Delegate:
 
 
 def find_delegate(tools: Mapping[str, ToolDefinition], instructions: str) -> Delegate | None:
-    """The tool to evaluate decks with: one named after an evaluator first, else a generic one; None without either."""
+    """Return the tool to evaluate decks with: a tool of an evaluator first, else a generic one; None without either."""
     taking = [tool for tool in tools.values() if "attachments" in _properties(tool)]
     named = [tool for tool in taking if "worker_name" not in _properties(tool)]
     if named:
@@ -62,7 +62,7 @@ def _properties(tool: ToolDefinition) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _other_texts(tool: ToolDefinition, task: str) -> dict[str, Any]:
-    """The task for every further text that a typed input requires."""
+    """Return the task as the value of every further text that a typed input requires."""
     required: list[str] = tool.parameters_json_schema.get("required", [])
     properties = _properties(tool)
     known = ("worker_name", "attachments", "input", "input_data")

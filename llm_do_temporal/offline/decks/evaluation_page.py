@@ -1,4 +1,4 @@
-"""Lays a structured evaluation out as Markdown. Pure; used by the offline evaluator and orchestrator."""
+"""Pages of structured evaluations, as Markdown. Pure; used by the offline evaluator and orchestrator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOOTER = "*Written by an offline script of llm-do-temporal that follows fixed ru
 
 
 def evaluation_page(deck: str, evaluation: Any) -> str:
-    """The page for `deck`. An evaluation that is plain text is shown as it is, an unknown shape as JSON."""
+    """Return the page for `deck`. A plain text is shown as it is, an evaluation of unknown shape as JSON."""
     if not isinstance(evaluation, Mapping):
         return (
             "\n\n".join([f"# Evaluation of {PurePosixPath(deck).name}", str(evaluation).strip(), "---", FOOTER]) + "\n"
@@ -35,7 +35,7 @@ def evaluation_page(deck: str, evaluation: Any) -> str:
 
 
 def score_rows(evaluation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The scored dimensions of an evaluation; empty where it has none."""
+    """Return the scored dimensions of an evaluation; empty if it has none."""
     rows: Any = evaluation.get("scores")
     if not isinstance(rows, list):
         return []
@@ -43,7 +43,7 @@ def score_rows(evaluation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def average_score(evaluation: Mapping[str, Any]) -> float | None:
-    """Mean of the scores to one decimal; None without scores."""
+    """Return the mean of the scores to one decimal; None without scores."""
     values = [row["score"] for row in score_rows(evaluation) if isinstance(row.get("score"), int | float)]
     return round(sum(values) / len(values), 1) if values else None
 

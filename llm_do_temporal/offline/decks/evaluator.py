@@ -1,6 +1,6 @@
 """`offline:pitch-evaluator`: reads the attached PDF and scores it by rules on words and numbers.
 
-It really reads the file, quotes it, and says so where it cannot. It is a script: it does not understand
+The script really reads the file, quotes it, and says so if it cannot. It does not understand
 a sentence, sees no picture, and can be fooled by any deck that uses the right words.
 """
 
@@ -23,7 +23,7 @@ BY_RULES = "Scored by a script with rules on words and numbers, not by a languag
 
 
 def wants_evaluation(seen: SeenRequest) -> bool:
-    """Whether the request asks for an evaluation: by its schema, or by nothing but an attached PDF."""
+    """Whether the request asks for an evaluation: by its schema, or by an attached PDF without any tools."""
     schema = seen.output_schema
     if schema is not None:
         return "verdict" in schema.get("properties", {})
@@ -31,7 +31,7 @@ def wants_evaluation(seen: SeenRequest) -> bool:
 
 
 def evaluate(seen: SeenRequest) -> list[ModelResponsePart]:
-    """The evaluation of the attached deck, in the shape the request asks for."""
+    """Return the evaluation of the attached deck, in the shape the request asks for."""
     evaluation = _evaluation(seen)
     schema = seen.output_schema
     if schema is None:

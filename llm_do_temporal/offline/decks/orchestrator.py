@@ -1,8 +1,8 @@
 """`offline:pitch-orchestrator`: lists decks, delegates each, writes the evaluations, sums up.
 
-A script. It keeps no position: every turn it looks at what the conversation holds already and takes the
-first step that is missing, so it goes on wherever a run was interrupted. A step is never taken twice;
-only a rejected write whose note names another file is written there.
+A script without state: every turn it looks at the conversation so far and takes the first step that is missing, so it
+goes on wherever a run was interrupted. A step is never taken twice; only a rejected write whose note names another
+file is written there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OTHER_FILE = re.compile(r"(?<![\w.])/[\w./-]+\.md\b")
 
 @dataclass(frozen=True)
 class _Position:
-    """How far the conversation has come."""
+    """Steps that the conversation has behind it."""
 
     seen: SeenRequest
     listings: tuple[ToolResult, ...]
@@ -45,7 +45,7 @@ class _Position:
 
 
 def orchestrate(seen: SeenRequest) -> list[ModelResponsePart]:
-    """The next step of the conversation: tool calls, or the summary."""
+    """Return the next step of the conversation: tool calls, or the summary."""
     position = _position(seen)
     for step in (_list, _delegate, _write, _write_elsewhere):
         parts = step(position)
@@ -69,7 +69,7 @@ def _position(seen: SeenRequest) -> _Position:
 
 
 def _list(position: _Position) -> list[ModelResponsePart]:
-    """Ask the tool that knows the decks; without one, list the folders that may hold some until one does."""
+    """Ask the tool that knows the decks; without it, list folders until one holds decks."""
     seen = position.seen
     if any(map(_decks, position.listings)):
         return []
@@ -80,11 +80,11 @@ def _list(position: _Position) -> list[ModelResponsePart]:
         return _finish(seen, " ".join(["There are no decks.", *problems]))
     if LIST not in seen.tools:
         return _finish(seen, f"There is no tool '{LIST}' to find decks with.")
-    asked = [result.args.get("path") for result in position.listings]
-    folder = next((folder for folder in _folders(seen.prompt) if folder not in asked), None)
+    tried = [result.args.get("path") for result in position.listings]
+    folder = next((folder for folder in _folders(seen.prompt) if folder not in tried), None)
     if folder is None:
         failures = [f" {result.args.get('path')}: {result.text}" for result in position.listings if not result.ok]
-        return _finish(seen, f"There are no decks: no PDF in {' or '.join(map(str, asked))}.{''.join(failures)}")
+        return _finish(seen, f"There are no decks: no PDF in {' or '.join(map(str, tried))}.{''.join(failures)}")
     arguments = {"path": folder, "pattern": "**/*.pdf"}
     return _calls(seen, f"Looking for decks in {folder}.", LIST, [arguments])
 
@@ -104,7 +104,7 @@ def _delegate(position: _Position) -> list[ModelResponsePart]:
 
 
 def _write(position: _Position) -> list[ModelResponsePart]:
-    """Write one page for every evaluation that succeeded, all in one turn."""
+    """Write a page for every evaluation that succeeded, all in one turn."""
     if position.writes or WRITE not in position.seen.tools:
         return []
     paths = _paths(position)
@@ -117,7 +117,7 @@ def _write(position: _Position) -> list[ModelResponsePart]:
 
 
 def _write_elsewhere(position: _Position) -> list[ModelResponsePart]:
-    """Write again where a rejection names a file that has not been tried."""
+    """Write again to a file that a rejection names, if it has not been tried."""
     tried = {str(result.args.get("path")) for result in position.writes}
     again: dict[str, dict[str, Any]] = {}
     for result in position.writes:
@@ -141,7 +141,7 @@ def _outcomes(position: _Position) -> list[DeckOutcome]:
 
 
 def _writes_of(position: _Position, path: str) -> tuple[ToolResult, ...]:
-    """The write of this path, and those of the same content that a note asked for."""
+    """Return the writes of this path, and those of the same content that a note asked for."""
     first = [result for result in position.writes if result.args.get("path") == path]
     contents = [result.args.get("content") for result in first]
     return tuple(result for result in position.writes if result in first or result.args.get("content") in contents)
@@ -156,7 +156,7 @@ def _by_deck(position: _Position) -> dict[str, ToolResult]:
 
 
 def evaluation_in(result: ToolResult) -> Any:
-    """The structured evaluation in a delegation's result, unwrapped where a tool wraps it; else its text."""
+    """Return the structured evaluation in a delegation's result, unwrapped if a tool wraps it; else its text."""
     data = json_in(result.text, result.data)
     for key in ("output", "result"):
         fields = fields_of(data)
@@ -174,7 +174,7 @@ def _found(position: _Position) -> tuple[str, ...]:
 
 
 def _paths(position: _Position) -> dict[str, str]:
-    """Where each evaluation goes: where the list of decks says so, else by the name of the deck."""
+    """Return the path of each evaluation: from the list of decks if it says so, else by the name of the deck."""
     rows = [fields_of(row) for listing in position.listings for row in _rows(listing.data)]
     named = {str(row["deck"]): str(row["evaluation"]) for row in rows if "deck" in row and "evaluation" in row}
     return {**evaluation_paths(position.choice.decks), **named}
@@ -185,7 +185,7 @@ def _rows(data: Any) -> list[Any]:
 
 
 def _folders(prompt: str) -> list[str]:
-    """Folders the prompt names, then the usual one, then everything."""
+    """Return the folders that the prompt names, then the usual folder, then the root."""
     return list(dict.fromkeys([*_FOLDER.findall(prompt), "/pipeline", "/"]))
 
 

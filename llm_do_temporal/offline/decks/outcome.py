@@ -1,4 +1,4 @@
-"""What became of each deck, and the words the offline orchestrator ends with. Pure."""
+"""Outcomes of all decks, and the words with which the offline orchestrator ends. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = "| Deck | Verdict | Average | File | First red flag |"
 
 @dataclass(frozen=True)
 class DeckOutcome:
-    """One deck at the end: its evaluation or the problem with it, and the attempts to write it down."""
+    """Outcome of a deck: its evaluation or its problem, and the attempts to write a page."""
 
     deck: str
     evaluation: Any
@@ -25,7 +25,10 @@ class DeckOutcome:
 
 
 def summary(outcomes: Sequence[DeckOutcome], *, unknown: Sequence[str] = ()) -> str:
-    """The final text: a table of what was evaluated, then everything that did not go as asked."""
+    """Return the final text: a table of the evaluations, then all that did not go as asked.
+
+    `unknown` are names in the prompt that no deck has.
+    """
     done = [outcome for outcome in outcomes if not outcome.problem]
     failed = [outcome for outcome in outcomes if outcome.problem]
     written = sum(_written_to(outcome) is not None for outcome in done)
@@ -59,7 +62,7 @@ def _first_flag(flags: Any) -> str:
 
 
 def _written_to(outcome: DeckOutcome) -> str | None:
-    """The file as the tool reports it: a person may have changed the path when approving."""
+    """Return the path of the written page as the tool reports it: a person may have changed it. None without a page."""
     for write in outcome.writes:
         if write.ok:
             return str(fields_of(write.data).get("path") or write.args.get("path"))

@@ -1,7 +1,7 @@
 """The rubric of the offline evaluator as rules on words and numbers.
 
-A literal table. `topic` says which statements and pages concern a dimension; each of the four `signals`
-is something a reader looks for there. Nothing here knows any particular deck.
+A literal table. `topic` matches the statements and pages that concern a dimension; each of the four `signals`
+is a fact that a reader looks for there. The rules know no particular deck.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROLE = r"(?:CEO|CTO|COO|CFO|CPO|CSO|CMO|founder|co-founder|chief|head of|managi
 
 @dataclass(frozen=True)
 class Signal:
-    """One thing to look for, and what to call it where it is missing."""
+    """Fact to look for, with the name it has if it is missing."""
 
     label: str
     pattern: re.Pattern[str]
@@ -34,7 +34,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class RubricLine:
-    """One line of the rubric."""
+    """Dimension of the rubric: its name, its topic, and four signals."""
 
     name: str
     topic: re.Pattern[str]

@@ -1,6 +1,6 @@
-"""Scores a deck against the rubric, and finds its red flags. Pure: a deck in, an assessment out.
+"""Scores of a deck by the rubric, and its red flags. Pure: a deck in, an assessment out.
 
-One point for being there and one for every signal found where the dimension is spoken of. The verdict
+Every dimension has a point, and a further one for every signal in the statements about it. The verdict
 follows the rule of the shipped `PROCEDURE.md`.
 """
 
@@ -19,13 +19,13 @@ GO_AVERAGE = 3.8
 WATCH_AVERAGE = 2.5
 THIN_PAGES = 5
 THIN_WORDS = 150
-"""Fewer pages or words than these cannot answer seven questions."""
+"""Fewest words of a full deck; with fewer words or pages it cannot answer seven questions."""
 _DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True)
 class Score:
-    """One dimension: 1 to 5, and the words of the deck it rests on."""
+    """Score of a dimension, from 1 to 5, and the words of the deck it rests on."""
 
     dimension: str
     score: int
@@ -34,7 +34,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What the rules make of a deck."""
+    """Result of the rules for a deck."""
 
     scores: tuple[Score, ...]
     red_flags: tuple[str, ...]
@@ -55,13 +55,13 @@ def assess(deck: Deck) -> Assessment:
 
 
 def unread(evidence: str, flag: str) -> Assessment:
-    """Nothing could be read: the lowest scores, and `watch`, because nothing speaks against the company either."""
+    """Return the assessment of an unread deck: lowest scores, and `watch`, as no fact speaks against it either."""
     scores = tuple(Score(dimension.name, 1, evidence) for dimension in DIMENSIONS)
     return Assessment(scores=scores, red_flags=(flag,), verdict="watch")
 
 
 def quote(statement: Statement) -> str:
-    """Its words with the page, cut at a word where they are long."""
+    """Return the page and the words of a statement, cut at a word if they are long."""
     text = statement.text
     if len(text) > MAX_QUOTE_CHARS:
         text = text[: MAX_QUOTE_CHARS + 1].rsplit(" ", 1)[0]

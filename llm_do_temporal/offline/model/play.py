@@ -1,7 +1,7 @@
 """Plays written as generators: yield tool calls, get their results back, return the last words.
 
 A play reads like the conversation it leads, and keeps no state: at every request it is started anew and sent
-the results that the conversation holds already, so what it does must follow from the request alone. Plays of
+the results that the conversation holds already, so its steps must follow from the request alone. Plays of
 single examples build on it; the engine must not know any of them.
 """
 
@@ -17,12 +17,12 @@ from llm_do_temporal.offline.model.seen import SeenRequest, ToolResult
 from llm_do_temporal.offline.small_talk import NOT_A_MODEL, answer
 
 Words = str | Mapping[str, Any]
-"""How a play ends: a text, or the fields it knows of a structured answer."""
+"""Last words of a play: a text, or the fields it knows of a structured answer."""
 
 
 @dataclass(frozen=True)
 class Say:
-    """One answer of a model: a line of text, and calls that are made side by side."""
+    """Answer of a model: a line of text, and calls that are made side by side."""
 
     text: str
     calls: Sequence[PlayCall]
@@ -30,28 +30,28 @@ class Say:
 
 @dataclass(frozen=True)
 class PlayCall:
-    """One tool call; arguments that the tool does not take are left out."""
+    """Tool call; arguments that the tool does not take are left out."""
 
     tool: str
     args: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 PlaySteps = Generator[Say, list[ToolResult], Words]
-"""What a play is: it yields what to say, and is sent the results of the calls in their order."""
+"""Generator of a play: it yields answers, and is sent the results of their calls in order."""
 
 
 def perform(play: Callable[[SeenRequest], PlaySteps]) -> Callable[[SeenRequest], list[ModelResponsePart]]:
-    """The function that answers one request as the play does at this point of the conversation."""
+    """Return the function that answers a request as the play does at that point of the conversation."""
 
     def act(seen: SeenRequest) -> list[ModelResponsePart]:
         steps = play(seen)
         try:
-            said = next(steps)
+            answered = next(steps)
             for results in seen.rounds:
-                said = steps.send(results)
+                answered = steps.send(results)
         except StopIteration as end:
             return _last_words(seen, end.value)
-        return _spoken(seen, said)
+        return _spoken(seen, answered)
 
     return act
 

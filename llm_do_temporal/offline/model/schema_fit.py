@@ -1,8 +1,8 @@
-"""Fits values a script has into a JSON Schema it is shown.
+"""Values of a script, fitted into a JSON Schema.
 
-Pure. Used where an offline model must give a structured answer: properties the script knows by name take
-its value where that value is valid, the others the smallest value the schema allows. It follows
-`$ref`, `anyOf`/`oneOf`, enums, limits on numbers, strings and arrays; that is what output schemas use.
+Pure. Used for structured answers of offline models: properties that the script knows by name take
+its value if that is valid, the others the smallest value the schema allows. The fit follows
+`$ref`, `anyOf`/`oneOf`, enums, limits on numbers, strings and arrays, as output schemas use them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, cast
 from llm_do_temporal.json_schema import schema_problems
 
 MAX_DEPTH = 12
-"""A schema that refers to itself would otherwise never end."""
+"""Deepest nesting that is followed: a schema that refers to itself would otherwise never end."""
 MAX_FITTED = 2_000
-"""Values that are made or tried: one with alternatives that refer to itself would make very many before it ends."""
+"""Most values that are made or tried: alternatives that refer to their schema would make very many."""
 MAX_FILLED = 10_000
-"""Characters or items that are added because a schema wants so many."""
+"""Most characters or items that are added because a schema wants so many."""
 
 Schema = Mapping[str, Any]
 
 
 def fit(schema: Schema, known: Mapping[str, Any], *, text: str = "") -> Any:
-    """A value for `schema`: `known` by property name, `text` for strings nothing else is known for."""
+    """Return a value for `schema`: `known` by property name, `text` for strings without a known value."""
     return _Fitting(schema, text).value(schema, known, 0)
 
 

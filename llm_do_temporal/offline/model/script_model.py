@@ -1,7 +1,7 @@
 """A model whose answers come from a Python function instead of a language model.
 
-Owns what every scripted model shares: the profile, usage counted from the text, streaming. The offline
-models and `llm_do_temporal.testing` build theirs from it. It keeps no state between requests.
+Owns the common part of all scripted models: the profile, usage counted from the text, streaming. The offline
+models and `llm_do_temporal.testing` build theirs from it. A model keeps no state between requests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PIECE = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")
 
 
 class ScriptModel(Model):
-    """Answers every request with what `script` makes of it.
+    """Answers every request with the parts that `script` returns for it.
 
     `system` is the part of the model's id before the colon, `name` the part after it.
     """
@@ -78,7 +78,7 @@ class ScriptModel(Model):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """The script's answer to this conversation, with usage counted from the text."""
+        """Return the script's answer to the conversation, with usage counted from the text."""
         settings, parameters = self.prepare_request(model_settings, model_request_parameters)
         seen = see(messages, settings, parameters)
         parts = list(await self._script(seen))
@@ -98,7 +98,7 @@ class ScriptModel(Model):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """The same answer as `request`, word by word."""
+        """Stream the answer that `request` gives, word by word."""
         response = await self.request(messages, model_settings, model_request_parameters)
         _, parameters = self.prepare_request(model_settings, model_request_parameters)
         yield ScriptStream(parameters, answer=response)
@@ -106,7 +106,7 @@ class ScriptModel(Model):
 
 @dataclass
 class ScriptStream(StreamedResponse):
-    """A finished answer, handed out piece by piece as a provider would."""
+    """Finished answer, handed out piece by piece as a provider would."""
 
     _: KW_ONLY
     answer: ModelResponse
@@ -124,7 +124,7 @@ class ScriptStream(StreamedResponse):
         self._usage += self.answer.usage
 
     async def close_stream(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     @property
     def model_name(self) -> str:
@@ -143,7 +143,7 @@ class ScriptStream(StreamedResponse):
 
     @property
     def timestamp(self) -> datetime:
-        """When the answer began."""
+        """Time at which the answer began."""
         return self.started
 
 
@@ -152,10 +152,10 @@ def _usage(seen: SeenRequest, answer: Iterable[ModelResponsePart]) -> RequestUsa
     schemas = sum(
         len(tool.name) + len(tool.description or "") + len(json.dumps(tool.parameters_json_schema)) for tool in tools
     )
-    said = sum(_length(part) for message in seen.messages for part in message.parts)
+    messages = sum(_length(part) for message in seen.messages for part in message.parts)
     attached = sum(len(item.data) for item in seen.attachments) // ATTACHED_BYTES_PER_TOKEN
     return RequestUsage(
-        input_tokens=_tokens(len(seen.instructions) + schemas + said) + attached,
+        input_tokens=_tokens(len(seen.instructions) + schemas + messages) + attached,
         output_tokens=max(1, _tokens(sum(_length(part) for part in answer))),
     )
 

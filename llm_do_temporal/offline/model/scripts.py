@@ -1,7 +1,7 @@
 """The scripted models that tests register, by the name after `test:`.
 
 Owns the registry and nothing else. `llm_do_temporal.testing` fills it; `offline_model` looks here when
-the worker service of the same process is asked for `test:<name>`. Nothing registers itself on import.
+the worker service of the same process is asked for `test:<name>`. No model registers itself on import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One request as a provider would see it, with the questions a script asks of it.
+"""Model requests as a provider would see them, with the facts that a script needs.
 
 Every offline model and every scripted test model decides from a `SeenRequest` alone, so the same
 conversation always gets the same answer, whichever process asks. Reads messages; never changes them.
@@ -30,7 +30,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 REJECTED = "Rejected by "
-"""How a tool result starts when a person said no."""
+"""Beginning of a tool result after a person said no."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ToolResult:
     data: Any
     ok: bool
     note: str = ""
-    """What a person changed before the call ran."""
+    """Change that a person made before the call ran; empty if there was none."""
 
     @property
     def args(self) -> dict[str, Any]:
@@ -64,13 +64,13 @@ class ToolResult:
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:
-    """`value` where it is a JSON object; else an empty one."""
+    """Return `value` if it is a JSON object, else an empty one."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 @dataclass(frozen=True)
 class SeenRequest:
-    """Everything one model request carries."""
+    """Contents of a model request."""
 
     messages: tuple[ModelMessage, ...]
     parameters: ModelRequestParameters
@@ -92,7 +92,7 @@ class SeenRequest:
 
     @property
     def turn(self) -> int:
-        """How many answers the conversation holds already; 0 for its first request."""
+        """Number of answers that the conversation holds already; 0 for its first request."""
         return sum(isinstance(message, ModelResponse) for message in self.messages)
 
     @property
@@ -151,7 +151,7 @@ class SeenRequest:
 
     @property
     def _returns(self) -> dict[str, ToolReturnPart]:
-        """What tools returned, by the call's id."""
+        """Answers of tools, by the call's id."""
         parts = [part for message in self._requests for part in message.parts]
         return {part.tool_call_id: part for part in parts if isinstance(part, ToolReturnPart)}
 
@@ -172,7 +172,7 @@ class SeenRequest:
 def see(
     messages: Sequence[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
 ) -> SeenRequest:
-    """The request made of these messages, settings and parameters."""
+    """Return the request made of these messages, settings and parameters."""
     return SeenRequest(messages=tuple(messages), parameters=parameters, settings=settings)
 
 

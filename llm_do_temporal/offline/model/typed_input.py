@@ -1,4 +1,4 @@
-"""The fields of a typed input, as a prompt tells them. Pure."""
+"""Fields of a typed input, as a prompt holds them. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from llm_do_temporal.offline.model.seen import SeenRequest, fields_of
 
 
 def given_fields(seen: SeenRequest) -> Mapping[str, Any]:
-    """The first JSON object of the prompt; empty where it has none."""
+    """Return the first JSON object of the prompt; empty if it has none."""
     start = seen.prompt.find("{")
     try:
         return fields_of(json.JSONDecoder().raw_decode(seen.prompt[start:])[0]) if start >= 0 else {}
@@ -19,5 +19,5 @@ def given_fields(seen: SeenRequest) -> Mapping[str, Any]:
 
 
 def whole_number(value: Any, otherwise: int) -> int:
-    """`value` where it is a whole number that is not negative."""
+    """Return `value` if it is a whole number that is not negative, else `otherwise`."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
