@@ -1,8 +1,8 @@
 """Values against JSON Schemas: a tool's arguments, a worker's structured output, a changed decision.
 
-Pure, and used on every side: the gate, the desk and the command line must say the same of the same value. Schemas and
+Pure, and used on every side: the gate, the desk and the command line must judge the same value alike. Schemas and
 values may both be a stranger's, so nothing here is looked up anywhere, patterns run in an engine that is linear, and
-work is counted: what would take too much of it is a problem with the value, the same on every replay.
+work is counted: a value that would take too much of it has a problem, the same on every replay.
 """
 
 from llm_do_temporal.json_schema.normal_form import normalised

@@ -1,6 +1,6 @@
-"""The keywords of JSON Schema as the `jsonschema` package has them, each with its work counted.
+"""Keywords of JSON Schema as the `jsonschema` package has them, each with its work counted.
 
-Those that would run Python's regular expressions, or compare everything with everything, are done here. Nothing is
+Keywords that would run Python's regular expressions, or compare everything with everything, are done here. Nothing is
 fetched, whatever a reference names, and a `$schema` inside a schema chooses nothing.
 """
 
@@ -27,7 +27,7 @@ _ERROR_STEPS = 3
 
 
 def validator_of(schema: Any, patterns: Patterns) -> Any:
-    """A validator whose work is counted and that looks nothing up."""
+    """Return a validator whose work is counted and that looks nothing up."""
     # Any other registry, no one at all included, would fetch what a reference names.
     return _Bounded(schema, registry=Registry[Any](), format_checker=cast("Any", patterns))
 
@@ -54,7 +54,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 
 
 def _listed(name: str, given: Any) -> int:
-    """What a keyword takes that looks at all it was given, whatever the value is."""
+    """Return the steps of a keyword that goes through its whole argument, whatever the value is."""
     if name in _REFERENCES:
         # All that is not written as a path is looked for in the whole schema.
         is_path = given == "#" or given.startswith("#/")
@@ -120,7 +120,7 @@ def _unique_items(_validator: Any, wanted: Any, instance: Any, _schema: Any) -> 
 
 
 def _key(value: Any) -> str:
-    """A text that two JSON values have in common where they are equal: 1 and 1.0 are, 1 and true are not."""
+    """Return a text that equal JSON values share: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, dict):
         known = cast("dict[str, Any]", value)
         return "{" + ",".join(f"{name!r}:{_key(known[name])}" for name in sorted(known)) + "}"
@@ -179,7 +179,7 @@ def _own_items(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
 def _evaluated(
     validator: Any, instance: Any, schema: Any, own: Callable[[Any, Any, Any], Iterator[Any]], *, is_top: bool = True
 ) -> set[Any]:
-    """The names, or the places, that some part of the schema has a say in."""
+    """Return the names, or the positions, of the value that any part of the schema judges."""
     now = meter()
     if not isinstance(schema, dict):
         return set()

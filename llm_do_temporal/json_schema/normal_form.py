@@ -1,6 +1,6 @@
-"""A value that fits its schema, written as the schema says: the same result looks the same whoever gave it.
+"""Normal form of a value that fits its schema: the same result is written alike, whichever model or person gave it.
 
-Pure. What a value means stays as it is.
+Pure. The meaning of a value stays as it is.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from llm_do_temporal.json_schema.validation import find_problems
 _DEFS = "#/$defs/"
 _ALTERNATIVES = ("anyOf", "oneOf")
 _OWN = ("type", "properties", "items", "prefixItems")
-"""With one of these a schema says itself what the value looks like, and its alternatives say what else must hold."""
+"""Keywords with which a schema describes the value itself, so that its alternatives only add conditions."""
 _MOST_FOLLOWED = 100
-"""References and alternatives behind each other, so that those that lead in a circle end."""
+"""References and alternatives followed one behind another, so that a circle of them ends."""
 _MOST_ALTERNATIVES = 50
-"""Values that are held against alternatives; those after that keep the form they have."""
+"""Values that are compared with alternatives; later values keep the form they have."""
 
 
 def normalised(schema: Mapping[str, Any], value: Any) -> Any:
-    """The value with its keys in the order of the schema, others behind them by name, and whole numbers without `.0`.
+    """Return the value with keys in the order of the schema, others behind them by name, and 1.0 as 1 for integers.
 
     `value` fits the schema.
     """
@@ -56,7 +56,7 @@ class _Form:
         return [self.of(first[place] if place < len(first) else rest, one) for place, one in enumerate(value)]
 
     def _meant(self, schema: Any, value: Any) -> Mapping[str, Any]:
-        """The part of the schema that says what the value looks like; an empty one where none does."""
+        """Return the part of the schema that describes the value; an empty one where none does."""
         followed = 0
         while isinstance(schema, dict) and followed < _MOST_FOLLOWED:
             node = cast("dict[str, Any]", schema)

@@ -1,4 +1,4 @@
-"""Regular expressions of schemas, run by an engine whose work grows with the text and never faster.
+"""Regular expressions of schemas, run by an engine whose work grows linearly with the text.
 
 Written as JSON Schema wants them (ECMA 262, `\\d` is 0 to 9). Look-ahead, which no such engine has, is understood at
 the beginning of a pattern, where it is simply one more pattern: Pydantic writes decimals so.
@@ -19,24 +19,26 @@ from llm_do_temporal.json_schema.steps import Steps, UnusableSchema
 MAX_PATTERN_CHARS = 4_000
 MAX_LOOKAHEADS = 10
 MAX_COMPILED = 8 * 1024 * 1024
-"""Bytes, of all patterns of one schema together."""
+"""Bytes of all compiled patterns of one schema together."""
 MAX_COMPILING = 3 * MAX_COMPILED
-"""What compiling the patterns of one schema may take, measured in bytes: what is refused was work as well."""
+"""Bytes that stand for the work of compiling the patterns of one schema: refused patterns were work as well."""
 _SIZES = tuple(1024 * 2**power for power in range(14))
-"""What a compiled pattern may take; the first one that is enough says how much work each character can be."""
+"""Bytes that a compiled pattern may have, tried in turn; the first that is enough tells the work for each character."""
 _CACHE_BYTES = 512 * 1024
 _SIZE_A_STEP = 16 * 1024
 """Bytes of a compiled pattern times bytes of text that at worst take as long as one step."""
 _RUN = re.compile(r"\^(?:\.|\\[dDwWsS]|\[(?:[^\[\]\\]|\\.)+\])(?:[*+?]|\{\d+(?:,\d*)?\})?\$", re.ASCII)
-"""One kind of character, so many times: however large that is compiled, each character of a text is looked at once."""
+"""Pattern of a single kind of character with a count: however large its compiled form is, each character of a text is
+looked at once."""
 _RUN_SIZE = 1024
 _ATTEMPT_COST = 2 * 1024
-"""What compiling costs besides its size: once an attempt, and for each class of characters, each of which has to be
-looked up, and folded where upper and lower case are the same."""
+"""Bytes that stand for the work of an attempt to compile, and of each class of characters, which has to be looked up,
+and folded where upper and lower case are the same."""
 _CLASS_COST, _FOLDED_COST = 512, 16 * 1024
 _CLASS = re.compile(r"\\.|\[|-")
 _SHORTHAND = re.compile(r"\\[dDwWsS]")
-"""Each is written out in what the pattern has become by then: their work is the third power of their number."""
+"""Short forms of classes. Each is written out in the text that the replacements before it made: their work is the third
+power of their number."""
 _FOLDED = re.compile(r"\(\?[a-zA-Z]*i")
 _TOO_LARGE = "its patterns are too large together; use fewer of them, or smaller repetitions"
 _AFTER_A_REFUSAL = "another of its patterns cannot be used"
@@ -48,12 +50,12 @@ class _Part:
     validator: Any
     size: int
     work: int
-    """What each character of a text can take, as a size."""
+    """Work for each character of a text, as a size in bytes."""
     wanted: bool
 
 
 class Patterns:
-    """The patterns of one schema, all of them compiled, or known to be unusable, before any text is seen."""
+    """Patterns of one schema, all of them compiled, or known to be unusable, before any text is seen."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self._compiled: dict[str, tuple[_Part, ...] | str] = {}
@@ -71,14 +73,14 @@ class Patterns:
                 refused = True
 
     def problem(self, pattern: str) -> str | None:
-        """Why the pattern cannot be used; None where it can, or was not looked at because of one before it."""
+        """Return why the pattern cannot be used; None for a usable one, and for one after the first unusable one."""
         found = self._compiled.get(pattern, _ELSEWHERE)
         if found == _AFTER_A_REFUSAL:
             return None
         return found if isinstance(found, str) else None
 
     def found(self, pattern: str, text: str, steps: Steps) -> bool:
-        """Whether the pattern stands for any part of the text. Raises UnusableSchema, TooMuchWork."""
+        """Return whether the pattern matches any part of the text. Raises UnusableSchema, TooMuchWork."""
         parts = self._compiled.get(pattern, _ELSEWHERE)
         if isinstance(parts, str):
             raise UnusableSchema(parts)
@@ -90,14 +92,14 @@ class Patterns:
 
 
 class _Work:
-    """What compiling has taken so far, for all patterns of one schema."""
+    """Work of compiling so far, for all patterns of one schema."""
 
     def __init__(self) -> None:
         self._left = MAX_COMPILING
         self._size_left = MAX_COMPILED
 
     def compile(self, pattern: str, wanted: bool, whole: str) -> _Part:
-        """The pattern, compiled. Raises UnusableSchema."""
+        """Compile the pattern. Raises UnusableSchema."""
         cost = _attempt_cost(pattern)
         for size in _SIZES if len(pattern) <= MAX_PATTERN_CHARS else ():
             if size > self._size_left:
@@ -125,7 +127,7 @@ def _attempt_cost(pattern: str) -> int:
 
 
 def _split(pattern: str) -> list[tuple[str, bool]]:
-    """The pattern as several that must all fit, or must not: without the look-ahead that follows its `^`."""
+    """Return the look-aheads after a pattern's `^`, and its rest: parts that must match (True) or must not (False)."""
     rest = pattern.removeprefix("^")
     parts: list[tuple[str, bool]] = []
     while pattern.startswith("^") and rest.startswith(("(?=", "(?!")) and len(parts) < MAX_LOOKAHEADS:
@@ -141,7 +143,7 @@ def _split(pattern: str) -> list[tuple[str, bool]]:
 
 
 def _closing(pattern: str) -> int | None:
-    """Where the group that the pattern begins with ends."""
+    """Return the position at which the group at the beginning of the pattern ends; None where it never does."""
     return next((place for place, char, depth in _outside_classes(pattern) if char == ")" and depth == 0), None)
 
 
@@ -150,7 +152,7 @@ def _has_alternatives(pattern: str) -> bool:
 
 
 def _outside_classes(pattern: str) -> list[tuple[int, str, int]]:
-    """Every character that is neither escaped nor in a class, and how many groups are open after it."""
+    """Return every character that is neither escaped nor in a class: position, character, groups open after it."""
     found: list[tuple[int, str, int]] = []
     depth, in_class, place = 0, False, 0
     while place < len(pattern):

@@ -1,4 +1,4 @@
-"""What stands where in a schema: its patterns, its references, and how large it is with these written out. Pure."""
+"""Shape of a schema: the places of its patterns and references, and its size with references written out. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from referencing.jsonschema import DRAFT202012
 Path: TypeAlias = tuple[str | int, ...]
 
 MAX_WRITTEN_OUT = 50_000
-"""Values, with each reference replaced by what it names: that is how some providers are given a schema."""
+"""Values, with each reference replaced by its target: some providers are given a schema in that form."""
 _OF_VALUES = frozenset({"enum", "const", "default", "examples", "example"})
 _BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def parts_of(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every object in a schema that may be a schema itself, in the order in which they are written."""
+    """Yield every object in a schema that may be a schema itself, with its path, in the order of the text."""
     pending: list[tuple[Path, Any, bool]] = [((), schema, False)]
     while pending:
         path, node, is_by_name = pending.pop()
@@ -38,7 +38,7 @@ def parts_of(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def patterns_of(schema: Any) -> Iterator[tuple[Path, str]]:
-    """Every pattern in a schema, and where it stands."""
+    """Yield every pattern in a schema, with its path."""
     for path, part in parts_of(schema):
         pattern, by_name = part.get("pattern"), part.get("patternProperties")
         if isinstance(pattern, str):
@@ -49,7 +49,7 @@ def patterns_of(schema: Any) -> Iterator[tuple[Path, str]]:
 
 
 def reference_problem(schema: Any) -> tuple[Path, str] | None:
-    """The first reference that leads out of the schema or nowhere, or None. Nothing is fetched."""
+    """Return the first reference that leads out of the schema or nowhere, or None. Nothing is fetched."""
     references = [
         (path, key, part[key])
         for path, part in parts_of(schema)
@@ -83,7 +83,7 @@ def _has_id(node: Any) -> bool:
 
 
 def is_too_large_written_out(schema: dict[str, Any]) -> bool:
-    """Whether references that name each other make a small schema huge."""
+    """Return whether references that name each other make a small schema huge."""
     count = 0
     pending: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
     while pending:

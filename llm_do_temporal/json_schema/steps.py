@@ -1,4 +1,4 @@
-"""How much work one validation may take, counted in steps and never in time: a replay must come to the same end.
+"""Work of a validation, counted in steps and never in time: a replay must come to the same end.
 
 A step is two to ten microseconds of an ordinary machine.
 """
@@ -12,33 +12,33 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 MAX_STEPS = 150_000
-"""Less than a second: a workflow's task that computes for two is taken for one that hangs."""
+"""Steps of a validation, less than a second: a workflow's task that computes for two is taken for one that hangs."""
 MAX_VALUES = 100_000
-"""Of one value or one schema; a megabyte of JSON seldom has more."""
+"""Values in a value or in a schema; a megabyte of JSON seldom has more."""
 MAX_DEPTH = 100
-"""How many keywords may be under way at once, well below what Python's own limit is, which depends on who calls."""
+"""Keywords under way at the same time, well below Python's own limit, which depends on the caller's depth."""
 MAX_VALUE_DEPTH = 250
-"""How deep a value or a schema is nested: about what JSON readers take, and below what writing it out takes."""
+"""Levels of nesting of a value or a schema: about as many as JSON readers take, and fewer than writing it out takes."""
 CHARS_A_STEP = 400
 _UNITS_A_STEP = 12
 
 
 class UnusableSchema(Exception):
-    """A schema that nothing can be held against: a pattern that is refused, a reference that leads nowhere."""
+    """Schema that no value can be compared with: a pattern that is refused, a reference that leads nowhere."""
 
 
 class TooMuchWork(Exception):
-    """A validation that was given up. The message says why."""
+    """Validation that was given up. The message says why."""
 
 
 @dataclass
 class Steps:
-    """What is left to be spent, by one validation or by several together."""
+    """Steps that are left, for one validation or for several together."""
 
     left: int = MAX_STEPS
 
     def spend(self, steps: int) -> None:
-        """Take some. Raises TooMuchWork where there are not as many, and from then on."""
+        """Take a number of steps. Raises TooMuchWork where fewer are left, and from then on."""
         self.left -= steps
         if self.left <= 0:
             self.left = 0
@@ -47,23 +47,23 @@ class Steps:
 
 @dataclass
 class Meter:
-    """The work of one validation that is under way."""
+    """Work of a validation that is under way."""
 
     steps: Steps
     weights: dict[int, int] = field(default_factory=dict[int, int])
-    """How many steps it takes to write out each container in the value and the schema, by its `id`."""
+    """Steps for writing out each container in the value and the schema, by its `id`."""
     searched: int = 0
-    """How many places of the schema are looked at for a name that is no path."""
+    """Number of places in the schema that are looked at for a name that is no path."""
     depth: int = 0
 
     def weight(self, value: object) -> int:
-        """How many steps it takes to read or write `value` once."""
+        """Return the steps for reading or writing `value` once."""
         if isinstance(value, str):
             return len(value) // CHARS_A_STEP
         return self.weights.get(id(value), 0)
 
     def enter(self) -> None:
-        """Begin one keyword within another; `leave` ends it. Raises TooMuchWork where they never end."""
+        """Begin a keyword within another; `leave` ends it. Raises TooMuchWork where they never end."""
         if self.depth >= MAX_DEPTH:
             raise TooMuchWork(
                 f"its schema leads more than {MAX_DEPTH} levels deep; a reference may go in a circle, or the value is "
@@ -72,7 +72,7 @@ class Meter:
         self.depth += 1
 
     def leave(self) -> None:
-        """End what `enter` began."""
+        """End the keyword that `enter` began."""
         self.depth -= 1
 
 
@@ -80,14 +80,14 @@ _METER: ContextVar[Meter | None] = ContextVar("llm_do_schema_meter", default=Non
 
 
 def meter() -> Meter:
-    """The meter of the validation that is under way."""
+    """Return the meter of the validation that is under way."""
     found = _METER.get()
     return Meter(Steps()) if found is None else found
 
 
 @contextmanager
 def metered(value: Any, steps: Steps, schema_weights: dict[int, int]) -> Generator[None]:
-    """A validation of `value`. Raises TooMuchWork for a value that is too large or too deep to begin with."""
+    """Meter a validation of `value`. Raises TooMuchWork for a value that is too large or too deep to begin with."""
     weights = weigh(value)
     steps.spend(1 + 3 * weights.get(id(value), 0))
     token = _METER.set(Meter(steps, {**schema_weights, **weights}, len(schema_weights)))
@@ -98,7 +98,7 @@ def metered(value: Any, steps: Steps, schema_weights: dict[int, int]) -> Generat
 
 
 def weigh(value: Any) -> dict[int, int]:
-    """What it takes to write out each container in `value`, by its `id`. Raises TooMuchWork."""
+    """Return the steps for writing out each container in `value`, by its `id`. Raises TooMuchWork."""
     units: dict[int, int] = {}
     count = 1
     pending: list[tuple[Any, int, bool]] = [(value, 0, False)]

@@ -1,4 +1,4 @@
-"""Holding values against schemas, and schemas against what a schema may be."""
+"""Validation of values against schemas, and of schemas against the rules for schemas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_PROBLEMS = 100
 _MAX_SCHEMA_CHARS = 1024 * 1024
 _DRAFT = "https://json-schema.org/draft/2020-12/"
 _CHECK_STEPS = 3 * MAX_STEPS
-"""A schema is checked when it is loaded, which is seldom and never in workflow code."""
+"""Steps for the check of a schema, which is done when it is loaded: seldom, and never in workflow code."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class _Compiled:
 
 
 def schema_problems(schema: Mapping[str, Any], value: Any, steps: Steps | None = None) -> list[str]:
-    """What is wrong with `value`, one line a problem with the place it is at; empty when it fits.
+    """Return the problems of `value`, a line each, with their places; empty for a value that fits.
 
-    A schema that cannot be used and a value that takes too much work are problems as well. `steps` is what may be
-    spent, for several validations together; None: what one may.
+    A schema that cannot be used and a value that takes too much work are problems as well. `steps` are shared by
+    several validations; None: as many as a single one may take.
     """
     try:
         return find_problems(schema, value, steps)
@@ -48,7 +48,7 @@ def schema_problems(schema: Mapping[str, Any], value: Any, steps: Steps | None =
 
 
 def find_problems(schema: Mapping[str, Any], value: Any, steps: Steps | None = None) -> list[str]:
-    """The same, but raises UnusableSchema for a schema that nothing can be held against."""
+    """Return the problems of `value` like `schema_problems`, but raise UnusableSchema for an unusable schema."""
     try:
         allowed = Steps() if steps is None else steps
         allowed.spend(1)
@@ -62,12 +62,12 @@ def find_problems(schema: Mapping[str, Any], value: Any, steps: Steps | None = N
 
 
 def check_schema(schema: Mapping[str, Any]) -> str | None:
-    """What is wrong with a JSON Schema itself, or None."""
+    """Return the first problem of a JSON Schema itself, or None."""
     return next((message for _path, message in find_schema_problems(schema)), None)
 
 
 def find_schema_problems(schema: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """What is wrong with a JSON Schema itself, and where in it. It is read as draft 2020-12, whatever it says."""
+    """Return the problems of a JSON Schema itself, with their paths. It is read as draft 2020-12 in any case."""
     try:
         compiled = _compiled(schema)
         meta = _meta_schema()
@@ -90,7 +90,7 @@ def find_schema_problems(schema: Mapping[str, Any]) -> list[tuple[Path, str]]:
 
 
 def _compiled(schema: Any) -> _Compiled:
-    """The schema, ready to be used. Raises UnusableSchema, TooMuchWork."""
+    """Return the schema, ready to be used. Raises UnusableSchema, TooMuchWork."""
     try:
         text = json.dumps(schema, default=str)
     except (TypeError, ValueError, RecursionError) as error:
@@ -102,7 +102,7 @@ def _compiled(schema: Any) -> _Compiled:
 
 @lru_cache(maxsize=1)
 def _meta_schema() -> _Compiled:
-    """The schema of schemas, whose parts come with a package."""
+    """Return the schema of schemas, whose parts come with a package."""
     parts = [REGISTRY.contents(uri) for uri in sorted(REGISTRY) if uri.startswith(_DRAFT)]
     patterns = Patterns(one for part in parts for _path, one in patterns_of(part))
     # Its names are found without a search, and it is no stranger's.
@@ -126,7 +126,7 @@ def _made(schema: Any, patterns: Patterns) -> _Compiled:
 
 @contextmanager
 def _bounded(value: Any, compiled: _Compiled, steps: Steps) -> Generator[None]:
-    """A validation with what can go wrong in it told. Raises UnusableSchema, TooMuchWork."""
+    """Meter a validation, and give its errors a message. Raises UnusableSchema, TooMuchWork."""
     try:
         with metered(value, steps, compiled.weights):
             yield

@@ -1,8 +1,8 @@
-"""The verdict on a tool call: allow it, ask a person, or block it.
+"""Verdict on a tool call: allow it, ask a person, or block it.
 
-Policy speaks of capabilities ("sandbox.write"), not of tools. Order: anything blocked blocks and nothing
-pre-approves past it; else anything that needs approval asks; else the call runs. The modes turn Ask
-into a refusal (strict) or into yes (approve_all); neither unblocks anything.
+Policy speaks of capabilities ("sandbox.write"), not of tools. Order: anything blocked blocks and nothing pre-approves
+past it; else anything that needs approval asks; else the call runs. The modes turn Ask into a refusal (strict) or into
+yes (approve_all); neither unblocks anything.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from llm_do_temporal.policy.values import Value
 
 T = TypeVar("T")
 REPEAT = "effect.repeat"
-"""The capability of the question whether to repeat what may have happened. No rule answers it: only a person can."""
+"""Capability of the question whether to repeat an effect that may have happened. No rule answers it: only a person can.
+"""
 LIMIT = "limit.exceed"
-"""The capability that the question at a reached limit names. No rule answers it: reaching a limit always asks."""
+"""Capability of the question at a reached limit. No rule answers it: reaching a limit always asks."""
 ALWAYS_ASKS = frozenset({REPEAT, LIMIT})
 
 
 class Mode(StrEnum):
-    """What happens to a call that needs approval."""
+    """Treatment of calls that need approval."""
 
     INTERACTIVE = "interactive"
     APPROVE_ALL = "approve_all"
@@ -35,11 +36,11 @@ class Mode(StrEnum):
 
 
 OnTimeout = Literal["reject", "fail"]
-"""What becomes of a call about which nobody decided in time: it is refused, or the asking invocation fails."""
+"""Outcome of a question without a decision in time: the call is refused, or the asking invocation fails."""
 
 
 class Ruling(StrEnum):
-    """What a rule says of one capability."""
+    """Ruling of a rule on one capability."""
 
     PRE_APPROVED = "pre_approved"
     NEEDS_APPROVAL = "needs_approval"
@@ -66,11 +67,11 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800") | {
     for first, last in ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
     for code in range(first, last + 1)
 }
-"""What shows nothing either: joiners, fillers and variation selectors."""
+"""Further characters that are drawn as nothing: joiners, fillers and variation selectors."""
 
 
 def person(name: str) -> str:
-    """Whom a name means, where one must not count as two: who signs in as `Ada` and as `ada` is no second person."""
+    """Return the form of a name in which people are counted: `Ada` and `ada` are the same person."""
     composed = unicodedata.normalize("NFKC", name)
     visible = "".join(one for one in composed if unicodedata.category(one) not in _INVISIBLE and one not in _FILLERS)
     # Folding the case can take apart what was composed.
@@ -82,10 +83,10 @@ _STRICTNESS = (Ruling.PRE_APPROVED, Ruling.NEEDS_APPROVAL, Ruling.BLOCKED)
 
 
 class Patience(Value):
-    """How long people are waited for; what is None is said elsewhere."""
+    """Times that people are given to decide; None leaves a time to the more general rules."""
 
     timeout: Duration | None = None
-    """Seconds until it is decided without a person: never in favour of the call."""
+    """Seconds until the question is decided without a person: never in favour of the call."""
     on_timeout: OnTimeout | None = None
     remind_after: Duration | None = None
     """Seconds until people are reminded."""
@@ -98,15 +99,15 @@ class Patience(Value):
 
 
 class Rule(Patience):
-    """One entry of `rules:`. A ruling alone is short for `{ruling: …}`."""
+    """Entry of `rules:`. A ruling alone is short for `{ruling: …}`."""
 
     ruling: Ruling = Ruling.NEEDS_APPROVAL
     approvers: tuple[Person, ...] | None = Field(default=None, min_length=1)
-    """Who may decide; None: everybody."""
+    """People who may decide; None: everybody."""
     quorum: int = Field(default=1, ge=1)
-    """How many different people must agree."""
+    """Number of different people who must agree."""
     forbid_own: bool = False
-    """Whether the one who started the run may not agree."""
+    """Whether the person who started the run may not agree."""
 
     @model_validator(mode="before")
     @classmethod
@@ -130,7 +131,7 @@ class Rule(Patience):
 
     @property
     def says_more(self) -> bool:
-        """Whether it says more than its ruling."""
+        """Whether the rule has more than its ruling."""
         return len(self._said) > 1
 
     @property
@@ -156,38 +157,38 @@ class ApprovalRules(Patience):
 
     mode: Mode = Mode.INTERACTIVE
     rules: dict[str, Rule] = Field(default_factory=dict)
-    """The workshop's own rules; they are merged over the defaults."""
+    """The workshop's own rules, by capability; they are merged over the defaults."""
     default: Ruling = Ruling.NEEDS_APPROVAL
-    """For a capability that no rule names."""
+    """Ruling on a capability that no rule names."""
 
 
 class CapabilityUse(Value):
-    """One thing a call is about to do, and what a person is shown about it."""
+    """Use of a capability by a call, with the facts that a person is shown about it."""
 
     name: str
     payload: dict[str, Any] = Field(default_factory=dict)
     asks: bool | None = None
-    """What the place itself says (`read_approval`, `write_approval`); None leaves it to the rules."""
+    """Setting of the file's own place (`read_approval`, `write_approval`); None leaves it to the rules."""
 
 
 class Terms(Value):
-    """Who must agree to a call that asks, and how long they are waited for."""
+    """Terms of a question: the people who must agree, and the times they are given."""
 
     approvers: tuple[str, ...] | None = None
-    """Who may decide; None: everybody."""
+    """People who may decide; None: everybody."""
     quorum: int = 1
-    """How many different people must agree."""
+    """Number of different people who must agree."""
     forbid_own: bool = False
-    """Whether the one who started the run may not agree."""
+    """Whether the person who started the run may not agree."""
     timeout: int | None = None
-    """Seconds; None: however long it takes."""
+    """Seconds until the question is decided without a person; None: it waits however long it takes."""
     on_timeout: OnTimeout = "reject"
     remind_after: int | None = None
-    """Seconds."""
+    """Seconds until people are reminded; None: never."""
 
     @property
     def names_people(self) -> bool:
-        """Whether it matters who agrees."""
+        """Whether it matters which people agree."""
         return self.approvers is not None or self.quorum > 1 or self.forbid_own
 
     @property
@@ -197,19 +198,20 @@ class Terms(Value):
 
 
 class Judgement(Value):
-    """What policy says of one call."""
+    """Verdict of policy on a call."""
 
     kind: Literal["allow", "ask", "block"]
     reason: str
     terms: Terms = Terms()
-    """For one that asks."""
+    """Terms of the question, for a call that asks."""
 
 
 def ruling_of(rules: ApprovalRules, capability: str) -> Ruling:
-    """The ruling of the most specific rule: `proc.exec.unlisted`, else `proc.exec`, else `proc`, else the default.
+    """Return the ruling of the most specific rule: `proc.exec.unlisted`, else `proc.exec`, else `proc`, else the
+    default.
 
-    A default that is more specific than every rule of the workshop's own can only make it stricter:
-    `proc.exec: pre_approved` leaves `proc.exec.unlisted` blocked, and `proc: blocked` blocks all of it.
+    A default that is more specific than every rule of the workshop's own can only make it stricter: `proc.exec:
+    pre_approved` leaves `proc.exec.unlisted` blocked, and `proc: blocked` blocks all of it.
     """
     own = _most_specific(rules.rules, capability)
     built_in = _most_specific(DEFAULT_RULES, capability)
@@ -230,8 +232,10 @@ def _most_specific(rules: Mapping[str, T], capability: str) -> tuple[str, T] | N
 
 
 def terms_of(rules: ApprovalRules, capabilities: Iterable[str]) -> Terms:
-    """The strictest of what the most specific rules say of these: those who may decide on all, the largest quorum,
-    the shortest times."""
+    """Return the strictest terms in the most specific rules of these capabilities.
+
+    The people are those who may decide on all of them, the quorum is the largest, the times are the shortest.
+    """
     found = [_terms_of_one(rules, name) for name in dict.fromkeys(capabilities)] or [_terms(rules, Rule())]
     strictest = found[0]
     for terms in found[1:]:
@@ -272,7 +276,7 @@ def _shorter(one: int | None, other: int | None) -> int | None:
 
 
 def asking(rules: ApprovalRules, uses: Sequence[CapabilityUse]) -> list[str]:
-    """The capabilities for which these uses need a person, each once."""
+    """Return the capabilities for which these uses need a person, each once."""
     return list(
         dict.fromkeys(
             use.name
@@ -301,5 +305,5 @@ def decide(rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[Capabilit
 
 
 def canonical(arguments: object) -> str:
-    """Arguments as JSON that is the same whatever the order of their keys: what a grant remembers."""
+    """Return arguments as JSON that is the same whatever the order of their keys: the form that a grant remembers."""
     return json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

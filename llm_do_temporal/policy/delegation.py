@@ -1,4 +1,4 @@
-"""Who may call whom, and how deep."""
+"""Rules of delegation: the workers that a worker may call, and the depth of such calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESERVED_NAMES = frozenset(
 )
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 MAX_WORKER_NAME_CHARS = 64
-"""Providers accept tool names of at most 64 characters, and a worker's name is a tool's name."""
+"""Longest name of a worker: it is a tool's name, of which providers accept at most 64 characters."""
 
 
 def check_name(name: str) -> None:
@@ -38,7 +38,7 @@ def check_name(name: str) -> None:
 
 
 def is_name(name: str) -> bool:
-    """Whether `name` can be a worker's name."""
+    """Return whether `name` can be a worker's name."""
     try:
         check_name(name)
     except DefinitionError:

@@ -1,4 +1,4 @@
-"""Tools that come from elsewhere: what they are called here, and what a call of one uses.
+"""Tools of external toolsets: their names here, and the capabilities that a call of them uses.
 
 Pure. Their names, descriptions and schemas were written by others, so nothing here trusts them.
 """
@@ -16,24 +16,24 @@ from llm_do_temporal.policy.values import Value
 DEFAULT_CAPABILITIES = ("tool.call",)
 _ASKS = {None: None, Ruling.PRE_APPROVED: False, Ruling.NEEDS_APPROVAL: True}
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What every provider accepts as the name of a tool."""
+"""Names of tools that every provider accepts."""
 
 
 class ToolPolicy(Value):
-    """What a worker's file says of a toolset, or of one of its tools."""
+    """Policy of a worker's file for a toolset, or for a single tool in it."""
 
     ruling: Ruling | None = None
     capabilities: tuple[str, ...] | None = None
 
 
 def offered_name(prefix: str | None, name: str) -> str | None:
-    """What a tool is called to the model; None where no provider would accept that."""
+    """Return the name under which a model is offered a tool; None where no provider would accept it."""
     full = f"{prefix or ''}{name}"
     return full if _NAME.fullmatch(full) else None
 
 
 def policy_of(toolset: ToolPolicy, tools: Mapping[str, ToolPolicy], tool: str, *, asks: bool) -> ToolPolicy:
-    """What holds for one tool: what is said of it, else of its toolset, else whether the toolset itself `asks`."""
+    """Return the policy of a tool: its own, else its toolset's, else whether the toolset's code `asks`."""
     own = tools.get(tool, ToolPolicy())
     ruling = own.ruling or toolset.ruling or (Ruling.NEEDS_APPROVAL if asks else None)
     return ToolPolicy(ruling=ruling, capabilities=own.capabilities or toolset.capabilities)
@@ -42,10 +42,10 @@ def policy_of(toolset: ToolPolicy, tools: Mapping[str, ToolPolicy], tool: str, *
 def uses_of_external(
     tool: str, policy: ToolPolicy, said: Sequence[str], *, toolset: str, sha256: str
 ) -> tuple[CapabilityUse, ...]:
-    """What a call is about to do: the worker's capabilities, those its toolset `said`, else `tool.call`.
+    """Return the capabilities of a call: the worker's, else those that its toolset `said`, else `tool.call`.
 
-    `sha256` names its toolset: what a person remembers for the run is a call of this one, not of another that has a
-    tool of the same name. Raises ApprovalRefusal for a tool that the worker's file blocks.
+    `sha256` names its toolset: a person's decision for the run covers calls of this toolset, not of another with a tool
+    of the same name. Raises ApprovalRefusal for a tool that the worker's file blocks.
     """
     if policy.ruling is Ruling.BLOCKED:
         raise ApprovalRefusal(f"'{tool}' is blocked: the worker's file does not allow it")
@@ -55,12 +55,12 @@ def uses_of_external(
 
 
 def toolset_digest(definition: str) -> str:
-    """Names a toolset by all that the worker's file says of it, as text."""
+    """Return the digest that names a toolset; `definition` is all that the worker's file says of it, as text."""
     return hashlib.sha256(definition.encode()).hexdigest()
 
 
 def check_names(named: Iterable[tuple[str, str]]) -> None:
-    """Raise DefinitionError when two of the tools have one name; each comes with the toolset it belongs to."""
+    """Raise DefinitionError where two of the tools have the same name; each comes with its toolset."""
     owners: dict[str, str] = {}
     for tool, owner in named:
         if tool in owners:

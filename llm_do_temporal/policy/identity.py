@@ -1,8 +1,9 @@
-"""The identity of a call, and the digest of what was shown of it.
+"""Identity of a call, and digest of the question that was shown about it.
 
-The identity says which calls are the same call: what a remembered decision covers. It takes in what the call does and
-everything its effect depends on, down to the bytes of every file that it names. The digest names one question as it
-was shown: what a decision is about. Both are versioned: what one version remembers answers nothing that another asks.
+The identity says which calls are the same call, so that a remembered decision covers them. It takes in the call's uses
+and everything that its effect depends on, down to the bytes of every file that it names. The digest names one question
+as it was shown: the subject of a decision. Both are versioned: a decision remembered by one version answers no question
+of another.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from llm_do_temporal.policy.values import Value
 
 IDENTITY_VERSION = 2
 EARLIER_VERSION = 1
-"""Of questions that say none; their identity knows no files, and they have no digest."""
+"""Version of questions that name none; their identity knows no files, and they have no digest."""
 
 
 class SeenFile(Value):
-    """A file that a call names, as it was found: part of the question, and held against what is there by the effect."""
+    """File that a call names, as it was found: part of the question, and compared with the file by the effect."""
 
     path: str
-    """The virtual path."""
+    """Virtual path."""
     place: str | None = None
-    """Where it really is, relative to the workshop, links followed; None: nobody looked."""
+    """Real path, relative to the workshop, links followed; None: the file was not looked at."""
     sha256: str | None = None
-    """Digest of its bytes; None: there is no such file."""
+    """Digest of the file's bytes; None: there is no such file."""
     mode: int | None = None
     """Permission bits; None where there is no such file."""
     after: str | None = None
-    """Digest of its bytes after the call; None for a call that leaves it as it is."""
+    """Digest of the file's bytes after the call; None for a call that leaves it as it is."""
 
     def is_like(self, found: SeenFile) -> bool:
-        """Whether `found` is this file as it was seen."""
+        """Return whether `found` is this file as it was seen."""
         is_there = self.place is None or self.place == found.place
         return is_there and (self.sha256, self.mode) == (found.sha256, found.mode)
 
@@ -55,10 +56,10 @@ def identity_of(
     whom: Sequence[Any],
     done: bool = False,
 ) -> str:
-    """What identical calls have in common, as JSON: the arguments, and a digest of all of it.
+    """Return the key that identical calls have in common, as JSON: the arguments, and a digest of everything.
 
-    `circumstances` is the digest of what else the effect depends on, `whom` who must agree. With `done`, the files
-    are taken as the call leaves them.
+    `circumstances` is the digest of everything else that the effect depends on, `whom` the people who must agree. With
+    `done`, the files are taken as the call leaves them.
     """
     named = [[one.path, one.place, (one.after if done and one.after else one.sha256)] for one in files]
     handed = [[one.path, real_place(tree, one.path), one.sha256, one.media_type] for one in attachments]
@@ -69,15 +70,18 @@ def identity_of(
 
 
 def subject_of(use: CapabilityUse, tree: Tree) -> list[object]:
-    """What is done, and to which file. Workers with `tools.py` files of their own may call different functions by one
-    name, and workers with folders of their own different files."""
+    """Return the capability, the real path of the file it is used on, and the digest of the tool's code, if any.
+
+    Workers with `tools.py` files of their own may call different functions by the same name, and workers with folders
+    of their own different files.
+    """
     code = use.payload.get("sha256")
     path = use.payload.get("path", use.payload.get("cwd"))
     return [use.name, real_place(tree, path), *([] if code is None else [code])]
 
 
 def real_place(tree: Tree, path: object) -> str | None:
-    """Where a virtual path lies in the workshop, by its text; None where it lies nowhere."""
+    """Return the path in the workshop that a virtual path stands for, by its text; None where it stands for none."""
     if not isinstance(path, str):
         return None
     try:
@@ -88,10 +92,10 @@ def real_place(tree: Tree, path: object) -> str | None:
 
 
 def changes_nothing(files: Sequence[SeenFile]) -> bool:
-    """Whether a call leaves all of these as they are already, and was made to change them."""
+    """Return whether a call is meant to change these files, and all of them are already as it leaves them."""
     return bool(files) and all(one.after is not None and one.after == one.sha256 for one in files)
 
 
 def digest_of(value: object) -> str:
-    """The sha256 digest of a JSON value, in hexadecimal."""
+    """Return the sha256 digest of a JSON value, in hexadecimal."""
     return hashlib.sha256(canonical(value).encode(errors="surrogatepass")).hexdigest()

@@ -1,7 +1,7 @@
-"""Who is told what happens in a run: the targets of `notify:`, and which addresses may be told.
+"""Notifications of a run's events: the targets of `notify:`, and the addresses that are allowed.
 
-Addresses come from the author of the workshop, so they are trusted; what is checked here keeps them from being sent
-readably over a network by mistake, and from standing in a file where they are secrets themselves.
+Addresses come from the author of the workshop, so they are trusted; the checks here keep them from being sent readably
+over a network by mistake, and from standing in a file where they are secrets themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_TARGETS = 10
 
 
 class NotifyEvent(StrEnum):
-    """What can be told."""
+    """Event that targets can be notified of."""
 
     APPROVAL_REQUESTED = "approval.requested"
     APPROVAL_DECIDED = "approval.decided"
@@ -31,7 +31,7 @@ class NotifyEvent(StrEnum):
 
 
 def check_target(url: str, *, allow_http: bool) -> str:
-    """An address that may be told things. Raises ValueError, without repeating what may be a secret."""
+    """Return an address that may be notified. Raises ValueError, without repeating a possible secret."""
     parts = _split(url)
     if parts.scheme == "http" and not allow_http and not _is_loopback(parts.hostname or ""):
         raise ValueError("http sends everything readably; use https, or say `allow_http: true`")
@@ -39,14 +39,14 @@ def check_target(url: str, *, allow_http: bool) -> str:
 
 
 def check_ui_url(url: str) -> str:
-    """The address at which people reach the approvals page, without a slash at its end. Raises ValueError."""
+    """Return the address of the approvals page, without a slash at its end. Raises ValueError."""
     if _split(url).query:
         raise ValueError("it is the address of a page, like https://approvals.example.com, without a query")
     return url.rstrip("/")
 
 
 def link_to(ui_url: str | None, run: str, approval: str | None = None) -> str | None:
-    """The page of a run, or of one of its approvals; None where no page is known."""
+    """Return the address of a run's page, or of one of its approvals; None where no page is known."""
     if ui_url is None:
         return None
     page = f"{ui_url}/runs/{quote(run, safe='')}"
@@ -82,19 +82,19 @@ Variable = Annotated[str, AfterValidator(check_variable)]
 
 
 class NotifyTarget(Value):
-    """One entry of `notify:`."""
+    """Entry of `notify:`."""
 
     url: Annotated[str, AfterValidator(_no_secret)] | None = None
     url_env: Variable | None = None
-    """The environment variable of the worker service that holds the address, where that is a secret."""
+    """Environment variable of the worker service that holds the address, where the address is a secret."""
     secret_env: Variable | None = None
-    """The environment variable of the worker service that holds the key of the signature."""
+    """Environment variable of the worker service that holds the key of the signature."""
     events: tuple[NotifyEvent, ...] = Field(default=tuple(NotifyEvent), min_length=1)
     format: Literal["json", "slack"] = "json"
     content: bool = False
-    """Whether arguments, outputs and the words of errors are told, too."""
+    """Whether notifications carry arguments, outputs and the words of errors, too."""
     allow_http: bool = False
-    """Whether the address may be one of http that is not on this machine."""
+    """Whether the address may be an http address on another machine."""
 
     @model_validator(mode="after")
     def _usable(self) -> NotifyTarget:
@@ -108,14 +108,14 @@ class NotifyTarget(Value):
 
     @property
     def name(self) -> str:
-        """What it is called in messages: where it is, or the variable that says so, and nothing secret."""
+        """Name of the target in messages: its host, or the variable that holds its address, and nothing secret."""
         parts = urlsplit(self.url or "")
         return f"{parts.scheme}://{parts.netloc}" if self.url else f"the address in {self.url_env}"
 
 
 class NotifySettings(Value):
-    """Whom a run tells, pinned when it starts."""
+    """Notification targets of a run, pinned when it starts."""
 
     targets: tuple[NotifyTarget, ...] = ()
     ui_url: str | None = None
-    """Where the approvals page is, for links; None: messages have none."""
+    """Address of the approvals page, for links; None: messages have none."""

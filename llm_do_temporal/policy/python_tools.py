@@ -1,4 +1,4 @@
-"""Calls of Python tools: what they use, the key that names one call, and arguments written short.
+"""Calls of Python tools: their capabilities, the key that names one call, and arguments written short.
 
 Pure. Used by workflow code for functions of the author's `tools.py`, and for the calls that those make.
 """
@@ -19,7 +19,7 @@ _ASKS = {None: None, Ruling.PRE_APPROVED: False, Ruling.NEEDS_APPROVAL: True}
 def uses_of_call(
     tool: str, capabilities: Sequence[str], ruling: Ruling | None, *, digest: str
 ) -> tuple[CapabilityUse, ...]:
-    """What a call of a Python tool is about to do; `digest` is that of its file.
+    """Return the capabilities that a call of a Python tool uses; `digest` is that of the tool's file.
 
     The tool's own ruling, where it has one, decides whether its capabilities ask; what a rule blocks stays blocked.
     Raises ApprovalRefusal for a tool that is blocked itself.
@@ -33,9 +33,9 @@ def uses_of_call(
 def call_arguments(
     tool: str, schema: Mapping[str, Any], given: str | Mapping[str, Any], attachments: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """The arguments of a call that a Python function wrote as one text or as a mapping.
+    """Return the arguments of a call that a Python function wrote as a text or as a mapping.
 
-    A text is the argument `input`, or the only one that `schema` requires when that is a text. Raises EffectFailed
+    A text is the argument `input`, or the only argument that `schema` requires when that is a text. Raises EffectFailed
     where it could mean several arguments, or none.
     """
     arguments: dict[str, Any] = {_text_argument(tool, schema): given} if isinstance(given, str) else dict(given)
@@ -45,7 +45,7 @@ def call_arguments(
 
 
 def idempotency_key(run: str, path: str, tool: str, args: Mapping[str, Any], occurrence: int) -> str:
-    """64 hexadecimal digits that name one call: the `occurrence`th one of `tool` with `args` by the invocation."""
+    """Return 64 hexadecimal digits that name one call: the `occurrence`th of `tool` with `args` by the invocation."""
     return hashlib.sha256(canonical([run, path, tool, dict(args), occurrence]).encode()).hexdigest()
 
 

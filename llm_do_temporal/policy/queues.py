@@ -1,7 +1,8 @@
-"""Which task queue work goes to, who polls it, and whose turn it is there.
+"""Task queues: where work goes, which processes poll it, and the order in which it is done there.
 
 A provider of models may have a queue of its own, whose rate the server limits for all worker services together. The
-files of a workshop may have one, polled where they are. All else goes to the queue that runs are started on.
+files of a workshop may have a queue, polled on the machine that has them. All other work goes to the queue that runs
+are started on.
 """
 
 from __future__ import annotations
@@ -19,58 +20,61 @@ from llm_do_temporal.policy.values import Value
 Role = Literal["workflows", "models", "files"]
 ROLES: frozenset[Role] = frozenset({"workflows", "models", "files"})
 ProviderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-"""A provider as it stands before the colon of a model, the first word of several, or an alias with an address."""
+"""Provider as it stands before the colon of a model, the first word of several, or an alias with an address."""
 BATCH_PRIORITY = 4
-"""Of the items of a batch; a run that is one question has 3. Lower numbers go first."""
+"""Priority of a batch's items; a run that is a single question has 3. Lower numbers go first."""
 _MAX_KEY_BYTES = 64
-"""What Temporal takes for a fairness key."""
+"""Largest fairness key that Temporal takes."""
 
 
 class ProviderKeys(Value):
-    """One entry of `providers:` in `workshop.yaml`."""
+    """Entry of `providers:` in `workshop.yaml`."""
 
     max_requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
-    """Over all worker services of the task queue; None: as many as there are."""
+    """Rate over all worker services of the task queue together; None: no limit."""
 
 
 class Queues(Value):
-    """What has a task queue of its own. Pinned with a run, so that it goes on where it began."""
+    """Work with task queues of its own. Pinned with a run, so that it goes on where it began."""
 
     models: tuple[str, ...] = ()
-    """Providers, and aliases of models."""
+    """Providers, and aliases of models, with a queue each."""
     files: bool = False
-    """Files, commands, Python tools and definitions."""
+    """Whether files, commands, Python tools and definitions have a queue."""
 
     def of_model(self, task_queue: str, aliases: Aliases, model: str) -> str | None:
-        """The queue for requests to a model; None: the run's own."""
+        """Return the queue for requests to a model; None: the run's own."""
         provider = full_name(aliases, model).partition(":")[0].removeprefix("gateway/")
         named = next((name for name in (model, provider, provider.split("-")[0]) if name in self.models), None)
         return None if named is None else models_queue(task_queue, named)
 
 
 class Polled(Value):
-    """A task queue that one process polls."""
+    """Task queue that a process polls."""
 
     task_queue: str
     roles: frozenset[Role]
-    """What it takes from there. Requests to providers without a queue of their own come with `workflows`."""
+    """Kinds of work taken from the queue. Requests to providers without a queue of their own come with `workflows`."""
     max_per_second: float | None = None
 
 
 def models_queue(task_queue: str, provider: str) -> str:
-    """The queue of a provider."""
+    """Return the name of a provider's queue."""
     return f"{task_queue}.models.{provider}"
 
 
 def files_queue(task_queue: str) -> str:
-    """The queue of the workshop's files."""
+    """Return the name of the queue of the workshop's files."""
     return f"{task_queue}.files"
 
 
 def polled_queues(
     task_queue: str, providers: Mapping[str, ProviderKeys], *, separate_files: bool, only: Collection[Role]
 ) -> tuple[Polled, ...]:
-    """What a process with these roles polls. Raises UsageError where a role has nothing to do, or one is missing."""
+    """Return the queues that a process with the roles `only` polls.
+
+    Raises UsageError where a role has nothing to do, or a needed role is missing.
+    """
     found: list[Polled] = []
     if "workflows" in only:
         if "files" not in only and not separate_files:
@@ -101,5 +105,5 @@ def polled_queues(
 
 
 def fairness_key(run: str) -> str:
-    """Under what a run takes its turn with others at a queue."""
+    """Return the key under which a run takes its turn with others at a queue."""
     return run if len(run.encode()) <= _MAX_KEY_BYTES else hashlib.sha256(run.encode()).hexdigest()

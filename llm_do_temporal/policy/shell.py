@@ -1,8 +1,8 @@
-"""Which commands a model may run: the text of a command taken apart, and the first rule that fits it.
+"""Commands that a model may run: the text of a command taken apart, and the first rule that fits it.
 
-No shell ever sees a command. It is split into arguments as a POSIX shell would split it, and everything that
-only a shell could carry out is refused, quoted or not: programs such as `make` and `npm` hand their arguments
-to shells of their own. What a program does once it runs is for its isolation to bound, not for these rules.
+No shell ever sees a command. It is split into arguments as a POSIX shell would split it, and everything that only a
+shell could carry out is refused, quoted or not: programs such as `make` and `npm` hand their arguments to shells of
+their own. The acts of a running program are bounded by its isolation, not by these rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from llm_do_temporal.policy.values import Capability, Value
 LISTED = "proc.exec"
 UNLISTED = "proc.exec.unlisted"
 MAX_COMMAND_CHARS = 32_000
-"""Well below what an operating system takes as one argument."""
+"""Longest command: well below the size that an operating system takes as a single argument."""
 
 _REFUSED = {
     "$(": "command substitution",
@@ -46,13 +46,13 @@ _FIXED = (
     "any; they write freely elsewhere."
 )
 _PIECES = re.compile(r"([=:,@])")
-"""What may stand between a word and a path in one argument: `--out=/x`, `if=/x`, `host:/x`, `@/x`."""
+"""Signs between a word and a path in a single argument: `--out=/x`, `if=/x`, `host:/x`, `@/x`."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _WILDCARD = re.compile(r"[*?\[]")
 _WILDCARD_END = re.compile(r"[*?\]]")
 _LEADS = ("-", "+", "@")
 _GLUED = re.compile(r"-[^/.=:,@]*")
-"""An option and what is glued to it, up to where a path may begin: `-I` of `-I/x` and `-I../x`."""
+"""Option with the letters glued to it, up to where a path may begin: `-I` of `-I/x` and `-I../x`."""
 _UP = re.compile(r"\.\.(?=[/=:,@]|\Z)")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -84,14 +84,14 @@ def _checked_variables(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class ShellRule(Value):
-    """One entry of `shell: rules:`."""
+    """Entry of `shell: rules:`."""
 
     pattern: Annotated[str, AfterValidator(_checked_pattern)]
-    """The first words of a command; each may be a glob, which fits no option and nothing outside the files."""
+    """First words of a command; each may be a glob, which fits no option and nothing outside the files."""
     approval_required: bool = True
     blocked: bool = False
     sandbox_paths: Annotated[tuple[str, ...] | None, AfterValidator(_checked_paths)] = None
-    """Virtual folders that are all a command of this rule can reach; None: all files of the worker."""
+    """Virtual folders that a command of this rule is confined to; None: all files of the worker."""
 
 
 class ShellDefault(Value):
@@ -109,11 +109,11 @@ class ShellPolicy(Value):
     network: bool = False
     """Whether commands reach the network; only isolation can keep them from it."""
     capabilities: tuple[Capability, ...] = Field(default=(), exclude_if=lambda given: not given)
-    """What every command uses besides `proc.exec` or `proc.exec.unlisted`."""
+    """Capabilities of every command besides `proc.exec` or `proc.exec.unlisted`."""
 
 
 class Isolation(StrEnum):
-    """What a workshop wants where commands cannot be isolated."""
+    """Treatment of commands on machines that cannot isolate them."""
 
     REQUIRED = "required"
     PREFERRED = "preferred"
@@ -124,22 +124,22 @@ class ShellSettings(Value):
 
     isolation: Isolation = Isolation.PREFERRED
     env: Annotated[tuple[str, ...], AfterValidator(_checked_variables)] = ()
-    """Variables of the worker service that commands see, by name."""
+    """Names of variables of the worker service that commands see."""
 
 
 class JudgedCommand(Value):
-    """A command that may run, as far as its text goes."""
+    """Command that may run, as far as its text goes."""
 
     argv: tuple[str, ...] = Field(min_length=1)
-    """What is run; absolute paths that were judged are written relative to the working directory."""
+    """Program and arguments; absolute paths that were judged are written relative to the working directory."""
     cwd: str
-    """The working directory, as a virtual path."""
+    """Working directory, as a virtual path."""
     sandbox_paths: tuple[str, ...] | None = None
     spelled: int = 1
-    """How many of the first words the rule spells out; the others are the model's."""
+    """Number of first words that the rule spells out; the others are the model's."""
     use: CapabilityUse
     more: tuple[CapabilityUse, ...] = ()
-    """What it uses besides."""
+    """Further capabilities of the command."""
 
     @property
     def line(self) -> str:
@@ -150,11 +150,11 @@ class JudgedCommand(Value):
 def judge_command(
     policy: ShellPolicy, tree: Tree, command: str, *, strict: Callable[[], bool] = lambda: True
 ) -> JudgedCommand:
-    """What running `command` would be, for a worker with this policy and these files.
+    """Judge `command` for a worker with this policy and these files.
 
     `strict` is asked only where it makes a difference whether wildcards take options; runs that began when they did
-    answer False. Raises ShellRefusal for what is no plain command, ApprovalRefusal for one that a rule blocks,
-    SandboxRefusal for a worker without files and for a path outside the rule's `sandbox_paths`.
+    answer False. Raises ShellRefusal for text that is no plain command, ApprovalRefusal for a command that a rule
+    blocks, SandboxRefusal for a worker without files and for a path outside the rule's `sandbox_paths`.
     """
     judged = _judged(policy, tree, split_command(command), strict)
     named = [name for name in dict.fromkeys(policy.capabilities) if name != judged.use.name]
@@ -176,7 +176,7 @@ def _judged(policy: ShellPolicy, tree: Tree, argv: tuple[str, ...], strict: Call
 
 
 def split_command(command: str) -> tuple[str, ...]:
-    """The program and its arguments. Raises ShellRefusal for everything that only a shell could carry out."""
+    """Return the program and its arguments. Raises ShellRefusal for everything that only a shell could carry out."""
     found = next((mark for mark in _REFUSED if mark in command), None)
     if found is not None:
         raise ShellRefusal(
@@ -196,12 +196,12 @@ def split_command(command: str) -> tuple[str, ...]:
 
 
 def matches(pattern: str, argv: Sequence[str], *, strict: bool = True, bounded: bool = False) -> bool:
-    """Whether the command's first words are those of the pattern, of which each may be a glob.
+    """Return whether the command's first words are those of the pattern, of which each may be a glob.
 
-    A wildcard stands for a name, or for more of one. What it stands for, and each piece of that after one of `= : , @`
-    or after an option's letters, begins with no `-`, `+` or `@`, has no part `..`, and is not absolute unless paths are
-    judged afterwards (`bounded`). What the pattern itself spells out may be all of these. Without `strict` a wildcard
-    stands for anything, as befits a rule that forbids.
+    A wildcard stands for a name, or for a part of it. The text that it stands for, and each piece of that text after
+    one of `= : , @` or after an option's letters, begins with no `-`, `+` or `@`, has no part `..`, and is not absolute
+    unless paths are judged afterwards (`bounded`). Words that the pattern itself spells out may be all of these.
+    Without `strict` a wildcard stands for anything, as befits a rule that forbids.
     """
     tokens = shlex.split(pattern)
     return len(argv) >= len(tokens) and all(
@@ -211,7 +211,10 @@ def matches(pattern: str, argv: Sequence[str], *, strict: bool = True, bounded: 
 
 
 def working_directory(tree: Tree) -> str:
-    """Where commands run: the one folder of the tree, or `/` above several. Raises SandboxRefusal without files."""
+    """Return the folder in which commands run: the only one of the tree, or `/` above several.
+
+    Raises SandboxRefusal for a tree without files.
+    """
     if not tree.mounts:
         raise SandboxRefusal(
             "commands cannot run here: this worker has no file access",
@@ -221,12 +224,12 @@ def working_directory(tree: Tree) -> str:
 
 
 def lies_in(path: str, folders: Sequence[str]) -> bool:
-    """Whether the normalised virtual path is one of the folders or below one."""
+    """Return whether the normalised virtual path is one of the folders or below one."""
     return any(PurePosixPath(path).is_relative_to(folder) for folder in folders)
 
 
 def normalise_or_none(path: str) -> str | None:
-    """`path` normalised, or None for one that no file can have."""
+    """Return `path` normalised, or None for a path that no file can have."""
     try:
         return normalise(path)
     except SandboxRefusal:
@@ -234,7 +237,7 @@ def normalise_or_none(path: str) -> str | None:
 
 
 def describe_policy(policy: ShellPolicy, tree: Tree) -> str:
-    """What a model is told of what it may run."""
+    """Return the description for a model of the commands it may run."""
     allowed = [repr(rule.pattern) for rule in policy.rules if not rule.blocked]
     known = f"Commands that begin like one of these are known: {', '.join(allowed)}. " if allowed else ""
     others = "" if policy.default is not None and not policy.default.blocked else "Others are normally refused. "
@@ -246,10 +249,10 @@ def describe_policy(policy: ShellPolicy, tree: Tree) -> str:
 def _ruling(
     rules: Sequence[ShellRule], argv: Sequence[str], strict: Callable[[], bool]
 ) -> tuple[ShellRule | None, bool]:
-    """The rule that decides, or None, and whether a person is asked whatever it says.
+    """Return the rule that decides, or None, and whether a person is asked in any case.
 
-    Where a wildcard would have to take an option, a rule allows nothing; but it blocks what it blocks, and what it
-    would have asked about is not free because a later rule is wider.
+    Where a wildcard would have to take an option, a rule allows nothing; but it blocks all the commands it would block,
+    and a command about which it would have asked is not free because a later rule is wider.
     """
     asks = False
     for rule in rules:
@@ -262,7 +265,7 @@ def _ruling(
 
 
 def _strays(word: str, token: str, *, bounded: bool) -> bool:
-    """Whether a word that the glob `token` fits is more than a name."""
+    """Return whether a word that the glob `token` fits is more than a name."""
     first = _WILDCARD.search(token)
     if word == token or first is None:
         return False
@@ -281,7 +284,7 @@ def _strays(word: str, token: str, *, bounded: bool) -> bool:
 
 
 def _spelled(pattern: str) -> int:
-    """How many of a pattern's first words have no wildcard; the program counts, whoever chose it."""
+    """Return how many of a pattern's first words have no wildcard, at least 1: the program always counts."""
     tokens = shlex.split(pattern)
     first = next((number for number, token in enumerate(tokens) if _WILDCARD.search(token)), len(tokens))
     return max(first, 1)

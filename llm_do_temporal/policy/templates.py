@@ -1,7 +1,7 @@
-"""Which templates a worker may call: allow-lists of globs, and a lock that wins over any name.
+"""Templates that a worker may call: allow-lists of globs, and a lock that wins over any name.
 
-A template is named by its path below the workshop (`templates/one.yaml`) or, for one that ships with the
-package, as `pkg:name`. Names are compared as text, after `./` and doubled slashes are gone; capitals count.
+A template is named by its path below the workshop (`templates/one.yaml`) or, when it ships with the package, as
+`pkg:name`. Names are compared as text, after `./` and doubled slashes are gone; capitals count.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from llm_do_temporal.policy.values import Value
 
 PACKAGE = "pkg:"
 MAX_TEMPLATE_NAME_CHARS = 4_096
-"""As long as a path can be: each part of it is held against every glob."""
+"""Longest name: the length that a path can have. Each part of it is held against every glob."""
 TEMPLATE_SUFFIXES = (".yaml", ".yml")
 FOLDER = "templates/"
 _BETWEEN = "--"
-"""Stands for `/` in the name that a template goes by."""
+"""Sign for `/` in the worker name of a template."""
 _DIGEST_CHARS = 8
 
 
@@ -34,18 +34,18 @@ class TemplateRules(Value):
     """`templates:` of a worker's delegation."""
 
     allow: tuple[str, ...] = ()
-    """Globs; `*` stays within one folder, `**` is any number of folders. Empty: nobody."""
+    """Globs; `*` stays within one folder, `**` is any number of folders. Empty: no template."""
     lock: str | None = None
-    """The one template that is used, whatever is asked for."""
+    """Template that is used for every call, whichever name it gives."""
     allowed_suffixes: Suffixes = ()
     max_attachments: int = Field(default=DEFAULT_MAX_ATTACHMENTS, ge=0)
     max_bytes: int = Field(default=DEFAULT_MAX_TOTAL_BYTES, ge=0)
-    """Of all attachments of one call together."""
+    """Size of all attachments of a call together."""
     enabled: bool = True
 
     @property
     def attachments(self) -> AttachmentPolicy:
-        """The limits as a policy for files."""
+        """The limits as a policy for attached files."""
         return AttachmentPolicy(
             max_attachments=self.max_attachments,
             max_total_bytes=self.max_bytes,
@@ -54,7 +54,7 @@ class TemplateRules(Value):
 
 
 def template_problems(rules: TemplateRules) -> list[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with rules as an author wrote them, and under which key."""
+    """Return the problems of an author's rules, each as the path of the key and a message."""
     problems: list[tuple[tuple[str | int, ...], str]] = []
     for number, pattern in enumerate(rules.allow):
         if not pattern.startswith(PACKAGE) and _plain(pattern) is None:
@@ -68,7 +68,7 @@ def template_problems(rules: TemplateRules) -> list[tuple[tuple[str | int, ...],
 
 
 def normalise_template(name: str) -> str:
-    """The one spelling of a template's name. Raises DelegationRefusal for a name that no template can have."""
+    """Return the normal spelling of a template's name. Raises DelegationRefusal for an impossible name."""
     if len(name) > MAX_TEMPLATE_NAME_CHARS:
         raise DelegationRefusal(
             f"a template's name has at most {MAX_TEMPLATE_NAME_CHARS} characters; this has {len(name)}"
@@ -95,7 +95,7 @@ def normalise_template(name: str) -> str:
 
 
 def worker_name(template: str) -> str:
-    """What the invocations of a template (normalised) are called. No two templates share a name.
+    """Return the worker name of a template (normalised). No two templates share a name.
 
     `templates/one.yaml` is `one`, `templates/decks/one.yaml` is `decks--one`, `pkg:one` is `pkg--one`. Where the path
     cannot be read back from such a name, some digits of its digest are added.
@@ -114,7 +114,7 @@ def worker_name(template: str) -> str:
 
 
 def choose_template(rules: TemplateRules, asked: str, *, caller: str) -> str:
-    """The template that a call of `asked` uses; `caller` in words. Raises DelegationRefusal where it is not allowed."""
+    """Return the template for a call of `asked`; `caller` is in words. Raises DelegationRefusal for a forbidden one."""
     if rules.lock is not None:
         return normalise_template(rules.lock)
     name = normalise_template(asked)
@@ -125,7 +125,7 @@ def choose_template(rules: TemplateRules, asked: str, *, caller: str) -> str:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a glob of `allow` stands for the template `name` (normalised)."""
+    """Return whether a glob of `allow` stands for the template `name` (normalised)."""
     if name.startswith(PACKAGE) or pattern.startswith(PACKAGE):
         both = name.startswith(PACKAGE) and pattern.startswith(PACKAGE)
         return both and fnmatchcase(name.removeprefix(PACKAGE), pattern.removeprefix(PACKAGE))
@@ -134,7 +134,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def _plain(path: str) -> str | None:
-    """The path without `./` and doubled slashes; None for one that is empty, absolute or leads upwards."""
+    """Return the path without `./` and doubled slashes; None for a path that is empty, absolute or leads upwards."""
     pure = PurePosixPath(path)
     if not pure.parts or pure.is_absolute() or ".." in pure.parts or "\0" in path or "\\" in path:
         return None

@@ -1,1 +1,1 @@
-"""Texts without keys, without hidden characters, and without anything that acts."""
+"""Redaction of texts: no keys, no hidden characters, no text that acts."""

@@ -1,9 +1,9 @@
-"""The values of all configured keys, and how they are taken out of what is said: errors, logs, traces and exports.
+"""Values of all configured keys, and their removal from every text that leaves: errors, logs, traces and exports.
 
 A provider that refuses a key may repeat it, a driver may put its connection string into an error. Called where such
-text leaves: by the converter of failures, by logging, spans, exports and everything that prints. Knows the variables
-of this process whose names or values look like a key's, those that definitions name, and what it is told beside.
-Values below `SHORTEST_CHARS` characters stay: they would be found in the middle of ordinary words.
+text leaves: by the converter of failures, by logging, spans, exports and everything that prints. Knows the variables of
+this process whose names or values look like a key's, the variables that definitions name, and values that it is told
+of. Values below `SHORTEST_CHARS` characters stay: they would be found in the middle of ordinary words.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from llm_do_temporal.policy.key_shapes import begins_like_key, looks_like_key
 
 SHORTEST_CHARS = 8
 _CUT_FROM_CHARS = 16
-"""Of a value this long its beginning and its end are taken out too, where a text was cut."""
+"""Length from which the beginning and the end of a value are taken out too, where a text was cut."""
 _CUT_CHARS = (12, 20)
-"""How much of such a beginning or end there has to be: half of the value, within these bounds."""
+"""Least and greatest length of such a beginning or end: half of the value, within these bounds."""
 _NAME = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|PASS$|_PWD$|CREDENTIAL|AUTH(?!OR)|AUTHORIZATION|WEBHOOK|DSN|COOKIE|HEADERS",
     re.IGNORECASE,
@@ -48,10 +48,10 @@ _HOOK_HOSTS = re.compile(r"(?:^|\.)(?:hooks\.slack\.com|discord(?:app)?\.com|web
 _DIGIT = re.compile(r"\d")
 _PIECES = re.compile(r"[\s,;]+")
 _INTRODUCED = re.compile(r"^[A-Za-z0-9._-]{1,40}[:=]")
-"""What stands before a key in a list of several: its id, or the name of a header."""
+"""Text before a key in a list of several: its id, or the name of a header."""
 _PEM_LINE = re.compile(r"-----[A-Z0-9 ]+-----")
 _GAP = re.compile(r"(?:\r\n|[\r\n]|\\r\\n|\\n)[ \t>|]*|[\u00ad\u200b-\u200f\u2060\ufeff]")
-"""What may stand between the characters of a key that was broken over lines, also as it is written in JSON."""
+"""Gaps between the characters of a key that was broken over lines, also as they are written in JSON."""
 _ESCAPE = re.compile(
     r"""
     \\{1,8}(?:[ux]\{0{0,6}|u(?:0000)?00|x)(?P<code>[2-7][0-9a-f])\}?  # JSON, JavaScript, Python
@@ -64,7 +64,7 @@ _ESCAPE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""One character of ASCII, written otherwise: which ones are, and how, each program chooses for itself."""
+"""Escape for a character of ASCII: each program chooses for itself which characters it escapes, and how."""
 _GAP_OR_ESCAPE = re.compile(f"{_GAP.pattern}|(?ix:{_ESCAPE.pattern})", re.IGNORECASE)
 _BASES = (("code", 16), ("hex", 16), ("percent", 16), ("number", 10), ("octal", 8))
 
@@ -80,7 +80,7 @@ class Keys:
     """Values of keys, in every spelling in which they usually come back."""
 
     def __init__(self, values: Iterable[tuple[str, str]]) -> None:
-        """`values` are the names to show, and the secrets."""
+        """Prepare the search for `values`: the names to show, and the secrets."""
         by_spelling: dict[str, str] = {}
         for name, value in values:
             for spelling in _spellings(value):
@@ -89,7 +89,7 @@ class Keys:
         self._keys = sorted(by_spelling.items(), key=lambda one: -len(one[0]))
 
     def remove(self, text: str) -> str:
-        """The text, with `[key NAME]` wherever the value of a key stands in it, or a long beginning or end of one."""
+        """Return the text with `[key NAME]` in the place of every key's value, or of a long beginning or end of it."""
         if not self._keys or len(text) < SHORTEST_CHARS:
             return text
         # In one go: what the first search finds of a key that is escaped in part would hide the rest from the second.
@@ -115,23 +115,23 @@ _told: dict[str, str] = {}
 
 
 def know_variable(name: str) -> None:
-    """Take what this variable holds for a key from now on, whatever it is called: a definition says that it is one."""
+    """Treat the value of a variable as a key from now on, whatever its name: a definition says that it is a key."""
     if name not in _ORDINARY and not name.startswith("LC_"):
         _named.add(name)
 
 
 def know_value(name: str, value: str) -> None:
-    """Take this value for a key from now on; it is shown as `[key NAME]`."""
+    """Treat a value as a key from now on; it is shown as `[key NAME]`."""
     _told[value] = name
 
 
 def remove_keys(text: str) -> str:
-    """The text without the values of all keys that this process knows now."""
+    """Return the text without the values of all keys that this process knows now."""
     return _known().remove(text)
 
 
 def without_keys(value: Any) -> Any:
-    """A value like those of JSON, all its texts and names without keys."""
+    """Return a value like those of JSON with no keys in any of its texts and names."""
     if isinstance(value, str):
         return remove_keys(value)
     if isinstance(value, Mapping):
@@ -144,7 +144,7 @@ def without_keys(value: Any) -> Any:
 
 
 def guard_logging() -> None:
-    """Take keys out of every log line of this process from now on, whoever writes it and wherever it goes."""
+    """Take keys out of every log line of this process from now on, whichever logger writes it and wherever it goes."""
     make = logging.getLogRecordFactory()
     if not isinstance(make, _KeylessRecords):
         logging.setLogRecordFactory(_KeylessRecords(make))
@@ -205,7 +205,7 @@ def _keys_of(
 
 
 def secrets_of(name: str, value: str, *, named: bool = False) -> set[str]:
-    """What is secret in a variable; `named`: a definition says that it holds a key."""
+    """Return the secrets in a variable's value; `named`: a definition says that it holds a key."""
     value = value.strip()
     if len(value) < SHORTEST_CHARS:
         return set()
@@ -227,7 +227,7 @@ def _is_ordinary(name: str, value: str) -> bool:
 
 
 def _pieces(value: str) -> set[str]:
-    """The keys in a list of several, with or without a name before each; and the body of a PEM file."""
+    """Return the keys in a list of several, with or without a name before each; and the body of a PEM file."""
     if _PEM_LINE.search(value):
         # The lines around it are the same in every file of the kind.
         return {body for part in _PEM_LINE.split(value) if len(body := part.strip()) >= _CUT_FROM_CHARS}
@@ -238,7 +238,7 @@ def _pieces(value: str) -> set[str]:
 
 
 def _secrets_in_object(value: str) -> set[str]:
-    """What stands under the names of keys in JSON, as in the file of a service account, and the keys in a list."""
+    """Return the values of fields named like keys in JSON, as in a service account's file, and the keys in a list."""
     if not value.startswith(("{", "[")):
         return set()
     try:
@@ -259,7 +259,7 @@ def _secrets_in_object(value: str) -> set[str]:
 
 
 def _secrets_in_address(value: str, *, whole_path: bool) -> set[str]:
-    """The password in an address, what its query or fragment says under the name of a key, and the path of a webhook.
+    """Return the password in an address, the keys in its query or fragment, and the path of a webhook.
 
     A name before the `@` is a key where there is no password and it looks like one, as in the address of a Sentry.
     """
@@ -284,7 +284,7 @@ def _secrets_in_address(value: str, *, whole_path: bool) -> set[str]:
 
 
 def _spellings(value: str) -> set[str]:
-    """The value as it is, and as addresses, JSON, HTML, Python and headers have it; without gaps, in small letters."""
+    """Return the value, and its forms in addresses, JSON, HTML, Python and headers; no gaps, in small letters."""
     if _PEM_LINE.search(value):
         return set()
     as_json = [json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
@@ -300,14 +300,14 @@ def _spellings(value: str) -> set[str]:
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    """The value in base64, wherever in what was encoded it begins; without what its neighbours have a share in."""
+    """Yield the value in base64 at each offset in an encoded text, without the characters that neighbours share."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + data).decode()
         yield encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
 
 
 class _Searched:
-    """A text without its gaps, with escapes read where the pattern has them; it knows where each character stood."""
+    """Text without its gaps, with escapes read where the pattern has them; knows each character's old position."""
 
     def __init__(self, text: str, pattern: re.Pattern[str]) -> None:
         self._begins, self._stood, self._widths, parts = list[int](), list[int](), list[int](), list[str]()
@@ -329,17 +329,17 @@ class _Searched:
         self.text = "".join((*parts, text[done:])) if done else text
 
     def begin(self, at: int) -> int:
-        """Where the character at this place began."""
+        """Return the position at which the character `at` began in the original text."""
         part = bisect_right(self._begins, at) - 1
         return self._stood[part] + at - self._begins[part]
 
     def end(self, at: int) -> int:
-        """Where it ended."""
+        """Return the position at which the character `at` ended in the original text."""
         return self.begin(at) + self._widths[bisect_right(self._begins, at) - 1]
 
 
 def _meant(found: re.Match[str]) -> str:
-    """The character that an escape stands for; nothing for a gap."""
+    """Return the character that an escape stands for; an empty text for a gap."""
     said = found.groupdict()
     if entity := said.get("entity"):
         return html.unescape(f"&{entity if entity == 'Hat' else entity.lower()};")

@@ -1,6 +1,6 @@
-"""Failures without keys: whatever an activity or a workflow raises, no configured key gets into the history by it.
+"""Failures without keys: no failure of an activity or a workflow carries a configured key into the history.
 
-Owns how a failure is cleaned before it is encoded: message, stack trace, details and causes. Used by the worker
+Owns the cleaning of a failure before it is encoded: message, stack trace, details and causes. Used by the worker
 service, beneath whatever else converts failures there.
 """
 
@@ -20,7 +20,7 @@ from llm_do_temporal.redaction.configured_keys import remove_keys, without_keys
 
 
 class KeylessFailures(DefaultFailureConverter):
-    """Mixed into a converter of failures: what that makes is cleaned."""
+    """Mixin for a converter of failures: cleans every failure that the converter makes."""
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See FailureConverter."""
@@ -29,7 +29,7 @@ class KeylessFailures(DefaultFailureConverter):
 
 
 def keyless(converter: DataConverter) -> DataConverter:
-    """The same converter, with failures without keys; one that converts failures in a way of its own stays as it is."""
+    """Return the converter with failures without keys; a converter with failures of its own kind stays as it is."""
     return replace(converter, failure_converter_class=_keyless_kind(converter.failure_converter_class))
 
 

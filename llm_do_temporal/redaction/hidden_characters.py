@@ -1,7 +1,7 @@
-"""Characters that a person would not see as they are, written out.
+"""Hidden characters, written out: those that a person would not see as they are.
 
-Some move a terminal's cursor, some reorder what is read, some show nothing at all. Text that a model wrote may use
-them to look like something else. Owns the list of them; called by the doors, the terminal and the web page.
+Some move a terminal's cursor, some reorder the text on the screen, some show nothing at all. Text that a model wrote
+may use them to look like something else. Owns the list of them; called by the doors, the terminal and the web page.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import unicodedata
 from collections.abc import Iterator
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that move the cursor, reorder what is read, or show nothing at all."""
+"""Unicode categories that move the cursor, reorder the text on the screen, or show nothing at all."""
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 """Letters, marks and symbols that are drawn as nothing."""
 
 
 _STYLES = "\ufe0e\ufe0f"
-"""What says whether an emoji is drawn in black or in colours."""
+"""Selectors that choose whether an emoji is drawn in black or in colours."""
 _BASES = frozenset(
     "\u203c\u2049\u2139\u3030\u303d\u2934\u2935\u25fb\u25fc\u25fd\u25fe\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 )
@@ -24,7 +24,7 @@ _BASES = frozenset(
 
 
 def is_hidden(char: str, before: str = "") -> bool:
-    """Whether a person would not see this character written out, after the one `before`; "" stands for none.
+    """Return whether a person would not see this character, after the character `before` ("" for none).
 
     A line end counts. The style of an emoji does not, directly after what may be one.
     """
@@ -34,7 +34,7 @@ def is_hidden(char: str, before: str = "") -> bool:
 
 
 def told_apart(text: str) -> Iterator[tuple[str, bool]]:
-    """Each character, and whether it is hidden where it stands."""
+    """Yield each character, and whether it is hidden where it stands."""
     before = ""
     for at, char in enumerate(text):
         is_keycap = char == "\ufe0f" and before in tuple("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
@@ -43,7 +43,7 @@ def told_apart(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def made_visible(text: str, keep: str = "\n") -> str:
-    """The text with every hidden character written out, but those to keep."""
+    """Return the text with every hidden character written out, but those to keep."""
     return "".join(written_out(char) if hidden and char not in keep else char for char, hidden in told_apart(text))
 
 
@@ -54,7 +54,7 @@ def _is_emoji(char: str) -> bool:
 
 
 def written_out(char: str) -> str:
-    """The code of a character as a Python string would have it: `\\x1b`, `\\u202e`, `\\U000e0041`."""
+    """Return the code of a character as a Python string would have it: `\\x1b`, `\\u202e`, `\\U000e0041`."""
     code = ord(char)
     if code < 0x100:
         return f"\\x{code:02x}"

@@ -1,9 +1,9 @@
-"""Text of models and people, made dead for whoever shows it: it pings nobody and holds no link that can be clicked.
+"""Inert text of models and people, for whichever program shows it: it pings nobody and has no link to click.
 
-What a chat program would act on is written as security reports write addresses: `[@]channel`, `https[:]//evil[.]com`.
-Every change can be seen, nothing is taken away, and nothing that is invisible is put in. Receivers differ in what they
-act on (Slack's `<!channel>`, `@everyone`, Markdown's `[x](…)`, bare addresses), so this knows what any of them does.
-Names of files stay as they are, as far as they end like files do.
+Text on which a chat program would act is written as security reports write addresses: `[@]channel`,
+`https[:]//evil[.]com`. Every change can be seen, nothing is taken away, and nothing that is invisible is put in.
+Receivers differ in the text they act on (Slack's `<!channel>`, `@everyone`, Markdown's `[x](…)`, bare addresses), so
+this knows all their forms. Names of files stay as they are, as far as they end like files do.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any, cast
 from llm_do_temporal.redaction.hidden_characters import made_visible
 
 _AT = "@\uff20\ufe6b"
-"""The sign in front of a name, as it is and in other widths."""
+"""Sign in front of a name, as it is and in other widths."""
 _SCHEME = re.compile(r"[:\uff1a\ufe55\ufe13](?=[/\\\uff0f\u2044\u2215])")
-"""The colon before the slashes of an address."""
+"""Colon before the slashes of an address."""
 _BARE_SCHEME = re.compile(
     r"(?<![A-Za-z0-9])(mailto|tel|sms|javascript|data|vbscript|file|slack|msteams|skype|facetime|xmpp|sip|magnet)"
     r"([:\uff1a])(?=\S)",
     re.IGNORECASE,
 )
 _DOTS = ".\u3002\uff0e\uff61\u2024\ufe52"
-"""What a browser takes for the dot in a name, and what programs turn into one."""
+"""Signs that a browser takes for the dot in a name, and signs that programs turn into a dot."""
 _PLAIN = r"\x00-\x2c\x2f\x3a-\x40\x5b-\x60\x7b-\x7f\s\u2018-\u201f\u2026"
 """ASCII signs, quotation marks and gaps: no name has them. Any other mark or symbol may be part of one."""
 _DOT = re.compile(rf"(?<=[^{_PLAIN}.])[{_DOTS}](?=([^{_PLAIN}\d{_DOTS}][^{_PLAIN}{_DOTS}]+))")
-"""A dot within a name, before what may be its last part."""
+"""Dot within a name, before text that may be the name's last part."""
 _WWW = re.compile(rf"(?<![^\W_])(www\d*)([{_DOTS}])(?=\w)", re.IGNORECASE)
 _NUMBERS = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])")
 _TAG = re.compile(r"<(?=\S)")
@@ -39,11 +39,11 @@ _ENDINGS = """
     yaml yml
 """
 _FILES = frozenset(_ENDINGS.split())
-"""How names of files end that stay as they are."""
+"""Endings of file names that stay as they are."""
 
 
 def inert(text: str) -> str:
-    """The text with what would ping somebody or become a link written so that it does not."""
+    """Return the text with everything that would ping a person or become a link written so that it does not."""
     shown = made_visible(text, "\n\t")
     shown = _TAG.sub("[<]", shown)
     shown = _WWW.sub(r"\1[\2]", _DOT.sub(_dead_dot, shown))
@@ -56,7 +56,7 @@ def inert(text: str) -> str:
 
 
 def inert_value(value: Any) -> Any:
-    """A value like those of JSON, with every text in it, and every name, made dead."""
+    """Return a value like those of JSON with every text and every name in it made inert."""
     if isinstance(value, str):
         return inert(value)
     if isinstance(value, Mapping):

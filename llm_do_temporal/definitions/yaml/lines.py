@@ -155,7 +155,7 @@ def _items(node: yaml.SequenceNode) -> list[yaml.Node]:
 
 
 def _is_text(node: yaml.ScalarNode) -> bool:
-    """Return whether the value can be written as UTF-8; an escape such as `\ud800` makes a text that cannot."""
+    """Return whether the value can be written as UTF-8; an escape such as `\\ud800` makes a text that cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in str(node.value))
 
 

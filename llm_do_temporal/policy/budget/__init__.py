@@ -1,1 +1,1 @@
-"""Limits of runs and workers, and the book that says who may spend what."""
+"""Limits of runs and workers, and the ledger of spending against them."""

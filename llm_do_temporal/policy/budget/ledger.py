@@ -1,14 +1,14 @@
-"""Who may spend what: the desk's book of limits, as pure steps from one state to the next.
+"""Ledger of limits: the permission to spend, as pure steps from one state to the next.
 
-An account is one set of limits: the run's, or those of a worker for one of its invocations. What an invocation
-spends counts for every account whose path it stands on. It spends what it holds; it is granted something only where
-every account has something free, which is the limit less what was spent and less what others hold. So nothing that
-can be counted beforehand is ever overspent. What a turn takes in tokens and money is known only afterwards: a turn
-may start while anything is free, and holds as much as the largest turn so far took, or all that is free where that
-is less or no turn has ended yet.
+An account is one set of limits: the run's, or a worker's for one of its invocations. The spending of an invocation
+counts for every account whose path it stands on. An invocation spends from the amounts that it holds. It is granted
+more only where every account has something free, which is the limit less the amounts that were spent and that others
+hold. So no amount that can be counted beforehand is ever overspent. The tokens and the money of a turn are known only
+afterwards: a turn may start while anything is free, and holds as much as the largest turn so far took, or all that is
+free where that is less or no turn has ended yet.
 
 An invocation may be granted more than it asked for, to ask less often. It gives the rest back when it is recalled,
-which happens as soon as somebody else is short.
+which happens as soon as another invocation is short.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from llm_do_temporal.policy.budget.limits import MEASURED, RESERVED, Amounts, Di
 from llm_do_temporal.policy.values import Value
 
 MAX_LEASE = 16
-"""The most turns, or tool calls beyond those asked for, that are granted at once."""
+"""Largest number of turns, or of further tool calls, that are granted at once."""
 _PARTS = 2
-"""A grant takes at most this part of what is free, shared by all who may ask."""
+"""Divisor of the free amount: a grant takes at most this part of it, shared by all invocations that may ask."""
 
 
 class Account(Value):
-    """One set of limits and what stands against it."""
+    """Set of limits, with the amounts that were spent and are held against them."""
 
     path: str
-    """Of the invocation it belongs to; empty for the run."""
+    """Path of the invocation whose limits these are; empty for the run."""
     owner: str
     """Workflow id of the invocation that asks a person when a limit is reached."""
     limits: Limits
     steps: Limits
-    """By how much an approval raises each limit: the limits as they were at first."""
+    """Amounts by which an approval raises each limit: the limits as they were at first."""
     spent: Amounts = Amounts(invocations=1)
     held: Amounts = Amounts()
     turn: Amounts | None = None
-    """The tokens and the cost of the largest turn so far."""
+    """Tokens and cost of the largest turn so far; None before the first turn has ended."""
     unpriced: tuple[str, ...] = ()
     """Models that were used and have no known price."""
     accepts_unpriced: bool = False
     overdue: bool = False
     reached: Dimension | None = None
-    """The limit about which somebody is being asked. Nothing is granted meanwhile."""
+    """Limit about which a person is being asked. No amount is granted meanwhile."""
 
     def contains(self, path: str) -> bool:
-        """Whether what an invocation spends counts here."""
+        """Return whether the spending of the invocation at `path` counts here."""
         return not self.path or path == self.path or path.startswith(f"{self.path}/")
 
     def free(self, dimension: Dimension) -> Decimal | None:
-        """What is neither spent nor held; None without a limit."""
+        """Return the amount that is neither spent nor held; None without a limit."""
         limit = self.limits.of(dimension)
         return None if limit is None else limit - self.spent.of(dimension) - self.held.of(dimension)
 
     def counts_unknown(self, dimension: Dimension) -> bool:
-        """Whether the limit cannot hold because some of what was spent is not known."""
+        """Return whether the limit cannot be held because the price of a used model is unknown."""
         return (
             dimension is Dimension.COST
             and self.limits.cost is not None
@@ -67,7 +67,7 @@ class Account(Value):
         )
 
     def lacks(self, wants: Amounts) -> Dimension | None:
-        """The first dimension in which nothing is left for this."""
+        """Return the first dimension in which nothing is left for the wanted amounts; None where all have some."""
         for dimension in wants.needs:
             free = self.free(dimension)
             if self.counts_unknown(dimension) or (free is not None and free <= 0):
@@ -75,23 +75,23 @@ class Account(Value):
         return None
 
     def unit(self, dimension: Dimension, wants: Amounts, free: Decimal) -> Decimal:
-        """How much of a dimension one turn, or one of what is wanted, takes."""
+        """Return the amount of a dimension that a single grant of `wants` takes, where `free` is left."""
         if dimension in MEASURED:
             return free if self.turn is None else min(free, self.turn.of(dimension))
         return wants.of(dimension)
 
 
 class Holder(Value):
-    """An invocation that has spent or asked."""
+    """Invocation that has spent or asked."""
 
     path: str
     spent: Amounts = Amounts()
     holds: Amounts = Amounts()
     wants: Amounts = Amounts()
     granted: int = 0
-    """How many grants were sent."""
+    """Number of grants that were sent."""
     grant: Amounts = Amounts()
-    """The last one."""
+    """Amounts of the last grant."""
     recalled: bool = False
 
 
@@ -100,11 +100,11 @@ class Ledger(Value):
 
     accounts: tuple[Account, ...] = ()
     holders: dict[str, Holder] = Field(default_factory=dict)
-    """By workflow id, in the order in which they first asked."""
+    """Holders by workflow id, in the order in which they first asked."""
 
 
 class Report(Value):
-    """What an invocation says of its spending, all in all since it began."""
+    """Report of an invocation about its spending, in total since it began."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -114,34 +114,34 @@ class Report(Value):
     holds: Amounts = Amounts()
     wants: Amounts = Amounts()
     grants: int = 0
-    """How many grants it has received: one that is on its way is not in `holds`."""
+    """Number of grants that have arrived: the amounts of a grant on its way are not in `holds`."""
     turn: Amounts | None = None
-    """Its largest turn."""
+    """Tokens and cost of the invocation's largest turn; None before the first turn has ended."""
     unpriced: tuple[str, ...] = ()
     limits: Limits = Limits()
-    """Those of its worker."""
+    """Limits of the invocation's worker."""
     overdue: tuple[str, ...] = ()
-    """Accounts of its own whose time is up."""
+    """Paths of the invocation's own accounts whose time is up."""
     ended: Literal["no", "yes", "lost"] = "no"
-    """`lost`: it was ended from outside, so what it held counts as spent."""
+    """`lost`: the invocation was ended from outside, so the amounts it held count as spent."""
 
 
 class Action(Value):
-    """Something to tell an invocation."""
+    """Message for an invocation."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     kind: Literal["grant", "recall", "reached"]
     invocation: str
     number: int = 0
-    """Of a grant."""
+    """Number of the grant."""
     amounts: Amounts = Amounts()
     account: Account | None = None
-    """Whose limit was reached."""
+    """Account whose limit was reached."""
 
 
 def opened(ledger: Ledger, path: str, owner: str, limits: Limits) -> Ledger:
-    """The ledger with an account for these limits; the same where there are none, or it has one."""
+    """Return the ledger with an account for these limits; the same ledger without limits, or with such an account."""
     if not limits.set_ones or any(one.path == path for one in ledger.accounts):
         return ledger
     account = Account(path=path, owner=owner, limits=limits, steps=limits)
@@ -149,7 +149,7 @@ def opened(ledger: Ledger, path: str, owner: str, limits: Limits) -> Ledger:
 
 
 def with_report(ledger: Ledger, report: Report) -> Ledger:
-    """The ledger after an invocation has said how it stands."""
+    """Return the ledger after the report of an invocation."""
     ledger = opened(ledger, report.path, report.invocation, report.limits)
     old = ledger.holders.get(report.invocation, Holder(path=report.path))
     under_way = report.grants < old.granted
@@ -172,7 +172,7 @@ def with_report(ledger: Ledger, report: Report) -> Ledger:
 
 
 def raised(ledger: Ledger, path: str, dimension: Dimension, limit: Decimal) -> Ledger:
-    """The ledger after somebody agreed to go on to another limit."""
+    """Return the ledger after a person agreed to go on to another limit."""
     accounts = [
         one.model_copy(
             update={
@@ -189,7 +189,7 @@ def raised(ledger: Ledger, path: str, dimension: Dimension, limit: Decimal) -> L
 
 
 def settle(ledger: Ledger) -> tuple[Ledger, list[Action]]:
-    """Grant what can be granted, recall what is held in vain, and say which limits are reached."""
+    """Grant the wants that can be granted, recall amounts that others need, and name the limits that are reached."""
     actions: list[Action] = []
     for account in ledger.accounts:
         if account.overdue and account.reached is None:
@@ -213,7 +213,7 @@ def settle(ledger: Ledger) -> tuple[Ledger, list[Action]]:
 
 
 def share(account: Account, wants: Amounts, parties: int) -> int:
-    """How many times over what is wanted can be granted at once without leaving too little for others."""
+    """Return how many times the wanted amounts can be granted at once and leave enough for `parties` invocations."""
     times = MAX_LEASE
     for dimension in wants.needs:
         free = account.free(dimension)
@@ -256,7 +256,7 @@ def _grant(ledger: Ledger, invocation: str, above: list[Account], actions: list[
 
 
 def _recall(ledger: Ledger, account: Account, dimension: Dimension | None, actions: list[Action]) -> Ledger:
-    """Ask everybody who holds something of a dimension (None: anything) to give back what they do not need."""
+    """Ask every holder of a dimension (None: of any) to give back the amounts that it does not need."""
     holders = dict(ledger.holders)
     for invocation, holder in ledger.holders.items():
         holds = holder.holds != Amounts() if dimension is None else holder.holds.of(dimension) > 0

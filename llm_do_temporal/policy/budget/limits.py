@@ -1,7 +1,7 @@
-"""What a run, or a worker with everything below it, may spend at most.
+"""Limits on the spending of a run, or of a worker with everything below it.
 
-A limit is a number for one of six dimensions. What is spent is kept as `Amounts`; time is not among them, it is
-measured by a clock.
+A limit is a number for one of six dimensions. Spending is kept as `Amounts`; time is not among them, it is measured by
+a clock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from llm_do_temporal.policy.values import Value
 
 
 class Dimension(StrEnum):
-    """What can be limited."""
+    """Dimension that can be limited."""
 
     TURNS = "turns"
     TOOL_CALLS = "tool_calls"
@@ -29,11 +29,11 @@ class Dimension(StrEnum):
 
 
 COUNTED = tuple(dimension for dimension in Dimension if dimension is not Dimension.TIME)
-"""Those of which `Amounts` can be spent."""
+"""Dimensions of `Amounts`."""
 MEASURED = (Dimension.TOKENS, Dimension.COST)
-"""What a turn takes is known only when it has ended."""
+"""Dimensions whose amount for a turn is known only when the turn has ended."""
 RESERVED = (Dimension.TURNS, Dimension.TOOL_CALLS, Dimension.INVOCATIONS)
-"""What is known beforehand."""
+"""Dimensions whose amount is known beforehand."""
 NOTHING = Decimal(0)
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -43,7 +43,7 @@ _LONGEST_SECONDS = 10 * 366 * 86400
 
 
 def read_duration(value: Any) -> Any:
-    """Seconds of `90s`, `30m`, `2h`, `3d`; anything but text is left as it is. Raises ValueError."""
+    """Return the seconds of `90s`, `30m`, `2h`, `3d`; any value but text is returned as it is. Raises ValueError."""
     if not isinstance(value, str):
         return value
     found = _DURATION.fullmatch(value)
@@ -54,7 +54,7 @@ def read_duration(value: Any) -> Any:
 
 Count = Annotated[int, Field(ge=1)]
 Duration = Annotated[int, Field(ge=1, le=_LONGEST_SECONDS), BeforeValidator(read_duration)]
-"""Seconds."""
+"""Duration in whole seconds."""
 
 
 class Limits(Value):
@@ -63,13 +63,13 @@ class Limits(Value):
     turns: Count | None = None
     tool_calls: Count | None = None
     tokens: Count | None = None
-    """Input and output together."""
+    """Input and output tokens together."""
     cost: Annotated[Decimal, Field(gt=0, allow_inf_nan=False)] | None = None
-    """US dollars."""
+    """Cost in US dollars."""
     invocations: Count | None = None
-    """The one that the limit belongs to included."""
+    """Invocations, the worker's own included."""
     time: Duration | None = None
-    """Seconds from the start, whatever they are spent with."""
+    """Seconds since the start, whatever they are spent on."""
 
     @property
     def set_ones(self) -> tuple[Dimension, ...]:
@@ -77,54 +77,54 @@ class Limits(Value):
         return tuple(dimension for dimension in Dimension if getattr(self, dimension) is not None)
 
     def of(self, dimension: Dimension) -> Decimal | None:
-        """The limit of one dimension."""
+        """Return the limit of one dimension; None without a limit."""
         limit: int | Decimal | None = getattr(self, dimension)
         return None if limit is None else Decimal(limit)
 
     def over(self, other: Limits) -> Limits:
-        """These limits, and those of `other` where these say nothing."""
+        """Return these limits, with those of `other` where these have none."""
         return other.model_copy(update={name: getattr(self, name) for name in self.set_ones})
 
     def with_limit(self, dimension: Dimension, limit: Decimal) -> Limits:
-        """The same with another limit for one dimension."""
+        """Return these limits with another limit for one dimension."""
         return self.model_copy(update={dimension: limit if dimension is Dimension.COST else int(limit)})
 
 
 class Amounts(Value):
-    """What was spent, is reserved or is wanted."""
+    """Amounts that were spent, are reserved or are wanted."""
 
     turns: int = 0
     tool_calls: int = 0
     tokens: int = 0
     cost: Decimal = NOTHING
-    """US dollars."""
+    """Cost in US dollars."""
     invocations: int = 0
 
     def of(self, dimension: Dimension) -> Decimal:
-        """The amount of one dimension that is counted."""
+        """Return the amount of one counted dimension."""
         return Decimal(getattr(self, dimension))
 
     def plus(self, other: Amounts) -> Amounts:
-        """The sum of both."""
+        """Return the sum of both."""
         return Amounts(**{name: getattr(self, name) + getattr(other, name) for name in COUNTED})
 
     def minus(self, other: Amounts) -> Amounts:
-        """The difference of both."""
+        """Return the difference of both."""
         return Amounts(**{name: getattr(self, name) - getattr(other, name) for name in COUNTED})
 
     def largest(self, other: Amounts) -> Amounts:
-        """The larger of both, dimension by dimension."""
+        """Return the larger of both, dimension by dimension."""
         return Amounts(**{name: max(getattr(self, name), getattr(other, name)) for name in COUNTED})
 
     @property
     def needs(self) -> tuple[Dimension, ...]:
-        """The dimensions in which something must be left for this to be granted: a turn takes tokens and money too."""
+        """The dimensions in which an amount must be left for a grant: a turn takes tokens and money too."""
         counts = tuple(name for name in COUNTED if self.of(name) > 0)
         return tuple(dict.fromkeys((*counts, *MEASURED))) if self.turns else counts
 
 
 def agreed_limit(dimension: Dimension, given: Mapping[str, Any], asked: Mapping[str, Any]) -> Decimal:
-    """The limit that somebody agreed to, as the decision's arguments have it; else the one that was asked for.
+    """Return the limit in the decision's arguments (`given`), else the one in the question's (`asked`).
 
     Raises ValueError where neither is a limit.
     """
@@ -139,12 +139,12 @@ def agreed_limit(dimension: Dimension, given: Mapping[str, Any], asked: Mapping[
 
 
 def most(dimension: Dimension) -> int:
-    """The highest limit that somebody can agree to."""
+    """Return the highest limit that a person can agree to: seconds for time, else the dimension's own unit."""
     return _LONGEST_SECONDS if dimension is Dimension.TIME else 10**15
 
 
 def described(dimension: Dimension, amount: Decimal) -> str:
-    """An amount for people: `200 turns`, `$2.50`, `90 minutes`."""
+    """Return an amount in words: `200 turns`, `$2.50`, `90 minutes`."""
     if dimension is Dimension.COST:
         return f"${amount:.2f}" if amount == round(amount, 2) else f"${amount.normalize():f}"
     if dimension is Dimension.TIME:

@@ -1,1 +1,1 @@
-"""The virtual file tree: its paths, what may be done there, and which files may be handed on."""
+"""Virtual file tree of a worker: its paths, the access to them, and the files that may be attached."""

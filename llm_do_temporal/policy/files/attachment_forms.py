@@ -1,6 +1,6 @@
-"""In which form a model gets its attachments: the file as it is, or its text.
+"""Forms in which a model gets its attachments: the file as it is, or its text.
 
-Judges media types and what the chosen model takes. The text itself is made where the turn is served.
+Judges media types and the kinds of files that the chosen model takes. The text itself is made where the turn is served.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TEXT_ONLY: frozenset[Accepts] = frozenset({"text"})
 
 
 def accepted_files(aliases: Aliases, model: str) -> frozenset[Accepts]:
-    """What a model takes: what its alias says, else what is known of its provider.
+    """Return the kinds of files that a model takes: as its alias names them, else as known of its provider.
 
     A server behind an address of its own speaks a provider's protocol and is seldom that provider: text only.
     """
@@ -37,7 +37,7 @@ def accepted_files(aliases: Aliases, model: str) -> frozenset[Accepts]:
 
 
 def kind_of(media_type: str) -> Accepts | None:
-    """What sort of file it is; None for one that is neither text nor PDF nor image."""
+    """Return the kind of a file; None for a file that is neither text nor PDF nor image."""
     if media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith(("+xml", "+json")):
         return "text"
     if media_type == "application/pdf":
@@ -48,7 +48,7 @@ def kind_of(media_type: str) -> Accepts | None:
 def attachment_forms(
     attachments: Sequence[Attachment], wanted: AttachmentsAs, accepts: Collection[Accepts], *, model: str
 ) -> tuple[Form, ...]:
-    """The form of each attachment for `model`. Raises AttachmentRefusal for one that it cannot get in any form."""
+    """Return the form of each attachment for `model`. Raises AttachmentRefusal for a file without a form for it."""
     return tuple(_form(attachment, wanted, accepts, model) for attachment in attachments)
 
 

@@ -1,7 +1,7 @@
-"""Which files may be handed to a worker.
+"""Rules about the files that may be handed to a worker.
 
-Judges facts that an activity looked up (path, size in bytes, media type, digest). The caller's policy
-and the callee's are both applied; the tree's own rules (suffixes, largest file) belong to `sandbox`.
+Judges facts that an activity looked up (path, size in bytes, media type, digest). The caller's policy and the callee's
+are both applied; the tree's own rules (suffixes, largest file) belong to `sandbox`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class AttachmentPolicy(Value):
     max_attachments: int = Field(default=DEFAULT_MAX_ATTACHMENTS, ge=0)
     max_total_bytes: int = Field(default=DEFAULT_MAX_TOTAL_BYTES, ge=0)
     allowed_suffixes: Suffixes = ()
-    """Endings allowed; empty allows all."""
+    """Endings of names that are allowed; empty allows all."""
     denied_suffixes: Suffixes = ()
 
 
 class Attachment(Value):
-    """A file as it was when it was attached: its bytes are in the blob store under the digest."""
+    """File as it was when it was attached: its bytes are in the blob store under the digest."""
 
     path: str
-    """The name the model and the person see: a virtual path, or a file name for files given to `start`."""
+    """Name that the model and the person see: a virtual path, or a file name for files given to `start`."""
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     bytes: int = Field(ge=0)
     media_type: str
@@ -43,13 +43,13 @@ class AttachmentPaths(Value):
     """`attachments:` of a worker file: other spellings of paths that its model gives as attachments."""
 
     path_map: dict[str, str] = Field(default_factory=dict)
-    """From a path as it may be given to the path in the worker's files that is meant."""
+    """Paths in the worker's files, by the spelling that the model may give instead."""
     base_path: str | None = None
-    """The folder that relative paths begin at, instead of `/`."""
+    """Folder at which relative paths begin, instead of `/`."""
 
 
 def meant_path(paths: AttachmentPaths, given: str, *, names: Collection[str] = ()) -> str:
-    """The path in the caller's files that `given` stands for; nothing is checked.
+    """Return the path in the caller's files that `given` stands for; nothing is checked.
 
     `names` are the folders that may be written as `name:rest`; such a path is not a relative one.
     """
@@ -65,7 +65,7 @@ def meant_path(paths: AttachmentPaths, given: str, *, names: Collection[str] = (
 
 
 def check_attachment_names(policy: AttachmentPolicy, paths: Sequence[str], *, whose: str) -> None:
-    """Check what can be known without looking at the files: their number and suffixes.
+    """Check the number and the suffixes of files, which are known without looking at them.
 
     `whose` names the policy in the message. Raises AttachmentRefusal.
     """

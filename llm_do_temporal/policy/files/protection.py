@@ -1,10 +1,10 @@
-"""The files of a workshop that define: whoever writes one can give itself power.
+"""Protection of the files that define a workshop: a worker that writes one can give itself power.
 
-Two sides hold one rule. Nothing protected is written by a tool or by an isolated command, and nothing is loaded
-as a definition, or as Python, unless it is protected. Paths are those of the real files, relative to the
-workshop, with links followed; capitals do not count, as some file systems do not tell them apart.
+Two sides hold one rule. Nothing protected is written by a tool or by an isolated command, and nothing is loaded as a
+definition, or as Python, unless it is protected. Paths are those of the real files, relative to the workshop, with
+links followed; capitals do not count, as some file systems do not tell them apart.
 
-Pure: which files a workshop's definitions name is found out by `definitions.protection.protected_places`.
+Pure: `definitions.protection.protected_places` finds the files that a workshop's definitions name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pathlib import PurePosixPath
 from llm_do_temporal.policy.files.sandbox import Place, join
 
 RESERVED_FOLDERS = frozenset({".git", ".hg", ".svn", ".jj", ".githooks", ".husky", ".llm-do"})
-"""Protected wherever they lie: tools run what is configured there, and the product keeps its own state there."""
+"""Folders that are protected wherever they lie: tools run the programs that are configured there, and the product keeps
+its own state there."""
 DEFINITION_FOLDERS = ("workers", "templates")
 """Folders at the top of a workshop in which definitions are looked for."""
 _DEFINITION_PLACES = frozenset((name,) for name in DEFINITION_FOLDERS)
@@ -34,19 +35,19 @@ ANY_FOLDERS = "**"
 
 @dataclass(frozen=True)
 class Protection:
-    """What is protected in one workshop."""
+    """Protected files of one workshop."""
 
     templates: tuple[str, ...] = ()
-    """Paths and globs of the templates that some worker's `allow` or `lock` names."""
+    """Paths and globs of the templates that any worker's `allow` or `lock` names."""
     included: tuple[str, ...] = ()
     """Files that definitions include, every other place where these are looked for, and links on the way."""
     programs: tuple[str, ...] = ()
-    """Programs in the workshop that definitions name (MCP servers), or the folders they lie in: all below counts."""
+    """Programs in the workshop that definitions name (MCP servers), or their folders, with everything below."""
     shared: tuple[str, ...] = ()
-    """Folders that are for what workers write (a sandbox root below the workshop): Python in them is data."""
+    """Folders in which workers write (a sandbox root below the workshop): Python in them is data."""
 
     def protects(self, path: str) -> bool:
-        """Whether the file or folder at `path` defines, or would if it were made."""
+        """Return whether the file or folder at `path` defines, or would if it were made."""
         parts = folded(path)
         if not parts:
             return False
@@ -64,9 +65,9 @@ class Protection:
         return name.endswith(_YAML_SUFFIXES) and any(fits(parts, glob) for glob in self._templates)
 
     def may_define(self, folder: str) -> bool:
-        """Whether an entry made in `folder`, or in folders made below it, could define.
+        """Return whether an entry made in `folder`, or in folders made below it, could define.
 
-        Outside of the folders that are for what workers write it could: authors load Python from where they like.
+        Outside of the shared folders it could: authors load Python from where they like.
         """
         parts = folded(folder)
         if not self._is_shared(parts) or any(part in RESERVED_FOLDERS for part in parts):
@@ -78,7 +79,8 @@ class Protection:
         )
 
     def is_looked_for(self, path: str, *, link: bool = False) -> bool:
-        """Whether what is protected at `path`, a link or not, is used from there, not merely named like such things.
+        """Return whether the protected file or link at `path` is used from there, and not merely named like such a
+        file.
 
         Worker files and workshops' files are no definitions among the files that workers write, and a link there with
         the name of a tool's folder (`.git`) is as easily made as any other file.
@@ -96,11 +98,11 @@ class Protection:
         return name.endswith(_YAML_SUFFIXES) and any(fits(parts, glob) for glob in self._templates)
 
     def _is_shared(self, parts: tuple[str, ...]) -> bool:
-        """Whether the place is for what workers write, and holds no definitions because of where it lies."""
+        """Return whether workers write in the place, and its position alone makes no file there a definition."""
         return parts[:1] not in _DEFINITION_PLACES and any(parts[: len(one)] == one for one in self._shared)
 
     def _is_data(self, parts: tuple[str, ...]) -> bool:
-        """Whether Python there is what workers work on: in a shared folder, and not beside definitions."""
+        """Return whether Python there is data for workers: in a shared folder, and not beside definitions."""
         return self._is_shared(parts) and not any(_begins_with_fixed(parts, glob) for glob in self._templates)
 
     @cached_property
@@ -121,7 +123,7 @@ class Protection:
 
 
 def defines(place: Place) -> bool:
-    """Whether a file there is protected as far as its path tells, before anybody has looked at the real one."""
+    """Return whether the path alone protects the place; the real file behind it has not been looked at."""
     return Protection(shared=(place.mount.base,)).protects(join(place.mount.root, place.relative))
 
 
@@ -131,21 +133,21 @@ def is_always_protected(path: str) -> bool:
 
 
 def folded(path: str) -> tuple[str, ...]:
-    """The parts of a path as they are compared; none for the workshop's own folder."""
+    """Return the parts of a path in the form in which they are compared; none for the workshop's own folder."""
     return tuple(
         unicodedata.normalize("NFKC", part).casefold() for part in PurePosixPath(path).parts if part not in ("/", ".")
     )
 
 
 def fits(names: Sequence[str], glob: Sequence[str]) -> bool:
-    """Whether the parts of a path match those of a glob, in which `**` is any number of folders."""
+    """Return whether the parts of a path match those of a glob, in which `**` is any number of folders."""
     return _reached(names, glob)[-1]
 
 
 def _reached(names: Sequence[str], glob: Sequence[str]) -> list[bool]:
-    """For each n: whether the whole glob can stand for the first n names.
+    """Return for each number n whether the whole glob can stand for the first n names.
 
-    One pass a part of the glob, so that no number of `**` makes this slow.
+    The glob is gone through once, part by part, so that no number of `**` makes this slow.
     """
     reached = [True, *(False for _ in names)]
     for pattern in glob:
@@ -158,13 +160,13 @@ def _reached(names: Sequence[str], glob: Sequence[str]) -> list[bool]:
 
 
 def _may_lead_to(folder: tuple[str, ...], glob: tuple[str, ...]) -> bool:
-    """Whether something below `folder` can match the glob."""
+    """Return whether a file below `folder` can match the glob."""
     beginnings = range(len(glob) + (glob[-1:] == (ANY_FOLDERS,)))
     return any(fits(folder, glob[:length]) for length in beginnings)
 
 
 def _begins_with_fixed(parts: tuple[str, ...], glob: tuple[str, ...]) -> bool:
-    """Whether the path lies in the folder that the glob names before its first wildcard."""
+    """Return whether the path lies in the folder that the glob names before its first wildcard."""
     fixed = 0
     while fixed < len(glob) - 1 and not _GLOB_CHARACTERS & set(glob[fixed]):
         fixed += 1

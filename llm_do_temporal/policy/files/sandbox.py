@@ -1,11 +1,10 @@
-"""The virtual file tree of an invocation: what a path means, and what may be done there.
+"""Virtual file tree of an invocation: the meaning of its paths, and the access that it allows.
 
-A tree is a set of mounts. The workshop's sandbox root is mounted at `/`; a worker's `restrict` keeps
-only a subtree and keeps its name; named `paths` are mounted at `/name`. A worker starts from its
-caller's tree and may only narrow it.
+A tree is a set of mounts. The workshop's sandbox root is mounted at `/`; a worker's `restrict` keeps only a subtree and
+keeps its name; named `paths` are mounted at `/name`. A worker starts from its caller's tree and may only narrow it.
 
-Paths are judged here by their text alone. Where a path really leads (symlinks, races) is the
-business of the activity that opens it.
+Paths are judged here by their text alone. The real target of a path (symlinks, races) is the business of the activity
+that opens it.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ Suffixes = Annotated[tuple[str, ...], AfterValidator(_check_suffixes)]
 
 
 class FileRules(Value):
-    """What may be added to any level of sandbox configuration; a worker can only tighten them."""
+    """Rules that any level of sandbox configuration can have; a worker can only tighten them."""
 
     suffixes: Suffixes | None = None
-    """Endings allowed; None allows all."""
+    """Endings of names that are allowed; None allows all."""
     max_file_bytes: int | None = Field(default=None, ge=0)
-    """The largest file, in bytes, that may be read, written or attached."""
+    """Largest file, in bytes, that may be read, written or attached; None: no limit."""
     read_approval: bool | None = None
     """Whether reading, or sharing as an attachment, asks a person. None leaves it to the capability rules."""
     write_approval: bool | None = None
@@ -54,7 +53,7 @@ class WorkshopSandbox(FileRules):
 
 
 class NamedPath(FileRules):
-    """One entry of a worker's `sandbox: paths:`, mounted at `/<name>`."""
+    """Entry of a worker's `sandbox: paths:`, mounted at `/<name>`."""
 
     root: str
     """Folder, relative to the workshop."""
@@ -65,34 +64,34 @@ class WorkerSandbox(FileRules):
     """`sandbox:` of a worker file."""
 
     restrict: str | None = None
-    """Keep only this subtree; starts with `/`."""
+    """Subtree that alone is kept; starts with `/`."""
     readonly: bool | None = None
     paths: dict[str, NamedPath] | None = None
-    """The older form: named folders."""
+    """Named folders: the older form."""
 
 
 class Mount(FileRules):
-    """A real folder (`root`, relative to the workshop) seen at the virtual path `at`."""
+    """Real folder (`root`, relative to the workshop) seen at the virtual path `at`."""
 
     at: str
     root: str
     base: str = "."
-    """The folder, at or above `root`, that the author named. Symbolic links on the way to it are the author's;
-    below it a narrower tree begins at `root` itself, or a link put there would make it another tree."""
+    """Folder, at or above `root`, that the author named. Symbolic links on the way to it are the author's; below it a
+    narrower tree begins at `root` itself, or a link put there would make it another tree."""
     readonly: bool = False
 
 
 class Tree(Value):
-    """All the files one invocation can name."""
+    """All files that one invocation can name."""
 
     mounts: tuple[Mount, ...] = ()
     settled: bool = False
-    """Whether a worker has chosen its folders by `paths`: nobody below it may name folders of their own,
-    not even where it chose none."""
+    """Whether a worker has chosen its folders by `paths`: no worker below it may name folders of its own, not even
+    where the choice was no folder at all."""
 
 
 class Place(Value):
-    """Where a virtual path lies: the mount, the path below it, and the whole virtual path."""
+    """Position of a virtual path: the mount, the path below it, and the whole virtual path."""
 
     mount: Mount
     relative: str
@@ -103,15 +102,15 @@ class Place(Value):
 
 NO_FILES = Tree()
 TEMPORARY_NAME = re.compile(r"\.llm-do-[0-9a-f]{16}\.tmp")
-"""Names of files being written. One is left behind only by a process that was killed."""
+"""Names of files while they are written. Only a process that was killed leaves such a file behind."""
 STATE_FOLDER = ".llm-do"
-"""The product's own folder in a workshop: database, logs, blobs. No worker can reach one, wherever it lies."""
+"""The product's own folder in a workshop: database, logs, blobs. No worker can reach it, wherever it lies."""
 _WRITE_ASKS_BY_DEFAULT = True
 _READ_ASKS_BY_DEFAULT = False
 
 
 def root_tree(sandbox: WorkshopSandbox | None) -> Tree:
-    """The tree a run starts from: the workshop's sandbox at `/`, or no files at all."""
+    """Return the tree a run starts from: the workshop's sandbox at `/`, or no files at all."""
     if sandbox is None:
         return NO_FILES
     rules = sandbox.model_dump(exclude={"root", "readonly"})
@@ -120,10 +119,10 @@ def root_tree(sandbox: WorkshopSandbox | None) -> Tree:
 
 
 def narrow(tree: Tree, asked: WorkerSandbox | None, *, workshop_has_sandbox: bool) -> Tree:
-    """The tree of a worker that `asked`, called by somebody who has `tree`.
+    """Return the tree of a worker that `asked` for these files, where its caller has `tree`.
 
-    In a workshop without `sandbox:` the named paths of a worker whose caller has no files stand by themselves
-    (the older form); everywhere else they must lie inside the caller's tree. Raises SandboxEscalation.
+    In a workshop without `sandbox:` the named paths of a worker whose caller has no files stand by themselves (the
+    older form); everywhere else they must lie inside the caller's tree. Raises SandboxEscalation.
     """
     if asked is None:
         return tree
@@ -142,7 +141,7 @@ def narrow(tree: Tree, asked: WorkerSandbox | None, *, workshop_has_sandbox: boo
 def locate(tree: Tree, path: str) -> Place:
     """Find `path` in the tree. Relative paths start at `/`; `name:rest` is the same as `/name/rest`.
 
-    Raises SandboxRefusal for `..`, for a path outside the tree and for one that no file can have.
+    Raises SandboxRefusal for `..`, for a path outside the tree and for a path that no file can have.
     """
     virtual = normalise(path, names=_names(tree))
     for mount in sorted(tree.mounts, key=lambda m: len(m.at), reverse=True):
@@ -158,7 +157,7 @@ def locate(tree: Tree, path: str) -> Place:
 
 
 def locate_in_workshop(tree: Tree, path: str) -> Place | None:
-    """Where in the tree the file `path` of the workshop (relative to its folder) is seen, or None where it is not."""
+    """Return the place in the tree of the file `path` (relative to the workshop); None where it is not seen."""
     for mount in sorted(tree.mounts, key=lambda m: len(PurePosixPath(m.root).parts), reverse=True):
         relative = _below(path, mount.root)
         if relative is None:
@@ -171,9 +170,9 @@ def locate_in_workshop(tree: Tree, path: str) -> Place | None:
 
 
 def locate_all(tree: Tree, path: str) -> tuple[str, tuple[Place, ...]]:
-    """What a listing of the folder `path` shows: its normalised path, and the places whose files lie below it.
+    """Return the normalised path of the folder `path`, and the places whose files a listing of it shows.
 
-    Those are the folder itself, where a mount holds it, and every mount below it. Raises SandboxRefusal.
+    The places are the folder itself, where a mount holds it, and every mount below it. Raises SandboxRefusal.
     """
     virtual = normalise(path, names=_names(tree))
     below = [
@@ -193,7 +192,7 @@ def check_readable(place: Place) -> None:
 
 
 def check_writable(place: Place, tree: Tree | None = None) -> None:
-    """Raise SandboxRefusal unless a file with this name may be written here; the words name what of `tree` may be."""
+    """Raise SandboxRefusal unless a file with this name may be written here; the message names the writable mounts."""
     _check_private(place)
     if place.mount.readonly:
         raise SandboxRefusal(f"'{place.path}' is read-only; {_instead(tree)}")
@@ -203,7 +202,7 @@ def check_writable(place: Place, tree: Tree | None = None) -> None:
 
 
 def _instead(tree: Tree | None) -> str:
-    """What may be written, in words."""
+    """Return the writable mounts of a tree in words."""
     if tree is None:
         return "it cannot be written"
     writable = [mount.at for mount in tree.mounts if not mount.readonly]
@@ -218,12 +217,12 @@ def check_size(place: Place, size: int) -> None:
 
 
 def describe_roots(tree: Tree) -> str:
-    """The tree's mounts in words, for messages to a model."""
+    """Return the tree's mounts in words, for messages to a model."""
     return ", ".join(f"{mount.at} ({'read-only' if mount.readonly else 'read-write'})" for mount in tree.mounts)
 
 
 def normalise(path: str, *, names: frozenset[str] = frozenset()) -> str:
-    """`path` as an absolute virtual path without `.` or doubled slashes. Raises SandboxRefusal for `..` and NUL."""
+    """Return an absolute virtual path without `.` or doubled slashes. Raises SandboxRefusal for `..` and NUL."""
     if "\0" in path:
         raise SandboxRefusal("a path cannot contain a NUL character")
     if any("\ud800" <= char <= "\udfff" for char in path):
@@ -243,12 +242,12 @@ def _names(tree: Tree) -> frozenset[str]:
 
 
 def join(folder: str, relative: str) -> str:
-    """`relative` below the workshop-relative `folder`, as text; `.` adds nothing."""
+    """Return `relative` below the workshop-relative `folder`, as text; `.` adds nothing."""
     return str(PurePosixPath(folder) / relative)
 
 
 def _workshop_folder(root: str) -> str:
-    """A configured root as a workshop-relative path. Raises SandboxRefusal where it leaves the workshop."""
+    """Return a configured root as a workshop-relative path. Raises SandboxRefusal where it leaves the workshop."""
     path = PurePosixPath(root)
     if path.is_absolute() or ".." in path.parts or "\0" in root:
         raise SandboxRefusal(f"sandbox root '{root}' leaves the workshop; it is a folder relative to workshop.yaml")
@@ -334,7 +333,7 @@ def _both(has: tuple[str, ...] | None, asked: tuple[str, ...] | None) -> tuple[s
 
 
 def _below(path: str, folder: str) -> str | None:
-    """`path` relative to `folder` (`.` when they are the same), or None when it is not below it."""
+    """Return `path` relative to `folder` (`.` when they are the same), or None when it is not below it."""
     inner, outer = PurePosixPath(path), PurePosixPath(folder)
     return str(inner.relative_to(outer)) if inner.is_relative_to(outer) else None
 
@@ -344,7 +343,7 @@ def _check_private(place: Place) -> None:
 
 
 def check_not_state(place: Place, real: str) -> None:
-    """Raise SandboxRefusal where `real`, the file's path in the workshop, lies in our own state."""
+    """Raise SandboxRefusal where `real`, the file's path in the workshop, lies in the product's own state."""
     # Some file systems do not tell capitals from small letters.
     if STATE_FOLDER in (part.casefold() for part in PurePosixPath(real).parts):
         raise SandboxRefusal(
@@ -361,7 +360,7 @@ def _check_suffix(place: Place) -> None:
 
 
 def has_suffix(path: str, suffixes: Iterable[str]) -> bool:
-    """Whether the file name ends in one of the suffixes, without regard to case."""
+    """Return whether the file name ends in one of the suffixes, without regard to case."""
     return PurePosixPath(path).name.lower().endswith(tuple(suffixes))
 
 

@@ -1,4 +1,4 @@
-"""Paths in the arguments of file tools: where they lead, and whether the tool may be used there."""
+"""Paths in the arguments of file tools: their place in the tree, and whether the tool may be used there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from llm_do_temporal.policy.files.sandbox import Place, Tree, check_readable, ch
 
 WRITING_TOOLS = frozenset({"write_file", "edit_file"})
 PATH_TOOLS = frozenset({"read_file"}) | WRITING_TOOLS
-"""The tools `judge_path` can judge."""
+"""Tools that `judge_path` can judge."""
 
 
 def judge_path(tool: str, tree: Tree, args: dict[str, Any]) -> Place:
-    """Where a file tool's `path` argument leads, if the tool may be used there. Raises SandboxRefusal.
+    """Return the place of a file tool's `path` argument. Raises SandboxRefusal where the tool may not be used there.
 
     Pure, so that the desk can say no to changed arguments as soon as they arrive.
     """
@@ -27,5 +27,5 @@ def judge_path(tool: str, tree: Tree, args: dict[str, Any]) -> Place:
 
 
 def utf8_bytes(text: object) -> int:
-    """The size of a text as UTF-8; half characters count as the one that replaces them."""
+    """Return the size of a text as UTF-8, in bytes; half characters count as the one that replaces them."""
     return len(str(text).encode("utf-8", errors="replace"))

@@ -1,1 +1,1 @@
-"""Names of models, the choice among them, and how much of a conversation one is told."""
+"""Models: their names, the choice among them, and the part of a conversation that a model is sent."""

@@ -1,19 +1,19 @@
-"""How much of a long conversation a model is told: what fits, the newest part of it."""
+"""Context window: the newest part of a long conversation that fits a model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 CHARACTERS_PER_TOKEN = 4
-"""A rough measure for text in European languages and code; models count for themselves."""
+"""Characters per token: a rough measure for European languages and code, as each model counts differently."""
 
 
 def first_kept(sizes: Sequence[int], max_tokens: int | None) -> int:
-    """How many of the oldest parts of a conversation are left out.
+    """Return how many of the oldest parts of a conversation are left out.
 
-    `sizes` are the characters of its parts, oldest first. Where all of them have more than `max_tokens`, the oldest
-    are left out until half of that is reached, and no more until it has grown past it again: so that what stays
-    begins with the same words for many turns, which is what makes it cheap. The newest part always stays.
+    `sizes` are the characters of its parts, oldest first. Where all of them have more than `max_tokens`, the oldest are
+    left out until half of that is reached, and no more until it has grown past it again: so the rest begins with the
+    same words for many turns, which makes it cheap. The newest part always stays.
     """
     if max_tokens is None:
         return 0

@@ -1,11 +1,11 @@
-"""What a model is called, and where it is: aliases of a workshop, and the one string that names a model to an activity.
+"""Names of models: aliases of a workshop, and the string that names a model to an activity.
 
 A model is `provider:name`, or the name of an alias that says more: an address, the variable that holds the key,
-settings. The alias is pinned with the run. To the activity that serves a turn it travels inside the model's id, so
-that a turn is served as it was meant even after `workshop.yaml` was changed. No key is ever part of it.
+settings. The alias is pinned with the run. To the activity that serves a turn it travels inside the model's id, so that
+a turn is served as it was meant even after `workshop.yaml` was changed. No key is ever part of it.
 
 Several models, of which the next is asked when one fails, are one text with commas between them, wherever a model is
-named: so they are chosen, checked and inherited like one.
+named: so they are chosen, checked and inherited like a single model.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from llm_do_temporal.policy.values import Value
 
 Accepts = Literal["text", "pdf", "image"]
 ALIAS_ID = "alias:"
-"""Begins the id of an aliased model on its way to an activity. Nobody can write one: `resolve_model` refuses it."""
+"""Prefix of an aliased model's id on its way to an activity. Nobody can write such an id: `resolve_model` refuses it.
+"""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 def joined_models(value: object) -> object:
-    """A list of models as one text; anything else as it is. Raises ValueError for a list that names none."""
+    """Return a list of models as one text, any other value as it is. Raises ValueError for a list that names none."""
     if not isinstance(value, list | tuple):
         return value
     names = [str(name) for name in cast("list[object]", value)]
@@ -39,11 +40,11 @@ def joined_models(value: object) -> object:
 
 
 ModelNames = Annotated[str, StringConstraints(min_length=1), BeforeValidator(joined_models)]
-"""One model, or several: a list, or one text with commas."""
+"""Model, or several models: a list, or a text with commas."""
 
 
 def models_of(named: str) -> tuple[str, ...]:
-    """The models in a text, in order."""
+    """Return the models in a text, in order."""
     return tuple(name.strip() for name in named.split(",") if name.strip())
 
 
@@ -68,25 +69,25 @@ def check_no_secret(value: object) -> None:
 
 
 def check_variable(name: str) -> str:
-    """The name of an environment variable. Raises ValueError, without repeating what may be a secret."""
+    """Return the name of an environment variable. Raises ValueError, without repeating a possible secret."""
     if not _VARIABLE.fullmatch(name) or looks_like_key(name):
         raise ValueError("it is the name of an environment variable, like OLLAMA_KEY, and never the key itself")
     return name
 
 
 class ModelAlias(Value):
-    """One entry of `models:`. Text alone is short for `{model: text}`, and so is a list of models and aliases."""
+    """Entry of `models:`. Text alone is short for `{model: text}`, and so is a list of models and aliases."""
 
     model: str = Field(min_length=1)
-    """`provider:name`; or several models and aliases, and then nothing else is said."""
+    """Full name `provider:name`; or several models and aliases, and then no other key is set."""
     base_url: str | None = None
-    """Where the provider's protocol is spoken, like http://127.0.0.1:11434/v1."""
+    """Address of a server with the provider's protocol, like http://127.0.0.1:11434/v1."""
     api_key_env: str | None = None
     """The environment variable of the worker service that holds the key."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Model settings; a workshop's and a worker's win over them."""
     accepts: tuple[Accepts, ...] | None = None
-    """The files the model takes as they are; None: what is known of the provider."""
+    """Kinds of files that the model takes as they are; None: those known of the provider."""
 
     @model_validator(mode="before")
     @classmethod
@@ -142,7 +143,7 @@ class ModelAlias(Value):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it says nothing but the model."""
+        """Whether no key but the model is set."""
         return not self.model_dump(exclude={"model"}, exclude_defaults=True)
 
 
@@ -150,13 +151,13 @@ Aliases = Mapping[str, str | ModelAlias]
 
 
 def alias_of(aliases: Aliases, model: str) -> ModelAlias | None:
-    """The alias that says more than `provider:name`, where `model` is the name of one."""
+    """Return the alias named `model` that says more than `provider:name`; None where there is none."""
     found = aliases.get(model)
     return found if isinstance(found, ModelAlias) else None
 
 
 def chain_of(aliases: Aliases, named: str) -> tuple[str, ...]:
-    """The models that a text names, in order, with those of an alias for several in its place."""
+    """Return the models that a text names, in order, with the models of an alias in the alias's place."""
     found: list[str] = []
     for name in models_of(named):
         several = aliases.get(name)
@@ -165,19 +166,19 @@ def chain_of(aliases: Aliases, named: str) -> tuple[str, ...]:
 
 
 def full_name(aliases: Aliases, model: str) -> str:
-    """`provider:name` of a model, or what stands there where it names no provider."""
+    """Return `provider:name` of a model, or the given text where it names no provider."""
     found = aliases.get(model, model)
     return found.model if isinstance(found, ModelAlias) else found
 
 
 def label(aliases: Aliases, model: str) -> str:
-    """What people are shown: `provider:name`, after the alias where there is one that says more; of several, all."""
+    """Return the model's name for people: `provider:name`, after the alias where that says more; of several, all."""
     shown = [(name, alias_of(aliases, name)) for name in models_of(model)]
     return ", ".join(name if alias is None else f"{name} ({alias.model})" for name, alias in shown)
 
 
 def serving_id(aliases: Aliases, model: str) -> str:
-    """The id by which an activity can build the model: `provider:name`, or the alias with its address in it."""
+    """Return the id by which an activity can build the model: `provider:name`, or the alias with its address in it."""
     alias = alias_of(aliases, model)
     if alias is None or (alias.base_url is None and alias.api_key_env is None):
         return full_name(aliases, model)
@@ -187,7 +188,7 @@ def serving_id(aliases: Aliases, model: str) -> str:
 
 
 def read_serving_id(model_id: str) -> tuple[str, ModelAlias]:
-    """The name to show for an id made by `serving_id`, and what it stands for. Raises ValueError for a broken one."""
+    """Return the name to show for an id of `serving_id`, and its alias. Raises ValueError for a broken id."""
     if not model_id.startswith(ALIAS_ID):
         return model_id, ModelAlias(model=model_id)
     spec = cast("dict[str, Any]", json.loads(model_id.removeprefix(ALIAS_ID)))
@@ -198,6 +199,6 @@ def read_serving_id(model_id: str) -> tuple[str, ModelAlias]:
 def merged_settings(
     aliases: Aliases, model: str, workshop: Mapping[str, Any], worker: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The settings of a turn, key by key: the worker's win over the workshop's, these over the alias's."""
+    """Return the settings of a turn, key by key: the worker's win over the workshop's, these over the alias's."""
     alias = alias_of(aliases, model)
     return {**({} if alias is None else alias.settings), **workshop, **worker}

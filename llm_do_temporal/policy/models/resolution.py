@@ -1,9 +1,9 @@
-"""Which model an invocation uses.
+"""Choice of the model that an invocation uses.
 
-One chain, first that exists: forced by the run, the worker's own, the caller's effective model, the
-run's `--model`, the workshop's, `LLM_DO_MODEL`. In a workshop with `model_resolution: isolated` nothing is
-inherited: `--model` counts for the entry worker alone, and before its own. The choice is then checked against
-the worker's `compatible_models`: each of its models, where it names several.
+One chain, first that exists: forced by the run, the worker's own, the caller's effective model, the run's `--model`,
+the workshop's, `LLM_DO_MODEL`. In a workshop with `model_resolution: isolated` nothing is inherited: `--model` counts
+for the entry worker alone, and before its own. The choice is then checked against the worker's `compatible_models`:
+each of its models, where it names several.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from llm_do_temporal.policy.values import Value
 
 
 class ModelSources(Value):
-    """Where a run can get a model from, besides the worker and its caller."""
+    """Sources of a model in a run, besides the worker and its caller."""
 
     force_model: str | None = None
     run_model: str | None = None
     workshop_model: str | None = None
     environment_model: str | None = None
     aliases: Aliases = Field(default_factory=dict)
-    """To `provider:name`, or to all that an alias says where that is more."""
+    """Aliases, each as `provider:name`, or as the whole alias where it says more."""
     isolated: bool = False
     """Whether workers inherit no model."""
 
@@ -39,10 +39,11 @@ def resolve_model(
     caller_model: str | None,
     compatible: Sequence[str] | None,
 ) -> str:
-    """The model for a worker called by somebody whose effective model is `caller_model`; None: by nobody.
+    """Return the model of a worker whose caller's effective model is `caller_model` (None: it has no caller).
 
-    It is `provider:name`, or the name of an alias that says more than that; several have commas between them. Raises
-    ModelRefusal when no source names one, or one that is chosen has no provider or matches none of `compatible`.
+    The result is `provider:name`, or the name of an alias that says more than that; several have commas between them.
+    Raises ModelRefusal where no source names a model, or a chosen model has no provider or matches none of
+    `compatible`.
     """
     if sources.isolated:
         entry = None if caller_model else sources.run_model
@@ -70,7 +71,7 @@ def _all(sources: ModelSources, named: str) -> Sequence[str]:
 
 
 def _checked(aliases: Aliases, named: str, worker: str, compatible: Sequence[str] | None) -> str:
-    """One model as it travels. Raises ModelRefusal."""
+    """Return a model in the form in which it travels. Raises ModelRefusal."""
     model = full_name(aliases, named)
     if ":" not in model or "," in model or model.startswith(ALIAS_ID):
         raise ModelRefusal(
