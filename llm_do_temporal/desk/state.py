@@ -43,7 +43,7 @@ KEPT_IGNORED = 100
 
 def pending(state: DeskState) -> tuple[Approval, ...]:
     """Return the questions that still need an answer, oldest first."""
-    return tuple(one for one in state.approvals if one.verdict is None and not one.withdrawn)
+    return tuple(approval for approval in state.approvals if approval.verdict is None and not approval.withdrawn)
 
 
 def question(state: DeskState, approval_id: str) -> Approval | None:
@@ -71,11 +71,11 @@ def with_request(state: DeskState, request: RequestApprovalInput, *, now: dateti
 def with_withdrawal(state: DeskState, withdrawal: WithdrawApprovalsInput) -> DeskState:
     """Return the state with the questions that an invocation takes back marked as withdrawn."""
 
-    def settled(one: Approval) -> Approval:
-        gone = withdrawal.covers(one.request.invocation, one.request.key)
-        return one.model_copy(update={"withdrawn": True}) if gone and one.verdict is None else one
+    def settled(approval: Approval) -> Approval:
+        gone = withdrawal.covers(approval.request.invocation, approval.request.key)
+        return approval.model_copy(update={"withdrawn": True}) if gone and approval.verdict is None else approval
 
-    return state.model_copy(update={"approvals": tuple(settled(one) for one in state.approvals)})
+    return state.model_copy(update={"approvals": tuple(settled(approval) for approval in state.approvals)})
 
 
 def with_ignored(state: DeskState, reason: str, *, now: datetime) -> DeskState:
@@ -142,8 +142,12 @@ def with_decision(
     granted = _with_grant(state, taken)
     if taken.verdict is not None and granted is not state:
         echoed = taken.verdict.model_copy(update=_ECHOED)
-        same = [one for one in pending(state) if one.id != asked.id and _same_call(one.request, asked.request)]
-        answered += [one.model_copy(update={"verdict": echoed}) for one in same]
+        same = [
+            approval
+            for approval in pending(state)
+            if approval.id != asked.id and _same_call(approval.request, asked.request)
+        ]
+        answered += [approval.model_copy(update={"verdict": echoed}) for approval in same]
     return _replaced(granted, answered), answered
 
 
@@ -157,12 +161,14 @@ def with_answer(state: DeskState, approval: Approval) -> DeskState:
 
 def with_all_withdrawn(state: DeskState) -> DeskState:
     """Return the state of a run that has ended: no question needs an answer any more."""
-    return _replaced(state, [one.model_copy(update={"withdrawn": True}) for one in pending(state)])
+    return _replaced(state, [approval.model_copy(update={"withdrawn": True}) for approval in pending(state)])
 
 
 def next_due(state: DeskState) -> datetime | None:
     """Return the moment of the next reminder or deadline; None where no open question has one."""
-    moments = [moment for one in pending(state) for moment in (one.request.deadline, _reminder(one)) if moment]
+    moments = [
+        moment for approval in pending(state) for moment in (approval.request.deadline, _reminder(approval)) if moment
+    ]
     return min(moments, default=None)
 
 
@@ -170,16 +176,18 @@ def at_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approva
     """Return the state at the moment `now`, and the questions whose deadline has passed, each of them rejected."""
     late: list[Approval] = []
 
-    def at_this_time(one: Approval) -> Approval:
-        if one.verdict is not None or one.withdrawn:
-            return one
-        if one.request.deadline is not None and one.request.deadline <= now:
-            late.append(one.model_copy(update={"verdict": _too_late(one, now)}))
+    def at_this_time(approval: Approval) -> Approval:
+        if approval.verdict is not None or approval.withdrawn:
+            return approval
+        if approval.request.deadline is not None and approval.request.deadline <= now:
+            late.append(approval.model_copy(update={"verdict": _too_late(approval, now)}))
             return late[-1]
-        reminder = _reminder(one)
-        return one.model_copy(update={"reminded_at": now}) if reminder is not None and reminder <= now else one
+        reminder = _reminder(approval)
+        return (
+            approval.model_copy(update={"reminded_at": now}) if reminder is not None and reminder <= now else approval
+        )
 
-    approvals = tuple(at_this_time(one) for one in state.approvals)
+    approvals = tuple(at_this_time(approval) for approval in state.approvals)
     return state.model_copy(update={"approvals": approvals}), late
 
 
@@ -204,15 +212,15 @@ def _too_late(approval: Approval, now: datetime) -> Verdict:
 def _named(state: DeskState, decision: Decision) -> Approval:
     waiting, approval_id = pending(state), decision.id
     if approval_id is None:
-        named = [one for one in waiting if decision.digest and decision.digest == one.request.digest]
+        named = [approval for approval in waiting if decision.digest and decision.digest == approval.request.digest]
         if len(named) == 1 or len(waiting) == 1:
             return (named or waiting)[0]
-        ids = ", ".join(one.id for one in waiting) or "none"
+        ids = ", ".join(approval.id for approval in waiting) or "none"
         raise DecisionRefused(f"say which approval: {len(waiting)} are pending ({ids})")
     named_so = question(state, approval_id)
     if named_so is not None:
         return named_so
-    ids = ", ".join(one.id for one in waiting) or "none"
+    ids = ", ".join(approval.id for approval in waiting) or "none"
     raise DecisionRefused(f"there is no approval '{approval_id[:40]}'; pending: {ids}")
 
 
@@ -254,7 +262,9 @@ def _check_shown(approval: Approval, decision: Decision) -> None:
 
 def _replaced(state: DeskState, approvals: Sequence[Approval]) -> DeskState:
     by_id = {approval.id: approval for approval in approvals}
-    return state.model_copy(update={"approvals": tuple(by_id.get(one.id, one) for one in state.approvals)})
+    return state.model_copy(
+        update={"approvals": tuple(by_id.get(approval.id, approval) for approval in state.approvals)}
+    )
 
 
 def _with_grant(state: DeskState, approval: Approval) -> DeskState:
