@@ -36,7 +36,7 @@ from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge
 from llm_do_temporal.storage.snapshots import copy_into
 
 MAX_BESIDE = 500
-"""Names that are looked at to find the one that was meant."""
+"""Most names of a folder that are compared with that of a missing file."""
 
 
 class AttachmentActivities:
@@ -68,7 +68,7 @@ class AttachmentActivities:
 
     @activity.defn(name=FIND_FILES.name)
     def find_files(self, asked: FindFilesInput) -> FoundFiles:
-        """How many bytes each of the files has; None for one that is not there, or cannot be read."""
+        """Return the size of each file in bytes; None for a file that is not there, or cannot be read."""
         sizes = tuple(self._size(file) for file in asked.files)
         seen = tuple(self._seen(file) for file in asked.files) if asked.digests else ()
         missing = [file for file, size in zip(asked.files, sizes, strict=True) if size is None and asked.near]
@@ -76,7 +76,7 @@ class AttachmentActivities:
         return FoundFiles(bytes=sizes, seen=seen, near=near)
 
     def _meant(self, file: AttachedFile) -> str | None:
-        """The virtual path of the file beside the place where there is none whose name is most like it."""
+        """Return the virtual path of the neighbour whose name is most like that of a missing file; None without any."""
         wanted, beside = PurePosixPath(file.path), PurePosixPath(file.relative).parent
         if file.mount is None:
             return None
@@ -103,7 +103,7 @@ class AttachmentActivities:
             return None
 
     def _open(self, file: AttachedFile, tree: Tree, opened: ExitStack) -> tuple[AttachedFile, BinaryIO]:
-        """The file, open, by its virtual path; else, where its path is one of the host, as the tree shows it."""
+        """Open the file at its virtual path; a path of the host counts as the file that the tree shows for it."""
         if file.mount is not None:
             try:
                 return file, opened.enter_context(self._folder.file(_place(file)))

@@ -1,4 +1,4 @@
-"""Where a command runs, and all that it is given there: its program, its environment and its mounts.
+"""Surroundings of a command: its program, its environment and its mounts.
 
 Called by the shell activity, which has checked the command. Must not judge it, nor look at what it wrote.
 """
@@ -29,7 +29,7 @@ _GIT_SETTINGS = {
     "protocol.file.allow": "never",
     "safe.bareRepository": "explicit",
 }
-"""Over whatever a repository says of itself: looking at one runs nothing that it names."""
+"""Settings that override those of a repository, so that git runs no program that a repository names."""
 _GIT_HABITS = {
     "GIT_ASKPASS": "false",
     "GIT_EDITOR": "false",
@@ -41,22 +41,22 @@ _GIT_HABITS = {
     "GIT_TERMINAL_PROMPT": "0",
     "PAGER": "cat",
 }
-"""Nobody sits at a terminal; each of these is also something that a repository could name a program for."""
+"""Variables for git without a terminal; for each of them a repository could also name a program."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """Where a command is to run."""
+    """Folders and isolation that a command is to run with."""
 
     workshop: Path
     folders: list[IsolatedFolder]
-    """All that the command may reach; without isolation, where it begins."""
+    """All folders that the command may reach; without isolation, the first is its working folder."""
     bwrap: str | None
-    """What isolates it; None: nothing does."""
+    """Path of the program that isolates the command; None: it runs without isolation."""
 
     @property
     def real(self) -> tuple[str, str]:
-        """The real folder that commands see as the virtual one, in this order."""
+        """A pair: the real folder, and the virtual folder that commands see it as."""
         if self.bwrap is not None:
             return (TOP, "/")
         first = self.folders[0]
@@ -66,8 +66,9 @@ class Ground:
 async def run_on(
     ground: Ground, asked: ShellInput, home: str, check: Callable[[], None]
 ) -> tuple[Ended, tuple[str, ...]]:
-    """Run the command to its end, with `home` for what it keeps for itself; how it ended, and the virtual paths that
-    were read-only for it only because planning its mounts is bounded.
+    """Run the command to its end, with `home` as its home folder.
+
+    Return how it ended, and the virtual paths that were read-only only because planning its mounts is bounded.
 
     `check` is called last, with all mounts open, and raises where it must not run after all. Raises EffectFailed where
     it cannot be started.
@@ -86,7 +87,7 @@ async def run_on(
 
 
 def search_path(*, isolated: bool) -> str:
-    """Where a command's program is looked for."""
+    """Return the PATH on which the program of a command is searched."""
     if isolated:
         return SYSTEM_PATH
     # A relative entry would let a file that a model wrote stand in for a program.
@@ -96,9 +97,9 @@ def search_path(*, isolated: bool) -> str:
 
 
 def environment_of(names: Sequence[str], *, isolated: bool, home: str) -> dict[str, str]:
-    """All that a command sees of the environment, the variables of these names included.
+    """Return the environment of a command, with the variables called `names` from that of the worker service.
 
-    The worker service's own holds the keys of its models.
+    All others stay behind: the worker service has the keys of its models there.
     """
     passed = {name: os.environ[name] for name in names if name in os.environ}
     given = {"PATH": search_path(isolated=isolated), "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **_GIT_HABITS}

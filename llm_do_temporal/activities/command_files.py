@@ -1,4 +1,4 @@
-"""The files that the words of a command name: what is shown of them, and whether they are still as they were.
+"""Files that the words of a command name: their facts, and the check that they are still as they were shown.
 
 Owns how a word is read as names of files. Called by the shell activity for what a person is asked about. It sees more
 names than a program will; a name that it does not see is one that nothing holds to what was shown.
@@ -23,12 +23,12 @@ from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 from llm_do_temporal.sandbox.seen_files import check_as_shown, see_file
 
 MAX_NAMED = 1000
-"""How many names the words of one command may have; a command has some ten."""
+"""Most names that the words of one command may have; a command has some ten."""
 _FILE_ADDRESS = re.compile(r"file:(?://[^/]*(?=/))?", re.IGNORECASE)
 _AFTER_NAME = re.compile(r"[?#\[]")
-"""What follows a name within an address or, as programs for pictures have it, the number of a page."""
+"""Begin of text after a name: the rest of an address or, for programs for pictures, the number of a page."""
 _RUN_SUFFIXES = (".js", ".mjs", ".cjs", ".json", ".tex")
-"""What programs add to a name that is not there; those that add others read what nothing holds to what was shown."""
+"""Suffixes that programs add to a name that is not there; files with any other suffix are not compared."""
 _PROCESS = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/(cwd|root)(?=/|$)")
 
 
@@ -65,7 +65,7 @@ class NamedFiles:
             check_as_shown(before.get(path) or SeenFile(path=path), now.get(path) or SeenFile(path=path))
 
     def _places(self, tree: Tree, path: str, cwd: str) -> Iterator[Place]:
-        """Where a path may lie: as it is spelled, as the kernel follows it, and by other names of the same folder."""
+        """Return the places of a path: as spelled, as the kernel follows it, and by other names of the same folder."""
         path = re.sub(r"/(?:\.?/)*", "/", path)
         process = _PROCESS.match(posixpath.normpath(path))
         if process is not None:
@@ -85,7 +85,7 @@ class NamedFiles:
                 yield from self._really(tree, f"{above}/../{rest}")
 
     def _really(self, tree: Tree, path: str) -> Iterator[Place]:
-        """Where in the tree a path of the host leads."""
+        """Return the place in the tree that a path of the host leads to."""
         real = PurePosixPath(os.path.realpath(path))
         with suppress(SandboxRefusal, ValueError):
             place = locate_in_workshop(tree, str(real.relative_to(self._workshop)))
@@ -94,7 +94,7 @@ class NamedFiles:
 
 
 def readings(argument: str) -> set[str]:
-    """What a program may read as a path in one argument."""
+    """Yield the parts of one argument that a program may read as a path."""
     pieces = {argument, *re.split(r"[=:,@]", argument)}
     if _is_short_option(argument):
         pieces.add(argument[2:])

@@ -42,7 +42,7 @@ def _built(workshop: Workshop, worker: PinnedWorker, start: StartRunInput) -> Bu
 
 
 def _notify(workshop: Workshop) -> NotifySettings:
-    """Whom a run tells; nobody where the worker service is told so."""
+    """Return the targets that a run notifies; none where the worker service is told so."""
     if os.environ.get(NOTIFY_VARIABLE, "").lower() == "off":
         return NotifySettings()
     return notify_settings(workshop.config, os.environ.get(UI_URL_VARIABLE))
@@ -85,7 +85,7 @@ class DefinitionActivities:
             )
 
     def _check_attached(self, attachment: Attachment) -> None:
-        """Whoever starts a run by hand claims what is attached; policy must judge what is there."""
+        """Check claimed attachments against the blob store: a run started by hand may claim another size."""
         size = self._blobs.size(attachment.sha256)
         if size != attachment.bytes:
             raise AttachmentRefusal(f"'{attachment.path}' is said to have {attachment.bytes} bytes, but has {size}")

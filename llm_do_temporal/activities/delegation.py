@@ -105,14 +105,14 @@ class DelegationActivities:
 
     @activity.defn(name=BUILD_INPUT.name)
     def build_input(self, asked: BuildInputInput) -> BuiltInput:
-        """What a worker with `schema_in_ref` is told, from the fields it is given."""
+        """Build the input of a worker with `schema_in_ref` from the fields of a call."""
         with user_errors():
             place = Registry(load_workshop(self._workshop)).place_of(asked.worker)
             return build_input(asked.reference, asked.values, place)
 
     @activity.defn(name=CHECK_OUTPUT.name)
     def check_output(self, asked: CheckOutputInput) -> CheckedOutput:
-        """What the class of a worker's result says of it, validators included."""
+        """Validate a result with the class that its worker names, validators included."""
         with user_errors():
             workshop = load_workshop(self._workshop)
             if asked.is_template:

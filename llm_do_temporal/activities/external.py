@@ -52,10 +52,10 @@ from llm_do_temporal.redaction.configured_keys import know_variable, remove_keys
 from llm_do_temporal.tools import ToolCallFailed
 
 LISTING_SECONDS = 60
-"""How long a toolset may take to say what it has; it is asked when a worker begins, and the worker waits."""
+"""Seconds for a toolset to list its tools; it is asked when a worker begins, and the worker waits."""
 MAX_LISTED_TOOLS = 512
 MAX_WARNINGS = 20
-"""Of one listing, said one by one; the others are counted."""
+"""Most warnings of one listing that are given one by one; the others are counted."""
 CONNECT_SECONDS = 45
 """Seconds for a server to answer first: one that is a program has to be loaded, perhaps on a busy machine."""
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
@@ -75,14 +75,14 @@ class ExternalActivities:
 
     @activity.defn(name=LIST_EXTERNAL_TOOLS.name)
     async def list_external_tools(self, asked: ListExternalToolsInput) -> ExternalToolListing:
-        """The tools of each toolset. One that cannot be used has none and a warning; it does not fail the others."""
+        """List the tools of each toolset. An unusable toolset has none and a warning; it does not fail the others."""
         with working_for(asked.caller, self._client) as caller:
             found = await asyncio.gather(*(self._listed(toolset, asked.model, caller) for toolset in asked.toolsets))
         return ExternalToolListing(toolsets=tuple(found))
 
     @activity.defn(name=EXTERNAL_CAPABILITIES.name)
     async def external_capabilities(self, asked: CallExternalToolInput) -> ExternalCapabilities:
-        """What the toolset itself says a call would use. Fails with EffectFailed where it cannot say."""
+        """Ask the toolset itself for the capabilities of a call. Fails with EffectFailed where it cannot say."""
         with user_errors(), working_for(asked.caller, self._client) as caller:
             async with self._opened(asked.toolset, asked.model, caller) as (toolset, context):
                 said = await _saying(cast("Any", toolset).get_capabilities, asked, context)
@@ -118,7 +118,7 @@ class ExternalActivities:
     async def _opened(
         self, toolset: ExternalToolset, model: str, caller: CallerContext
     ) -> AsyncGenerator[tuple[AbstractToolset[Any], RunContext[CallerContext]]]:
-        """The toolset, built and entered. What it raises leaves as one of our errors, without the host's paths."""
+        """Build the toolset and enter it. Its exceptions leave as our errors, without paths of the host."""
         try:
             context = RunContext(deps=caller, model=NamedModel(model), usage=RunUsage())
             async with server_stderr(toolset.name) as stderr:
@@ -152,7 +152,7 @@ def _broken(toolset: ExternalToolset, error: BaseException) -> EffectFailed:
 
 
 def construct(toolset: ExternalToolset, workshop: Path, stderr: TextIO) -> AbstractToolset[object]:
-    """The toolset, not yet entered. Raises DefinitionError where it cannot be built.
+    """Return the toolset, not yet entered. Raises DefinitionError where it cannot be built.
 
     `stderr` is the standard error of a server that is a program.
     """
@@ -198,7 +198,7 @@ def _variable(name: str) -> str:
 
 
 def listing_of(toolset: ExternalToolset, tools: Tools, *, judges_calls: bool) -> ExternalTools:
-    """What is offered of a toolset. Raises DefinitionError, before anything is checked, where there is too much."""
+    """Return the tools of a toolset that are offered. Raises DefinitionError, before any check, for too many bytes."""
     _check_size(tools)
     found: list[ExternalTool] = []
     warnings: list[str] = []

@@ -1,4 +1,4 @@
-"""What programs of others say beside their results: errors, and what a server writes to its standard error.
+"""Texts of other people's programs beside their results: errors, and the standard error of servers.
 
 Owns the bounds of such text, and that nothing in it acts on a terminal or breaks a log. Called where toolsets from
 elsewhere are used; what their calls return is bounded there.
@@ -18,32 +18,32 @@ from llm_do_temporal.messages.sizes import MAX_EXTERNAL_ERROR_CHARS
 from llm_do_temporal.redaction.hidden_characters import made_visible
 
 MAX_LOGGED_CHARS = 16_000
-"""Of one failure, or of what a server writes while it is used once."""
+"""Most characters in the log of one failure, or of a server's standard error during one use."""
 _LAST_WORDS_SECONDS = 1.0
-"""How long a server that has been stopped is listened to; what it left behind may hold the pipe for ever."""
+"""Seconds for the last words of a stopped server; processes that it left behind may hold the pipe for ever."""
 
 _log = logging.getLogger(__name__)
 
 
 def bounded(text: str, most: int = MAX_EXTERNAL_ERROR_CHARS) -> str:
-    """The text, cut where it is too long, and without half characters, which no history can hold."""
+    """Return the text, cut after `most` characters, and without half characters, which no history can hold."""
     said = text[:most].encode("utf-8", errors="replace").decode("utf-8")
     return said if len(text) <= most else f"{said} [cut here: {most} of {len(text)} characters]"
 
 
 def logged(text: str) -> str:
-    """Text of others as a log may hold it: cut, and with what hides in it written out; lines stay lines."""
+    """Return foreign text as a log may hold it: cut, with hidden characters written out; lines stay lines."""
     return made_visible(bounded(text, MAX_LOGGED_CHARS))
 
 
 def logged_error(error: BaseException) -> str:
-    """An error and where it came from; its message may be whatever somebody else sent."""
+    """Return an error with its traceback for the log; its message may be foreign text."""
     return logged("".join(traceback.format_exception(error, limit=-20)))
 
 
 @contextlib.asynccontextmanager
 async def server_stderr(name: str) -> AsyncGenerator[TextIO]:
-    """A file for what a server writes to its standard error: the beginning is logged, the rest is dropped."""
+    """Open a file for a server's standard error; the beginning of its text is logged, the rest is dropped."""
     reading, writing = os.pipe()
     heard = _Heard()
     try:
@@ -80,7 +80,7 @@ class _Heard(asyncio.Protocol):
         self.ended.set()
 
     def text(self) -> str:
-        """What is logged of it."""
+        """Return the text for the log."""
         said = logged(self._kept.decode("utf-8", errors="replace").strip())
         left = self.total - len(self._kept)
         return f"{said} [and {left} bytes more]" if left else said

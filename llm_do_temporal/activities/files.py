@@ -57,7 +57,7 @@ class FileActivities:
 
     @activity.defn(name=PREVIEW_WRITE.name)
     def preview_write(self, asked: WriteFileInput) -> FileChange:
-        """What `write_file` would do, or the error it would give. Changes nothing."""
+        """Return the change that `write_file` would make, or fail with its error. Changes nothing."""
         with user_errors():
             return self._texts.preview_write(asked)
 
@@ -74,7 +74,7 @@ class FileActivities:
 
     @activity.defn(name=PREVIEW_EDIT.name)
     def preview_edit(self, asked: EditFileInput) -> FileChange:
-        """What `edit_file` would do, or the error it would give. Changes nothing."""
+        """Return the change that `edit_file` would make, or fail with its error. Changes nothing."""
         with user_errors():
             return self._texts.preview_edit(asked)
 

@@ -33,9 +33,9 @@ from llm_do_temporal.redaction.inert_text import inert_value
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 _WORDS = ("worker", "path", "tool", "summary", "note", "error", "content")
-"""What of a notification is not ours to word."""
+"""Fields of a notification whose words come from models, people and authors."""
 ANSWER_SECONDS = 10
-"""How long a target may take for everything: to be reached, to be told, and to send its status and headers."""
+"""Seconds for a whole POST: to reach the target, to send, and to get its status and headers."""
 MAX_RETRY_AFTER_SECONDS = 300
 _PASSING = frozenset({408, 425, 429})
 """Answers that are refusals by their number, and mean: later."""
@@ -46,7 +46,10 @@ Answer = tuple[int, Mapping[str, str]]
 
 @activity.defn(name=NOTIFY.name)
 def notify(asked: NotifyInput) -> None:
-    """Tell it. What may pass by itself is a failure that is tried again: no connection, 5xx, 429, an unset variable."""
+    """Send a notification to its target.
+
+    A failure that may pass by itself is tried again: no connection, 5xx, 429, an unset variable.
+    """
     target, told = asked.target, asked.notification
     shown = slack_message(told) if target.format == "slack" else _json_message(told)
     body = json.dumps(shown).encode()
@@ -68,7 +71,7 @@ def notify(asked: NotifyInput) -> None:
 
 
 def _within(seconds: float, telling: Coroutine[None, None, Answer]) -> Answer:
-    """Do it in so many seconds, whatever it waits for. Raises TimeoutError.
+    """Run `telling` for at most so many seconds, whatever it waits for. Raises TimeoutError.
 
     The timeouts of a client are for each byte that comes: what drips would never end. In an event loop of its own,
     because certificates are loaded first, and closed without waiting for a name that is still being looked up.
@@ -86,7 +89,7 @@ def _within(seconds: float, telling: Coroutine[None, None, Answer]) -> Answer:
 
 
 async def _told(address: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """Send it; the status and the headers of the answer. Its text is left where it is, however long it is."""
+    """Send the body, and return the status and the headers of the answer; its text is not read."""
     async with (
         httpx2.AsyncClient(timeout=ANSWER_SECONDS, follow_redirects=False) as client,
         client.stream("POST", address, content=body, headers=headers) as answer,

@@ -41,7 +41,7 @@ class PythonToolActivities:
 
     @activity.defn(name=CALL_PYTHON_TOOL.name)
     def call_python_tool(self, asked: CallPythonToolInput) -> PythonToolResult:
-        """What the function returns for these arguments, as JSON.
+        """Call the function with these arguments, and return its result as JSON.
 
         Only a function marked idempotent is left to Temporal's retries, and only for errors that pass by themselves.
         """

@@ -67,7 +67,7 @@ class ShellActivities:
 
     @activity.defn(name=PREVIEW_COMMAND.name)
     def preview_command(self, asked: ShellInput) -> CommandPreview:
-        """Everything `run_command` checks, without running it. Fails like it."""
+        """Check all that `run_command` checks, without running the command. Fails like it."""
         with user_errors(), self._ground(asked, self._bwrap()) as ground:
             return CommandPreview(isolated=ground.bwrap is not None, files=self._named.found(asked))
 
@@ -94,7 +94,7 @@ class ShellActivities:
 
     @contextmanager
     def _ground(self, asked: ShellInput, bwrap: str | None) -> Generator[Ground]:
-        """The worker's folders, open, and everything checked that can be before the command runs."""
+        """Open the worker's folders, and check all that can be checked before the command runs."""
         if not asked.tree.mounts:
             raise SandboxRefusal("commands cannot run here: this worker has no file access")
         if bwrap is None:
@@ -149,10 +149,10 @@ class ShellActivities:
         )
 
     def _check_arguments(self, asked: ShellInput, allowed: tuple[str, ...], *, isolated: bool) -> None:
-        """What the arguments name must lie in the rule's paths, links followed.
+        """Raise SandboxRefusal where an argument names a file outside the rule's paths `allowed`, links followed.
 
-        Isolated, a command finds nothing else whatever it is told; then this only spares everybody a useless question.
-        Without isolation these are all of its files, and a link must not lead out of them to what is not there yet.
+        An isolated command finds no other file whatever its arguments say; the check only spares a useless question.
+        Without isolation these are all of its files, and a link must not lead out of them to a file still to be made.
         """
         inside = [os.path.realpath(self._host_path(asked.tree, path)) for path in allowed]
         for word in asked.argv[asked.spelled :]:
@@ -162,7 +162,7 @@ class ShellActivities:
                     raise _outside(word, allowed)
 
     def _check_as_shown(self, asked: ShellInput, ground: Ground) -> None:
-        """Raise ShownDiffers where it would not run as it was shown."""
+        """Raise ShownDiffers where the command would not run as it was shown."""
         if asked.expected_isolated is not None and asked.expected_isolated != (ground.bwrap is not None):
             raise ShownDiffers("isolation of commands is not as it was when this was shown", next_step="Try it again.")
         if asked.expected is not None:
@@ -245,7 +245,7 @@ def _held_back(paths: Sequence[str]) -> str | None:
 
 
 def _outermost(tree: Tree, allowed: Sequence[str]) -> list[Place]:
-    """Where these virtual paths lie, without those that lie below another; for `/` of several mounts, all of them."""
+    """Return the places of these virtual paths, without those below another; for `/` of several mounts, all mounts."""
     outer = [
         path for path in dict.fromkeys(allowed) if not any(path != one and lies_in(path, [one]) for one in allowed)
     ]
@@ -270,7 +270,7 @@ def _outside(word: str, allowed: Sequence[str]) -> SandboxRefusal:
 
 
 def _virtual(text: str, real: str, virtual: str) -> str:
-    """The text with a folder of the host called what the model knows it by."""
+    """Return the text with the folder `real` of the host under its virtual name."""
     top = virtual.rstrip("/")
     text = re.sub(rf"(?<![\w.-]){re.escape(real)}(?=/\w)", lambda _: top, text)
     return re.sub(rf"(?<![\w.-]){re.escape(real)}(?![\w.-])", lambda _: virtual, text)

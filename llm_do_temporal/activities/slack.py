@@ -1,7 +1,7 @@
-"""What is told, as a message for Slack's incoming webhooks, and for those who understand the same.
+"""Notifications as messages for Slack's incoming webhooks, and for services that understand the same.
 
-What a model or a person wrote is plain text there: it pings nobody, has no format, and holds no link. The button to the
-page is the only one.
+Words of models and people are plain text there: they ping nobody, have no format, and hold no link. The button to the
+page is the only link.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from llm_do_temporal.redaction.hidden_characters import told_apart, written_out
 from llm_do_temporal.redaction.inert_text import inert
 
 MAX_BLOCK_CHARS = 2_000
-"""Of one text, as it is sent; Slack refuses a message with a longer one than 3,000."""
+"""Most characters of one text as it is sent; Slack refuses a message with more than 3,000 in one."""
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _AS_IT_IS = {"mrkdwn": False, "parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}
-"""Nothing in the text above the blocks is looked for: no format, no names, no addresses."""
+"""Options by which Slack looks for no format, names or addresses in the text above the blocks."""
 _TAKEN = {
     DecisionKind.APPROVE: "approved",
     DecisionKind.REJECT: "rejected",
@@ -28,7 +28,7 @@ _TAKEN = {
 
 
 def slack_message(told: Notification) -> dict[str, Any]:
-    """The message."""
+    """Return the notification as a message for Slack."""
     headline = _headline(told)
     texts = [headline, told.summary, told.note, _content(told)]
     blocks: list[dict[str, Any]] = [{"type": "section", "text": _plain(text)} for text in texts if text]

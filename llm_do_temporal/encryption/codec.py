@@ -1,8 +1,8 @@
 """Payloads, encrypted on their way to Temporal and opened on their way back.
 
-AES-256-GCM with a random nonce of 96 bits; the id of the key stands beside the payload. What is not encrypted passes
-as it is: values of before, and signals from a plain client. Owns the format of an encrypted payload and what a failure
-looks like that is to be encrypted.
+AES-256-GCM with a random nonce of 96 bits; the id of the key stands beside the payload. On the way back a payload that
+is not encrypted passes as it is: values of before, and signals from a plain client. Owns the format of encrypted
+payloads and of failures that are to be encrypted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from llm_do_temporal.encryption.keys import Key, KeyRing, key_ring, wrong_key
 from llm_do_temporal.errors import KeyMismatch
 
 ENCODING = b"binary/encrypted"
-"""What encrypted payloads say of themselves, here and in Temporal's own samples."""
+"""Encoding in the metadata of encrypted payloads, here and in Temporal's own samples."""
 KEY_ID = "encryption-key-id"
 NONCE_BYTES = 12
 
@@ -68,7 +68,7 @@ class EncryptionCodec(PayloadCodec):
         return [self.opened(payload) for payload in payloads]
 
     def opened(self, payload: Payload) -> Payload:
-        """The payload that is in an encrypted one; any other as it is. Raises KeyMismatch."""
+        """Return the payload in an encrypted one; any other as it is. Raises KeyMismatch."""
         if not is_encrypted(payload):
             return payload
         key_id = payload.metadata.get(KEY_ID, b"").decode(errors="replace")
@@ -115,7 +115,7 @@ def could_not_read(error: ActivityError) -> bool:
 
 
 class OpenFailures(DefaultFailureConverter):
-    """Failures as they are; a missing key is one that passes."""
+    """Failures as they are; that a key is missing is a failure that passes."""
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See FailureConverter."""
@@ -124,7 +124,7 @@ class OpenFailures(DefaultFailureConverter):
 
 
 class EncodedFailures(DefaultFailureConverterWithEncodedAttributes):
-    """Failures whose messages and stacks are payloads; a missing key is one that passes, and says so openly."""
+    """Failures with messages and stacks as payloads; a missing key is a failure that passes, and can be read openly."""
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See FailureConverter."""
@@ -133,9 +133,10 @@ class EncodedFailures(DefaultFailureConverterWithEncodedAttributes):
 
 
 def _let_pass(exception: BaseException, failure: Failure) -> None:
-    """A missing key is somebody's to add, and then the same attempt works; its error must be readable without one.
+    """Make the failure of a missing key one that is tried again, and that can be read without any key.
 
-    Who has a wrong key would encrypt the error with it, and nobody else could read what is to be mended.
+    Once an operator adds the key, the same attempt works. A service with a wrong key would encrypt the error with that,
+    and nobody could read what is to be mended.
     """
     if not lacks_key(exception):
         return

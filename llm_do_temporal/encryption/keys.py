@@ -1,4 +1,4 @@
-"""Keys: where they come from, and finding one by its id.
+"""Keys: their sources, and the search for one by its id.
 
 The one place that reads `LLM_DO_ENCRYPTION`, `LLM_DO_ENCRYPTION_KEYS` and `LLM_DO_ENCRYPTION_KEY_FILE`. A key never
 appears in an error, a log or a `repr`; its id does.
@@ -25,7 +25,7 @@ from llm_do_temporal.errors import KeyMismatch, UsageError
 KEYS_VARIABLE = "LLM_DO_ENCRYPTION_KEYS"
 """Keys as `id:base64`, separated by spaces, commas or new lines. The first encrypts, all decrypt."""
 ENCRYPTION_VARIABLE = "LLM_DO_ENCRYPTION"
-"""`required`: who has no key does nothing. Empty: who has none encrypts nothing."""
+"""`required`: a process without a key does nothing. Empty: a process without a key encrypts nothing."""
 KEY_BYTES = 32
 _ID = re.compile(r"[A-Za-z0-9._-]{1,32}")
 _MAKE_ONE = 'Make a key with: echo "2026-11:$(openssl rand -base64 32)"'
@@ -34,29 +34,29 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Key:
-    """One key. Each purpose has a key of its own that is derived from it."""
+    """Key with an id. Each purpose has a key of its own that is derived from it."""
 
     id: str
     secret: bytes = field(repr=False)
 
     @cached_property
     def for_payloads(self) -> bytes:
-        """What payloads are encrypted with."""
+        """Key that encrypts payloads."""
         return self._derived(b"payloads")
 
     @cached_property
     def for_blobs(self) -> bytes:
-        """What blobs are encrypted with."""
+        """Key that encrypts blobs."""
         return self._derived(b"blobs")
 
     @cached_property
     def for_names(self) -> bytes:
-        """What blobs are named with."""
+        """Key of the digests that blobs are named by."""
         return self._derived(b"blob names")
 
     @cached_property
     def fingerprint(self) -> str:
-        """Eight digits that tell it from another key with the same id, and nothing of the key."""
+        """Eight digits that differ for another key with the same id, and tell nothing of the key."""
         return self._derived(b"fingerprint")[:4].hex()
 
     def _derived(self, purpose: bytes) -> bytes:

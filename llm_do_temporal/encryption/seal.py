@@ -1,6 +1,6 @@
-"""Blobs, sealed: what is stored is encrypted, and its name is a digest that only who has the key can compute.
+"""Sealed blobs: the stored bytes are encrypted, and the name is a digest that cannot be computed without the key.
 
-A name that were the plain SHA-256 would tell whoever can guess a file that it is there. The same bytes have the same
+The plain SHA-256 as a name would confirm a guess that a certain file is there. The same bytes have the same
 name under the same key, so they are still kept once; under another key they are another blob.
 """
 
@@ -24,13 +24,13 @@ from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing, wrong_key
 
 MAGIC = b"llm-do blob 1\n"
 HEAD_BYTES = len(MAGIC) + 1 + 32
-"""So much of what is stored, at least, tells how large the blob itself is."""
+"""Bytes at the begin of a stored blob that are enough to tell the size of the blob in it."""
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 
 
 class Hasher(Protocol):
-    """What gives a blob its name."""
+    """Digest that gives a blob its name."""
 
     def update(self, data: bytes, /) -> None:
         """Take in the next bytes."""
@@ -43,21 +43,21 @@ class Hasher(Protocol):
 
 @dataclass(frozen=True)
 class Sealer:
-    """How a blob is named and stored now; without a key by its SHA-256, and as it is."""
+    """Name and stored form of one blob; without a key the name is its SHA-256, and the form its bytes as they are."""
 
     key: Key | None = None
 
     def hasher(self) -> Hasher:
-        """A new one for the name of one blob."""
+        """Return a new hasher for the name of one blob."""
         return hashlib.sha256() if self.key is None else hmac.new(self.key.for_names, digestmod="sha256")
 
     @property
     def added_bytes(self) -> int:
-        """By how much what is stored is larger than what is in it."""
+        """Bytes that the stored form has more than the blob."""
         return 0 if self.key is None else _added_bytes(self.key.id)
 
     def sealed(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """What is to be stored for the bytes in these pieces."""
+        """Yield the stored form of the bytes in these pieces."""
         if self.key is None:
             yield from chunks
             return
@@ -70,17 +70,17 @@ class Sealer:
 
 
 class Seal:
-    """What a store of blobs needs to know of keys."""
+    """Keys of a store of blobs: seals new blobs with the first, opens those of all."""
 
     def __init__(self, ring: KeyRing = NO_KEYS) -> None:
         self._ring = ring
 
     def sealer(self) -> Sealer:
-        """What names and seals one blob; ask for a new one for each, as keys change."""
+        """Return the sealer of one blob; ask for a new one for each, as keys change."""
         return Sealer(self._ring.first)
 
     def opened(self, name: str, stored: bytes) -> bytes | None:
-        """The bytes of the blob with this name; None where they are damaged. Raises KeyMismatch.
+        """Return the bytes of the blob with this name; None where they are damaged. Raises KeyMismatch.
 
         A blob that was stored before there were keys is read as it is.
         """
@@ -100,7 +100,10 @@ class Seal:
 
     @staticmethod
     def size(head: bytes, stored_bytes: int) -> int:
-        """How many bytes are in a blob that begins with `head`: its first HEAD_BYTES, or all where there are fewer."""
+        """Return the size of the blob in a stored form of `stored_bytes` that begins with `head`.
+
+        `head` are its first HEAD_BYTES, or all where there are fewer.
+        """
         key_id = _key_id(head)
         return stored_bytes if key_id is None else stored_bytes - _added_bytes(key_id)
 

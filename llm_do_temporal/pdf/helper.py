@@ -27,7 +27,7 @@ from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
 MAX_ORDER_BYTES = 4096
 _ACTIVE = ("/AA", "/Annots", "/PieceInfo", "/Metadata")
-"""What acts on its own or on a click, and what no page needs to be seen."""
+"""Entries that act on their own or on a click, and others that no page needs to be seen."""
 _PR_SET_PDEATHSIG = 1
 _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 _DONE, _FAILED = b"d", b"f"

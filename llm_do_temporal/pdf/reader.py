@@ -1,7 +1,7 @@
-"""What is in a PDF, parsed in another process with limits on time, memory and result.
+"""Content of PDFs, parsed in another process with limits on time, memory and result.
 
-Owns the helper process (see `pdf_helper`): it is started with the first file and ends with this process. Each file is
-parsed by a fork of it, which is killed when its time is over or when whoever asked gives up. Called by model turns and
+Owns the helper process (see `pdf.helper`): it is started with the first file and ends with this process. Each file is
+parsed by a fork of it, which is killed when its time is over or when the caller gives up. Called by model turns and
 by the page, always in a thread. Nothing here, and nowhere else in this package, parses a PDF in its own process.
 """
 
@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 HELPER = Path(__file__).with_name("helper.py")
 SECONDS = 60
-"""For one file, whatever else the machine does: a deck takes a fraction of one, a thousand pages about twenty."""
+"""Longest time for one file on a busy machine: a deck takes a fraction of a second, a thousand pages about twenty."""
 CPU_SECONDS = 30
 MEMORY_BYTES = 1 << 30
 """Address space: a file of 32 MiB takes a few hundred."""
@@ -39,19 +39,19 @@ AT_ONCE = 4
 _KIND = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
 _ENDING_SECONDS = 2.0
 _POLL_SECONDS = 0.1
-"""How soon one that waits for its turn notices that nobody wants it any more."""
+"""Seconds between two looks of a waiting order whether its caller has given up."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is wanted of a file."""
+    """Work to be done with a file, and its limits."""
 
     work: str
     """`text`, or `pages`: the file written anew with its pages alone."""
     pages: int
-    """At most so many; a file with more is refused, unless `first_pages` says to leave out the rest."""
+    """Most pages; a file with more is refused, unless `first_pages` says to leave out the rest."""
     characters: int = 0
-    """Of text, at most; the rest is left out."""
+    """Most characters of text; the rest is left out."""
     first_pages: bool = False
     pictures: bool = False
     """Whether to say which pages have pictures."""
@@ -62,16 +62,16 @@ class PdfText:
     """The text of a PDF."""
 
     count: int
-    """How many pages it has."""
+    """Number of pages of the file."""
     texts: tuple[str, ...]
-    """Of each page that was read, the first ones first."""
+    """Text of each page that was read, the first ones first."""
     pictures: tuple[bool, ...]
     is_whole: bool
-    """False where the text was longer than what was asked for."""
+    """False where the text was longer than the order allows."""
 
 
 class PdfFailure(Exception):
-    """The file cannot be read."""
+    """A file cannot be read."""
 
     def __init__(self, kind: str, message: str) -> None:
         """`kind` is the name of the parser's error; `Refused`, `TooMuch` and `TooLarge` are ours."""
@@ -162,14 +162,14 @@ def pdf_pages(data: bytes, most: int) -> bytes:
 
 
 def _made(data: bytes, order: Order) -> bytes:
-    """What a child made of the file."""
+    """Return the result that a child wrote for the file."""
     leash = _leash.get() or Leash()
     with _turn(leash), _memory() as given, _memory() as result:
         _fill(given, data)
-        state = _told(order, given, result, leash)
+        state = _carried_out(order, given, result, leash)
         if state is None:  # the helper is gone, or about to be
             _helper.wait_for_end()
-            state = _told(order, given, result, leash)
+            state = _carried_out(order, given, result, leash)
         made = os.pread(result, min(os.fstat(result).st_size, RESULT_BYTES), 0)
     if state == b"d":
         return made
@@ -181,8 +181,8 @@ def _made(data: bytes, order: Order) -> bytes:
     raise PdfFailure(kind, message)
 
 
-def _told(order: Order, given: int, result: int, leash: Leash) -> bytes | None:
-    """Let a child do it; what it tells at the end, nothing for one that was killed, None where there never was one."""
+def _carried_out(order: Order, given: int, result: int, leash: Leash) -> bytes | None:
+    """Let a child carry out the order, and return its last byte; empty for a killed child, None where none began."""
     limits = {"cpu_seconds": CPU_SECONDS, "memory_bytes": MEMORY_BYTES, "result_bytes": RESULT_BYTES}
     until = time.monotonic() + SECONDS
     ours, its = socket.socketpair()
@@ -199,7 +199,7 @@ def _told(order: Order, given: int, result: int, leash: Leash) -> bytes | None:
 
 
 def _received(told: socket.socket, until: float) -> bytes:
-    """The next byte; nothing when the child has ended, or its time is over."""
+    """Return the next byte; empty when the child has ended, or its time is over."""
     readable, _, _ = select.select([told], [], [], max(0.0, until - time.monotonic()))
     return told.recv(1) if readable else b""
 

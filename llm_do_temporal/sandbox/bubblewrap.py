@@ -23,7 +23,7 @@ from llm_do_temporal.sandbox.mounts import MountPlan, plan_mounts
 from llm_do_temporal.sandbox.programs import InstalledProgram, find_bwrap
 
 TOP = "/llm-do"
-"""Where the worker's files are inside."""
+"""Folder of the worker's files as isolated commands see it."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROBE_SECONDS = 10
 _SYSTEM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -55,14 +55,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class IsolatedFolder:
-    """One mount of the worker's tree, or a part of one, open."""
+    """Open mount of the worker's tree, or a part of one."""
 
     descriptor: int
     path: Path
     """The real folder, for commands that are not isolated."""
     place: Place
     in_workshop: str
-    """Its path below the workshop, links followed."""
+    """Path of the folder below the workshop, links followed."""
 
     @property
     def workshop(self) -> Path:
@@ -71,7 +71,7 @@ class IsolatedFolder:
 
     @property
     def inside(self) -> str:
-        """Where it is inside."""
+        """Path of the folder as isolated commands see it."""
         return TOP if self.place.path == "/" else TOP + self.place.path
 
 
@@ -83,12 +83,12 @@ def working_bwrap() -> str | None:
 
 @dataclass(frozen=True)
 class BwrapChoice:
-    """Which `bwrap` is used on this machine."""
+    """Choice of the `bwrap` of this machine."""
 
     program: InstalledProgram | None
     """None where commands cannot be isolated."""
     passed_over: tuple[str, ...]
-    """Those that come before it and cannot be used, each with the reason."""
+    """Programs that come before it and cannot be used, each with the reason."""
 
 
 @cache
@@ -108,7 +108,7 @@ def choose_bwrap() -> BwrapChoice:
 
 
 def _probe(bwrap: str) -> str | None:
-    """Why commands cannot be isolated with it; None where they can."""
+    """Return the reason why commands cannot be isolated with it; None where they can."""
     probe = [bwrap, *_NAMESPACES, "--unshare-net", *_system(network=False), "--", "true"]
     try:
         done = subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_SECONDS, check=False)
@@ -121,21 +121,21 @@ def _probe(bwrap: str) -> str | None:
 
 @dataclass(frozen=True)
 class Isolated:
-    """How a command is run isolated."""
+    """Options and open files with which `bwrap` isolates a command."""
 
     options: list[str]
-    """What `bwrap` is told."""
+    """Options of `bwrap`."""
     descriptors: tuple[int, ...]
-    """What it inherits."""
+    """Open files that it inherits."""
     held_back: tuple[str, ...]
-    """What is read-only or hidden only because planning is bounded, as virtual paths."""
+    """Virtual paths that are read-only or hidden only because planning is bounded."""
 
 
 @contextmanager
 def isolated(
     folders: Sequence[IsolatedFolder], protection: Protection, *, cwd: str, network: bool
 ) -> Generator[Isolated]:
-    """How a command runs isolated in the virtual folder `cwd` of these folders, seeing no others."""
+    """Prepare the isolation of a command in the virtual folder `cwd`, which sees these folders and no others."""
     start = TOP if cwd == "/" else TOP + cwd
     options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network)]
     options += [*_covered({folder.workshop for folder in folders}, network=network), "--dir", start]
@@ -153,7 +153,7 @@ def isolated(
             )
             options += _mounted(folder, plan)
             descriptors += [bind.descriptor for bind in plan.binds]
-            held_back += [_told(path.removeprefix(TOP) or "/") for path in plan.held_back]
+            held_back += [_sendable(path.removeprefix(TOP) or "/") for path in plan.held_back]
         yield Isolated(
             options=[*options, "--remount-ro", "/", "--chdir", start],
             descriptors=tuple(descriptors),
@@ -190,7 +190,7 @@ def _etc(*, network: bool) -> list[str]:
 
 
 def _covered(workshops: Iterable[Path], *, network: bool) -> Iterator[str]:
-    """Nothing in the place of a workshop that lies below a folder of the system: of it, only mounts are seen."""
+    """Yield options that hide a workshop below a folder of the system: only its mounts are seen."""
     for workshop in sorted({one.resolve() for one in workshops}):
         for shown in ("/usr", *_SYSTEM_FOLDERS, *_etc(network=network)):
             real = Path(shown).resolve()
@@ -199,8 +199,8 @@ def _covered(workshops: Iterable[Path], *, network: bool) -> Iterator[str]:
                 yield from ("--tmpfs", at, "--remount-ro", at)
 
 
-def _told(path: str) -> str:
-    """The path in characters that can be sent."""
+def _sendable(path: str) -> str:
+    """Return the path in characters that a message can hold; names of files need not be UTF-8."""
     return os.fsencode(path).decode(errors="replace")
 
 

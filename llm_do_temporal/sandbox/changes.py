@@ -1,6 +1,6 @@
-"""Changing one text file: what would change, as a diff, and the change itself, all or nothing.
+"""Changes of one text file: the diff, and the replacement, all or nothing.
 
-Owns diffs, atomic replacement and the order of changes. Called by the file activities with a folder that `opening`
+Owns diffs, atomic replacement and the order of changes. Called by the file activities with a folder that `safe_open`
 opened; works through its descriptor only, so that nothing done to the path meanwhile matters.
 """
 
@@ -23,7 +23,7 @@ from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.sandbox.safe_open import check_regular, open_by_component
 
 MAX_COMPARED_LINES = 4_000
-"""Comparing line by line grows with the square of the lines; past this, the changed part is shown as one block."""
+"""Most lines that are compared one by one, which grows with their square; the change of more is shown as one block."""
 _CONTEXT_LINES = 3
 _LOCKS = 256
 
@@ -33,7 +33,7 @@ class OldFile:
     """A file before it is changed."""
 
     data: bytes
-    """Its content, or the beginning of it where it is larger than was asked for."""
+    """Content, or the beginning of it where the file is larger than the caller's limit."""
     size: int
     mode: int
     """Permission bits."""
@@ -42,7 +42,7 @@ class OldFile:
 
 
 def read_old(folder: int, name: str, max_bytes: int) -> OldFile | None:
-    """The regular file `name` in `folder`, at most `max_bytes + 1` of its bytes, or None where there is none.
+    """Return the regular file `name` in `folder` with at most `max_bytes + 1` of its bytes; None where there is none.
 
     Raises OSError: EISDIR for a folder, ENXIO for anything else that is not a file.
     """
@@ -117,7 +117,7 @@ def replace_file(folder: int, name: str, data: bytes, mode: int | None) -> None:
 
 
 def diff_of(path: str, old: OldFile | None, new: str) -> str:
-    """What changes in the file with the virtual `path`, as a unified diff; empty where nothing does.
+    """Return the change of the file with the virtual `path` as a unified diff; empty where nothing changes.
 
     Past 64 KiB it ends in a line that says so.
     """

@@ -1,4 +1,4 @@
-"""Listing the files of a tree: a walk below its mounts that shows only what can be opened there.
+"""Lists of the files of a tree: a walk below its mounts that shows only what can be opened there.
 
 Owns glob patterns and the walk. Called by the file activities. A pattern is matched part by part on the
 way down, so folders that cannot hold a match are never entered and no pattern makes the walk slow.
@@ -27,12 +27,12 @@ from llm_do_temporal.sandbox.safe_open import Folder, WorkshopFolder
 
 MAX_FILES = 2_000
 MAX_GLOB_CHARS = 1_000
-"""Enough for any path; each name that is looked at is held against every part of it."""
+"""Longest pattern: enough for any path, as each name that is looked at is held against every part of it."""
 MAX_VISITED = 200_000
-"""Entries looked at before a listing gives up, about a second's work; it is marked as truncated then."""
+"""Most entries that a listing looks at, about a second's work; it is marked as truncated then."""
 
 Matched = frozenset[int]
-"""How many parts of a pattern the path so far may have used up; several, because `**` may end anywhere."""
+"""Numbers of a pattern's parts that the path so far may have used up; several, because `**` may end anywhere."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Pattern:
     """A glob pattern: `*`, `?` and `[…]` within a name, `**` for any number of folders."""
 
     parts: tuple[re.Pattern[str] | None, ...]
-    """One per name; None is `**`."""
+    """Regular expression of each name; None is `**`."""
 
     def begin(self) -> Matched:
-        """Before the first name."""
+        """Return the state before the first name."""
         return self._skipping({0})
 
     def step(self, matched: Matched, name: str) -> Matched:
-        """After one more name."""
+        """Return the state after one more name."""
         reached: set[int] = set()
         for index in matched:
             if index == len(self.parts):
@@ -95,7 +95,7 @@ def parse_pattern(pattern: str) -> Pattern:
 
 
 def list_tree(opener: WorkshopFolder, asked: ListFilesInput, *, max_visited: int = MAX_VISITED) -> FileListing:
-    """The files that `asked` describes. Raises EffectFailed where its folder does not exist."""
+    """Return the files that `asked` describes. Raises EffectFailed where its folder does not exist."""
     pattern = parse_pattern(asked.pattern)
     virtual, places = locate_all(asked.tree, asked.path)
     walks = [Walk(opener, asked.tree, place, pattern, virtual, max_visited) for place in places]
@@ -112,7 +112,7 @@ def list_tree(opener: WorkshopFolder, asked: ListFilesInput, *, max_visited: int
 
 @dataclass(frozen=True)
 class _Level:
-    """One folder on the way down: its path below the first one, its virtual path, what the pattern has matched."""
+    """Folder on the way down: its path below the first one, its virtual path, and the parts of the pattern so far."""
 
     relative: str
     virtual: str

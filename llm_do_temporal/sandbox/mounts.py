@@ -1,4 +1,4 @@
-"""Which parts of a folder an isolated command may change: a plan of mounts, made from the real files.
+"""Mounts of a folder for an isolated command: which parts it may change, planned from the real files.
 
 Owns the one rule: what defines (`Protection`) is read-only for commands, no command makes a new definition, and none
 puts one in the place of another by renaming a folder above it. So each folder is one of
@@ -13,8 +13,8 @@ puts one in the place of another by renaming a folder above it. So each folder i
 Upon all of these, wherever they lie, the product's own state folders are hidden, and so are folders that could not be
 looked into, as there may be such state in them. Outside of the folders that are for what workers write, all is closed.
 
-Everything is reached through descriptors and without following a link, and mounted by the descriptor that was looked
-at. Looking is bounded. Called by `isolation`. Must not start anything.
+All files are reached through descriptors and without following a link, and mounted by the descriptor that was looked
+at. Looking is bounded. Called by `bubblewrap`. Must not start anything.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from llm_do_temporal.policy.files.protection import RESERVED_FOLDERS, Protection
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, join
 
 MAX_ENTRIES = 100_000
-"""How many files and folders are looked at before a command; that takes about half a second."""
+"""Most files and folders that are looked at before a command; that takes about half a second."""
 MAX_DEPTH = 100
-"""How deep, for the same reason."""
+"""Most levels of folders that are looked at, for the same reason."""
 MAX_BINDS = 200
-"""How many entries are mounted by themselves, those further up first: each is an open file and a mount."""
+"""Most entries that are mounted by themselves, those further up first: each is an open file and a mount."""
 MAX_HIDDEN = 500
-"""How many folders are hidden by themselves; of more, folders above them are."""
+"""Most folders that are hidden by themselves; of more, folders above them are hidden."""
 _SHARE_OF_FILES = 16
-"""One command takes at most this part of the files that the process may have open."""
+"""Divisor: a command takes at most this part of the files that the process may have open."""
 _LOOKED_AT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Access(IntEnum):
-    """What commands may do with an entry, the freest first."""
+    """Access of commands to an entry, the freest first."""
 
     OPEN = 0
     NAMED = 1
@@ -65,24 +65,24 @@ class _Access(IntEnum):
 
 @dataclass(frozen=True)
 class _Entry:
-    """One file or folder that was looked at."""
+    """File or folder that was looked at."""
 
     name: str
     access: _Access
     identity: tuple[int, int]
     mode: int
     children: tuple[_Entry, ...] = ()
-    """All that is in closed and pinned folders; of others what is hidden, or leads to it."""
+    """Content of closed and pinned folders; of others only hidden entries, and those that lead to them."""
 
     @property
     def is_hidden(self) -> bool:
-        """Whether commands see nothing of it."""
+        """Whether commands see nothing of the entry."""
         return self.access in (_Access.HIDDEN, _Access.UNKNOWN)
 
 
 @dataclass(frozen=True)
 class Bind:
-    """One mount: an open file or folder, and where a command sees it."""
+    """Mount of an open file or folder at the path where a command sees it."""
 
     descriptor: int
     inside: str
@@ -91,18 +91,18 @@ class Bind:
 
 @dataclass
 class MountPlan:
-    """What is mounted of one folder, in this order."""
+    """Plan of the mounts of one folder, in their order."""
 
     binds: list[Bind] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
     """Folders of which commands see nothing, over the binds."""
     held_back: list[str] = field(default_factory=list)
-    """What is read-only or hidden only because looking and mounting are bounded, as paths inside."""
+    """Paths inside that are read-only or hidden only because looking and mounting are bounded."""
 
 
 @dataclass
 class _Look:
-    """One look through a tree, and how much of it is left."""
+    """Look through a tree, with the number of entries that it may still look at."""
 
     protection: Protection
     entries: int
@@ -116,10 +116,10 @@ class _Mounting:
     opened: ExitStack
     left: int
     later: list[tuple[_Entry, int, str]] = field(default_factory=list)
-    """What is mounted if there is room left: the entry, its open folder, and where it is inside."""
+    """Mounts for which there may be no room: entry, open folder, path inside."""
 
     def open(self, child: _Entry, folder: int) -> int | None:
-        """The entry, open, if it is still what was looked at and there is room for it."""
+        """Open the entry, if it is still the one that was looked at and there is room for it; else return None."""
         if self.left <= 0:
             return None
         try:
@@ -135,9 +135,9 @@ class _Mounting:
 def plan_mounts(
     descriptor: int, in_workshop: str, inside: str, *, readonly: bool, protection: Protection, opened: ExitStack
 ) -> MountPlan:
-    """How the file or folder `descriptor`, `in_workshop` below the workshop, is mounted at `inside`.
+    """Plan the mounts of the file or folder `descriptor` at `inside`; `in_workshop` is its path below the workshop.
 
-    What is opened for it stays open as long as `opened`.
+    Files that the plan opens stay open as long as `opened`.
     """
     plan = MountPlan()
     top = _looked_at_top(descriptor, in_workshop, _Look(protection, MAX_ENTRIES), readonly=readonly)
@@ -158,7 +158,7 @@ def plan_mounts(
 
 
 def most_binds() -> int:
-    """How many entries one command can have mounted by themselves."""
+    """Return the most entries that one command can have mounted by themselves."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_BINDS if soft == resource.RLIM_INFINITY else min(MAX_BINDS, soft // _SHARE_OF_FILES)
 
@@ -176,9 +176,9 @@ def _looked_at_top(descriptor: int, path: str, look: _Look, *, readonly: bool) -
 def _looked_through(
     name: str, descriptor: int, path: str, look: _Look, depth: int, given: _Access | None = None
 ) -> _Entry:
-    """The folder and what is in it, as far down as anything in it is not simply open.
+    """Return the folder with its content, as far down as anything in it is not simply open.
 
-    `given` is what commands may do with it, where that is known: then what is hidden is looked for, and nothing else.
+    `given` is the access to it where that is known: then only hidden entries are looked for.
     """
     facts = os.fstat(descriptor)
     with os.scandir(descriptor) as entries:
@@ -226,7 +226,7 @@ def _looked_at(name: str, folder: int, path: str, look: _Look, depth: int, given
 
 
 def _access_of_protected(name: str, path: str, mode: int, protection: Protection) -> _Access | None:
-    """What commands may do with what has a protected name; None: what they may do with any other."""
+    """Return the access to an entry with a protected name; None: the same as to any other."""
     is_file, is_folder = stat.S_ISREG(mode), stat.S_ISDIR(mode)
     if folded(name)[0] in RESERVED_FOLDERS and (is_file or is_folder):
         return _Access.RESERVED
@@ -258,14 +258,14 @@ def _mount_upon_closed(top: _Entry, descriptor: int, inside: str, mounting: _Mou
 
 
 def _differs_from_closed(entry: _Entry) -> bool:
-    """Whether anything there is writable."""
+    """Return whether anything there is writable."""
     if entry.access is _Access.CLOSED:
         return any(map(_differs_from_closed, entry.children))
     return entry.access in (_Access.OPEN, _Access.PINNED)
 
 
 def _pinned(entry: _Entry, descriptor: int, inside: str, mounting: _Mounting) -> list[Bind]:
-    """The folder, writable, with what is reserved mounted upon it; read-only as a whole where that cannot be done."""
+    """Return the mounts of a writable folder with reserved entries; read-only as a whole where these do not fit."""
     binds = [Bind(descriptor, inside, writable=True)]
     for child in entry.children:
         at = f"{inside}/{child.name}"
@@ -285,7 +285,7 @@ def _pinned(entry: _Entry, descriptor: int, inside: str, mounting: _Mounting) ->
 
 
 def _hide(top: _Entry, inside: str, plan: MountPlan) -> None:
-    """Hide what is to be hidden, or, where that is too much, folders above it: in the end the whole."""
+    """Hide the hidden entries or, of too many, folders above them: in the end the whole."""
     found = list(_hidden(top, ()))
     depth = max((len(way) for way, _entry in found), default=0)
     while len({way[:depth] for way, _entry in found}) > MAX_HIDDEN:

@@ -29,7 +29,7 @@ _PASSING = frozenset(
 )
 """Conditions that end without anybody changing the call."""
 _LEADS_OUT = frozenset({errno.EXDEV, errno.ELOOP})
-"""What the kernel and `opening` report for a path that leaves its folder, or a link where there was none."""
+"""Errors of the kernel and of `safe_open` for a path that leaves its folder, or a link where there was none."""
 _LIST_FIRST = "Look with list_files which files there are."
 _TELL_OPERATOR = "Somebody who runs the worker service has to change this; try another file."
 _WORDING: dict[int, tuple[str, str]] = {

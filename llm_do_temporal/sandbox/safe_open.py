@@ -1,4 +1,4 @@
-"""Opening files so that nothing leads out of the folder they are seen in.
+"""Safe ways of opening files: nothing leads out of the folder that they are seen in.
 
 Owns the way from a judged place (a mount and a path below it) to an open file. Called by the activities
 that touch files. Symbolic links are followed here, one by one, and only while they stay below the
@@ -33,10 +33,10 @@ from llm_do_temporal.policy.files.sandbox import Place, check_not_state, has_suf
 from llm_do_temporal.sandbox.os_errors import naming
 
 MAX_LINKS = 40
-"""The kernel gives up after as many, too."""
+"""Most links in one path; the kernel gives up after as many, too."""
 
 MAX_LINK_STEPS = 200
-"""Folders that the links of one path may lead through: a link's text has room for two thousand."""
+"""Most folders that the links of one path may lead through: a link's text has room for two thousand."""
 
 OpenBelow = Callable[[int, str, int], int]
 """Open a path below a folder (a descriptor) with `os.open` flags, following no symbolic link."""
@@ -119,7 +119,7 @@ class Folder:
 
     descriptor: int
     in_workshop: str
-    """Its path below the workshop, links followed."""
+    """Path of the folder below the workshop, links followed."""
     open_below: OpenBelow
 
     def open(self, relative: str) -> int:
@@ -129,7 +129,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a file is to be written: the open folder, or None where it does not exist yet, and the name in it."""
+    """Target of a write: the open folder, None where it does not exist yet, and the name of the file in it."""
 
     folder: int | None
     name: str
@@ -144,9 +144,9 @@ class _Reached:
     root: int
     """The mount's folder, open."""
     begin: str
-    """Where that is in the workshop."""
+    """Path of the mount's folder below the workshop."""
     real: str
-    """The place below it."""
+    """Path of the place below the mount's folder."""
 
     @property
     def below_root(self) -> tuple[int, str]:
@@ -192,8 +192,9 @@ class WorkshopFolder:
 
     @contextmanager
     def target(self, place: Place, *, create: bool, check: Callable[[str], None] | None = None) -> Generator[Target]:
-        """Where the file at `place` is written; with `create`, missing folders are made. No link below the mount is
-        followed: what was judged, and shown to a person, is the file of that name and no other.
+        """Open the folder that the file at `place` is written to; with `create`, missing folders are made.
+
+        No link below the mount is followed: the file that was judged, and shown to a person, is that of this name.
 
         `check` is given the file's real path below the workshop before anything is made, and raises where nothing
         may be written there.
@@ -319,7 +320,7 @@ def _follow_links(root: int, relative: str, open_below: OpenBelow) -> str:
 
 
 def _read_link(root: int, folder: str, name: str, open_below: OpenBelow) -> str | None:
-    """Where the link `name` leads, or None where it is no link or nothing at all."""
+    """Return the target of the link `name`; None where it is no link, or nothing at all."""
     try:
         descriptor = open_below(root, folder, _SEARCH)
     except (FileNotFoundError, NotADirectoryError):

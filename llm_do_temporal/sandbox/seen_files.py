@@ -1,7 +1,7 @@
-"""Files as they are found: where they really lie, their bytes as a digest, their permissions.
+"""Facts of files: the real place, the digest of the bytes, the permissions.
 
-Owns how a file is told from what it was. Called by the activities that show a person what a call would do, and again
-by those that do it, on the file that they have open.
+Owns how a file is compared with an earlier look. Called by the activities that show a person
+a call before it is made, and again by those that make it, on the file that they have open.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from llm_do_temporal.sandbox.os_errors import is_passing
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 
 MAX_HASHED_BYTES = 32_000_000
-"""Of larger files the beginning counts, and what the file system says of the rest: a file can be larger than a disk."""
+"""Bytes in a digest; of larger files the beginning counts, and facts of the file system: some exceed any disk."""
 
 
 def seen_old(place: Place, in_workshop: str, old: OldFile | None, new: bytes) -> SeenFile:
-    """A file that is to have the bytes `new`, as it is before."""
+    """Return the facts of a file that is to have the bytes `new`, as it is before."""
     return SeenFile(
         path=place.path,
         place=in_workshop,
@@ -34,7 +34,7 @@ def seen_old(place: Place, in_workshop: str, old: OldFile | None, new: bytes) ->
 
 
 def see_open(file: BinaryIO, path: str, in_workshop: str) -> SeenFile:
-    """An open file; it is read from where it begins, and left there."""
+    """Return the facts of an open file, which is read from its begin and left there."""
     facts = os.fstat(file.fileno())
     file.seek(0)
     sha256 = content_digest(file.read(MAX_HASHED_BYTES), facts)

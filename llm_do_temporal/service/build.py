@@ -80,9 +80,9 @@ _WORKFLOW_THREADS = 8
 """Workflow code only computes. With a thread for each task, the one that starts activities and sends their heartbeats
 waits behind all of them."""
 _QUICK_EFFECTS = 100
-"""What is done within a workflow's task has slots of its own."""
+"""Slots of local activities, which run within a workflow's task and take none of the others."""
 LEAST_ACTIVITIES = 10
-"""Begun however busy the machine is: a tool may wait for a worker that it has called."""
+"""Activities that are begun however busy the machine is: a tool may wait for a worker that it has called."""
 _SEARCH_ATTRIBUTES = {
     STATE_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     PENDING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_INT,
@@ -92,25 +92,25 @@ _SEARCH_ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """How much one process takes on."""
+    """Settings of one process of the worker service."""
 
     task_queue: str = TASK_QUEUE
     max_cached_workflows: int = 200
     """Parked runs leave the cache and come back in milliseconds; a large cache is mostly memory."""
     max_concurrent_activities: int = 200
-    """At each task queue that the process polls."""
+    """Most activities at a time of each task queue that the process polls."""
     max_concurrent_workflow_tasks: int = 100
-    """Likewise; two at least, unless no workflow is cached."""
+    """Most tasks of workflows at a time of each task queue; two at least, unless no workflow is cached."""
     targets: ResourceBasedTunerConfig | None = None
-    """How full the machine's memory and processors may get before no more activities are begun; None: whatever."""
+    """Use of memory and processors from which no more activities are begun; None: there is no such limit."""
     graceful_shutdown: timedelta = timedelta(seconds=30)
-    """How long activities that are under way may take after the service was told to stop."""
+    """Time for activities that are under way after the service was told to stop."""
     only: frozenset[Role] = ROLES
-    """What this process does, of all that a workshop needs."""
+    """Roles of this process, of all that a workshop needs."""
     isolation: Isolation = Isolation.PREFERRED
-    """What is wanted where commands cannot be isolated; the stricter of this and what the workshop says counts."""
+    """Wanted isolation of commands; the stricter of this and the workshop's setting counts."""
     deployment: WorkerDeploymentConfig | None = None
-    """Which version of a worker deployment this process is; None: it is none, and takes every run."""
+    """Version of a worker deployment that this process is; None: it is none, and takes every run."""
 
 
 async def register_search_attributes(client: Client) -> bool:
@@ -255,7 +255,7 @@ def file_activities(
 
 
 def _with_quick_converter(client: Client) -> Client:
-    """The same connection; values are encrypted where the environment names keys, unless they are anyway."""
+    """Return the same connection with our converter; values are encrypted where the environment names keys."""
     config = client.config()
     converter = keyless(encrypting(config["data_converter"], ring_of(config["data_converter"])))
     config["data_converter"] = replace(converter, payload_converter_class=_QUICK_CONVERTER.payload_converter_class)

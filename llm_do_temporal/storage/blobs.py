@@ -20,19 +20,19 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Readable(Protocol):
-    """Anything bytes can be read from, piece by piece."""
+    """Source of bytes that is read piece by piece."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """Return at most `size` bytes; none at the end."""
         ...
 
 
 class BlobTooLarge(EffectFailed):
-    """More bytes came out of a reader than its caller allows."""
+    """A reader has more bytes than its caller allows."""
 
 
 class BlobStore(Protocol):
-    """Where blobs are kept. A digest is 64 lower-case hexadecimal digits."""
+    """Store of blobs. A digest is 64 lower-case hexadecimal digits."""
 
     def put_bytes(self, data: bytes) -> str:
         """Keep the bytes and return their digest."""
@@ -50,7 +50,7 @@ class BlobStore(Protocol):
         ...
 
     def size(self, sha256: str) -> int:
-        """How many bytes there are under this digest. Raises EffectFailed when there are none."""
+        """Return the size of the blob with this digest in bytes. Raises EffectFailed when there is none."""
         ...
 
 
@@ -61,7 +61,7 @@ class StoredBlob:
     sha256: str
     bytes: int
     put_at: float
-    """When it was put last, in seconds since 1970."""
+    """Time of the last put, in seconds since 1970."""
 
 
 class ManagedBlobStore(BlobStore, Protocol):
@@ -86,7 +86,7 @@ def is_digest(name: str) -> bool:
 
 
 def blob_path(sha256: str) -> str:
-    """Where a blob is, below the folder `sha256` of a store. Raises EffectFailed for what is no digest."""
+    """Return the path of a blob below the folder `sha256` of a store. Raises EffectFailed for a malformed digest."""
     if not is_digest(sha256):
         raise EffectFailed(f"'{sha256[:80]}' is not a digest; a blob is named by 64 hexadecimal digits")
     return f"{sha256[:2]}/{sha256}"
@@ -119,7 +119,7 @@ def chunks_of(reader: Readable, max_bytes: int) -> Iterator[bytes]:
 
 
 class SealedChunks:
-    """What is to be kept, piece by piece as it is stored; says what it was once all of it has passed."""
+    """Pieces of a blob as they are stored; tells the blob's digest and size once all of them have passed."""
 
     def __init__(self, chunks: Iterable[bytes], sealer: Sealer) -> None:
         self._chunks = chunks
@@ -138,5 +138,5 @@ class SealedChunks:
 
     @property
     def passed(self) -> tuple[str, int]:
-        """The digest and the size, in bytes, of what has passed, as it was before it was sealed."""
+        """Digest and size in bytes of all that has passed, before it was sealed."""
         return self._hasher.hexdigest(), self._size

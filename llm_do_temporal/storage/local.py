@@ -69,7 +69,7 @@ class LocalBlobStore:
         return data
 
     def size(self, sha256: str) -> int:
-        """How many bytes there are under this digest. Raises EffectFailed when there are none."""
+        """Return the size of the blob with this digest in bytes. Raises EffectFailed when there is none."""
         with self._reached(sha256), self._path(sha256).open("rb") as file:
             return self._seal.size(file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size)
 
@@ -102,7 +102,7 @@ class LocalBlobStore:
 
     @contextmanager
     def _reached(self, sha256: str | None = None) -> Generator[None]:
-        """Turn what the disk says into our errors; `sha256` is the blob that something is asked of."""
+        """Turn errors of the disk into ours; `sha256` is the blob that is read, None where none is."""
         try:
             yield
         except _SourceBroke as broke:
@@ -121,7 +121,7 @@ class LocalBlobStore:
         return self._folder / blob_path(sha256)
 
     def _touch(self, sha256: str, size: int) -> bool:
-        """Whether the blob is there already; if so it counts as put now."""
+        """Return whether the blob is there already; if so it counts as put now."""
         path = self._path(sha256)
         try:
             with self._locked(fcntl.LOCK_SH):
@@ -135,7 +135,7 @@ class LocalBlobStore:
 
     @contextmanager
     def _locked(self, how: int) -> Generator[None]:
-        """Who removes blobs is alone; who puts them is not alone, but nobody removes any."""
+        """Lock the folder: LOCK_EX to remove blobs, alone; LOCK_SH to put some, beside others that put."""
         descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, how)
@@ -160,7 +160,7 @@ class LocalBlobStore:
 
 
 class _SourceBroke(Exception):
-    """The disk of what is to be kept has failed, not the store's."""
+    """Reading the source of a blob has failed, and not the store."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__()
@@ -201,5 +201,5 @@ def _sync_folder(path: Path) -> None:
 
 
 def blob_folder(workshop: Path) -> Path:
-    """Where a workshop keeps its blobs unless it is configured otherwise."""
+    """Return the folder of a workshop's blobs, unless it is configured otherwise."""
     return workshop / STATE_FOLDER / "blobs"

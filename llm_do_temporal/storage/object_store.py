@@ -1,6 +1,6 @@
 """Blobs in object storage: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage.
 
-Owns how the store's answers become ours. Opened by `blob_places`. Must not be called from workflow code.
+Owns how the store's answers become ours. Opened by `storage.places`. Must not be called from workflow code.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _IN_MEMORY_BYTES = 8 * CHUNK_BYTES
-"""A stream that is longer waits in a temporary file until its digest is known."""
+"""Longest stream that waits in memory until its digest is known; a longer one waits in a temporary file."""
 _CONNECT_TIMEOUT = timedelta(seconds=5)
 _MAX_BACKOFF = timedelta(seconds=2)
 QUICK_BACKOFF = timedelta(seconds=0.25)
-"""The longest pause between two tries where silence is not borne for long."""
+"""Longest pause between two tries where `silence` is given."""
 _MAX_RETRIES = 1000
-"""What ends retrying is the time."""
+"""More tries than any patience has time for: the time ends retrying."""
 _STATUS = re.compile(r"status code: (\d{3})[^:]*")
-"""What a store answered with; behind it comes the answer, which may repeat what was sent, signatures included."""
+"""Status in an error's text; behind it comes the answer, which may repeat the request, signatures included."""
 _REFUSALS = ("401", "403")
 
 
@@ -142,7 +142,7 @@ class ObjectBlobStore:
         return True
 
     def discard_unfinished(self, *, begun_before: float) -> None:
-        """Nothing: an object that was not written to its end is none."""
+        """Do nothing: an object that was not written to its end does not exist."""
 
     def _put(self, chunks: Iterable[bytes], sealer: Sealer) -> tuple[str, int]:
         sealed = SealedChunks(chunks, sealer)
@@ -158,7 +158,7 @@ class ObjectBlobStore:
 
     @contextmanager
     def _asked(self, sha256: str | None = None) -> Generator[None]:
-        """Turn what the store says into our errors; `sha256` is the blob that something is asked of."""
+        """Turn errors of the store into ours; `sha256` is the blob that is read, None where none is."""
         try:
             yield
         except (FileNotFoundError, BaseError) as error:

@@ -1,6 +1,6 @@
-"""Where a workshop keeps its blobs: its own folder, another folder, or object storage.
+"""Places of a workshop's blobs: its own folder, another folder, or object storage.
 
-Owns `blobs:` of `workshop.yaml` and the variable that overrides it. Used by everybody who needs a workshop's blobs.
+Owns `blobs:` of `workshop.yaml` and the variable that overrides it. Used wherever a workshop's blobs are needed.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from llm_do_temporal.storage.local import LocalBlobStore, blob_folder
 
 BLOBS_VARIABLE = "LLM_DO_BLOBS_URL"
 CLIENT_PATIENCE = timedelta(seconds=8)
-"""How long a person waits for a store that does not answer."""
+"""Time that a person waits for a store that does not answer."""
 SERVICE_PATIENCE = timedelta(minutes=2)
-"""How long a worker service keeps trying within one attempt of an activity."""
+"""Time that a worker service keeps trying within one attempt of an activity."""
 READ_PATIENCE = timedelta(seconds=1.5)
-"""How long a worker service keeps asking for what an activity is to do, or a workflow is to go on with.
+"""Time that a worker service keeps asking for the input of an activity, or the history of a workflow.
 
-Nothing can tell the server meanwhile that somebody is at it, so the server is left to try again.
+No heartbeat can be sent meanwhile, so the rest is left to the server, which tries again.
 """
 READ_SILENCE = timedelta(seconds=1.5)
-"""How long it waits for a store that says nothing at all."""
+"""Time that it waits for a store that sends no byte."""
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 
 
 def blob_settings(workshop: Path) -> BlobSettings | None:
-    """What the environment says of the workshop's blobs, else its file; None: they are in the workshop's folder.
+    """Return the settings of the workshop's blobs: of the environment, else of its file; None: they are in its folder.
 
     Raises UsageError for a variable that cannot be used, DefinitionError for a file.
     """
     url = os.environ.get(BLOBS_VARIABLE)
     try:
-        # Most workshops say nothing of it, and reading the file takes a client longer than all else it does.
+        # Most workshops have no such key, and reading the file takes a client longer than all else it does.
         configured = _of_file(workshop) if b"blobs" in (workshop / "workshop.yaml").read_bytes() else None
     except OSError:
         configured = None
@@ -58,7 +58,7 @@ def blob_settings(workshop: Path) -> BlobSettings | None:
 
 
 def blobs_elsewhere(workshop: Path) -> str | None:
-    """The address of the workshop's blobs where others may have theirs, too; None: they are below its own folder.
+    """Return the address of blobs that other workshops may share; None: they are below the workshop's own folder.
 
     Raises like `blob_settings`.
     """
@@ -76,7 +76,7 @@ def workshop_blobs(
     patience: timedelta | None = None,
     silence: timedelta | None = None,
 ) -> ManagedBlobStore:
-    """The blobs of a workshop, sealed with these keys; None: those that the environment names.
+    """Return the blobs of a workshop, sealed with the keys of `ring`; None: those that the environment names.
 
     With object storage each call keeps trying for as long as `patience`; None: as a person would. `silence` is for a
     store that is only read: see `ObjectBlobStore`. Raises UsageError and DefinitionError for settings that cannot be
@@ -94,7 +94,7 @@ def workshop_blobs(
 
 
 def _folder(settings: BlobSettings) -> Path:
-    """Of a store that is one."""
+    """Return the folder of a store with a `file:` address."""
     return Path(unquote(urlsplit(settings.url).path))
 
 

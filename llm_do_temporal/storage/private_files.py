@@ -1,4 +1,4 @@
-"""`.llm-do` and what is in it: for its owner alone, whatever the umask says.
+"""Folder `.llm-do` and its content: for its owner alone, whatever the umask says.
 
 Owns how that folder is made, mended where it was there before with other modes, and refused where it is not ours. The
 database, logs and blobs hold what was said in runs. Called by everything that keeps something there.
@@ -17,7 +17,7 @@ from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 SERVER_UMASK = 0o077
-"""For a process that makes files there without saying for whom."""
+"""Umask for a process that makes files there with default modes."""
 _OTHERS = 0o077
 _DATABASE = ("temporal.db", "temporal.db-wal", "temporal.db-shm", "temporal.db-journal")
 
@@ -62,14 +62,14 @@ def check_database(folder: Path) -> None:
 
 
 def mend_modes(folder: Path) -> None:
-    """Take from others what they may do with what is in the folder. What is not ours to change stays."""
+    """Take from others their access to the content of the folder. Files of other owners stay as they are."""
     for path, facts in _reachable(folder):
         if facts.st_uid == os.geteuid():
             path.chmod(FOLDER_MODE if stat.S_ISDIR(facts.st_mode) else FILE_MODE)
 
 
 def faults(folder: Path) -> list[str]:
-    """What is wrong with who may use the folder and what is in it; empty: nothing, or there is none."""
+    """Return the faults in the modes of the folder and its content; empty: there are none, or there is no folder."""
     try:
         check_owned(folder)
     except UsageError as error:
@@ -121,7 +121,7 @@ def _own_folder(folder: Path) -> os.stat_result:
 
 
 def _reachable(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """What in the folder others may use in any way, were it not for the folder; links are passed over."""
+    """Yield the content of the folder whose own modes let others use it in any way; links are passed over."""
     for inside, folders, names in os.walk(folder):
         for name in (*folders, *names):
             path = Path(inside, name)

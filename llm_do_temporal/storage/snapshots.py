@@ -18,7 +18,7 @@ from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge, Readable
 
 SNIFFED_BYTES = 64 * 1024
-"""How much of a file is looked at to tell what it is."""
+"""Bytes at the begin of a file from which its media type is guessed."""
 
 _BY_CONTENT: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "application/pdf"),

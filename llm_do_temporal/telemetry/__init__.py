@@ -1,7 +1,7 @@
-"""Whether this process tells an OpenTelemetry collector what it does, as the standard `OTEL_*` variables say.
+"""Telemetry of this process for an OpenTelemetry collector, as the standard `OTEL_*` variables say.
 
 Owns the switch: nothing of OpenTelemetry is loaded where the environment does not ask for it. Entry points begin and
-end it; whoever connects takes its interceptors. What a span holds is decided in `spans`.
+end it; connections take its interceptors. The content of spans is decided in `spans`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXPORTERS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 _INSTALL = "`pip install '.[otel]'` in the checkout"
 _log = logging.getLogger(__name__)
 _end: Callable[[], None] | None = None
-"""Sends what is left; None while this process does not trace."""
+"""Function that sends the rest of the spans; None while this process does not trace."""
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
@@ -77,7 +77,7 @@ def end_telemetry(seconds: float) -> bool:
 
 
 def tracing_interceptors() -> Sequence[Interceptor]:
-    """What a client, and the workers made from it, need for the spans of several processes to be one trace."""
+    """Return the interceptors by which the spans of several processes are one trace; for a client and its workers."""
     if _end is None:
         return []
     from temporalio.contrib.opentelemetry import OpenTelemetryInterceptor

@@ -20,10 +20,10 @@ JsonObject: TypeAlias = dict[str, Any]
 _BLOB_SCHEME = "llmdo-blob:sha256/"
 _FILE_URLS = ("document-url", "image-url", "audio-url", "video-url")
 _DEEPEST = 100
-"""How many values may stand in one another; what a model writes may be deeper than Python can follow."""
+"""Most levels of nested values; a model may write more than Python can follow."""
 _TOO_DEEP = "(too deep to be shown)"
 _UNTOLD = ("model-settings-delta", "capability-load-delta", "instruction-delta", "instruction-baseline")
-"""Kinds of parts by which the agent's loop remembers what it did; no model is told."""
+"""Kinds of parts that are notes of the agent's loop; no model gets them."""
 
 
 _PROVIDERS = {
@@ -39,7 +39,7 @@ _PROVIDERS = {
     "openai-responses": "openai",
     "xai": "x_ai",
 }
-"""What the conventions call those that they call otherwise than a model's id does."""
+"""Providers by their name in a model's id, where the conventions have another."""
 
 
 def model_attributes(model: str) -> JsonObject:
@@ -50,7 +50,7 @@ def model_attributes(model: str) -> JsonObject:
 
 
 def answer_attributes(response: JsonObject) -> JsonObject:
-    """What a turn took, and which model gave its answer; nothing of what it said."""
+    """Return attributes of an answer: its model, its tokens, and why it ended; nothing of its content."""
     usage = cast("JsonObject", response.get("usage") or {})
     finish = response.get("finish_reason")
     return {
@@ -65,7 +65,7 @@ def answer_attributes(response: JsonObject) -> JsonObject:
 
 
 def conversation_part(request: JsonObject) -> JsonObject:
-    """What a model request says of its place in the conversation."""
+    """Return the part of the conversation that a model request carries; empty without any."""
     return _object(_object(request.get("model_settings")).get(CONVERSATION_SETTING))
 
 
@@ -78,7 +78,7 @@ def request_messages(request: JsonObject) -> list[JsonObject]:
 
 
 def new_messages(messages: list[JsonObject]) -> list[JsonObject]:
-    """What a request added to the conversation: everything after the last answer of the model."""
+    """Return the messages that a request added to the conversation: all after the last answer of the model."""
     answers = [place for place, message in enumerate(messages) if message.get("kind") == "response"]
     return messages[answers[-1] + 1 :] if answers else messages
 
@@ -183,7 +183,7 @@ def arguments_of(part: JsonObject) -> Any:
 
 
 def content_items(content: Any, *, binary: bool) -> list[JsonObject]:
-    """What a part of a message says: texts, files and addresses."""
+    """Return the content of a part of a message: texts, files and addresses."""
     items = cast("list[Any]", content if isinstance(content, list) else [content])
     return [_item(item, binary=binary) for item in items]
 

@@ -1,7 +1,7 @@
-"""Spans of runs while they go on, and what may be in them.
+"""Spans of runs while they go on, and their permitted content.
 
-Owns how a span begins and ends. By default nothing that was said, read or written is in one. Where nobody collects
-spans (`telemetry`), all of this costs next to nothing.
+Owns how a span begins and ends. By default no prompt, answer, argument or result is in one. Where no collector is
+configured (`telemetry`), all of this costs next to nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Attributes = Mapping[str, Any]
 def span(
     name: str, attributes: Attributes, *, kind: SpanKind = SpanKind.INTERNAL, workflow_wide: bool = False
 ) -> Generator[Span]:
-    """A span around the block. Attributes that are None are left out.
+    """Begin a span, and end it with the block. Attributes that are None are left out.
 
-    `workflow_wide`: it is that of the whole workflow, and ends with it also when that goes on as new. Any other that
-    is left so was no more than an attempt, and nobody is told of it.
+    `workflow_wide`: the span is that of the whole workflow, and ends also when the workflow goes on as new. Any other
+    span that is left so was an attempt, and is not sent.
     """
     one = trace.get_tracer("llm-do-temporal").start_span(name, kind=kind, attributes=_known(attributes))
     inside = trace.set_span_in_context(one)
@@ -60,7 +60,7 @@ def span(
 
 @contextmanager
 def outside_workflow_span() -> Generator[None]:
-    """Whatever begins in the block stands beside the span of the whole workflow, not below what goes on in it."""
+    """Let spans that begin in the block stand beside the span of the whole workflow, not below those in it."""
     outside = context.get_value(_OUTSIDE)
     token = context.attach(outside if isinstance(outside, Context) else Context())
     try:
@@ -75,7 +75,7 @@ def tell(one: Span, attributes: Attributes) -> None:
 
 
 def fail(one: Span, error: BaseException) -> None:
-    """Say that what the span is about failed; the message only where content is wanted."""
+    """Mark the span as failed, with the type of the error; with its message only where content is wanted."""
     while not isinstance(error, (LlmDoError, ApplicationError)) and error.__cause__ is not None:
         error = error.__cause__
     known = error.type if isinstance(error, ApplicationError) else None
@@ -84,12 +84,12 @@ def fail(one: Span, error: BaseException) -> None:
 
 
 def shows_content() -> bool:
-    """Whether whoever runs this process wants prompts, answers, arguments and results in spans."""
+    """Return whether the environment asks for prompts, answers, arguments and results in spans."""
     return os.environ.get(_CONTENT, "").lower() in _SHOWS_CONTENT
 
 
 def will_tell(one: Span) -> bool:
-    """Whether what is said of the span now will be seen by anybody; not in a replay, nor where nobody collects."""
+    """Return whether attributes added to the span now will be sent: not in a replay, nor without a collector."""
     return one.is_recording() and not (workflow.in_workflow() and workflow.unsafe.is_replaying())
 
 

@@ -1,4 +1,4 @@
-"""Bounds on what a provider may answer, in bytes as they are after unpacking.
+"""Bounds on a provider's answer, in bytes after unpacking.
 
 Owns the hook in the HTTP clients of models that counts what they read, and the failure of a turn that had too much.
 """
@@ -17,19 +17,20 @@ from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import OtherModel
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+"""Largest answer that comes as a whole."""
 MAX_STREAM_BYTES = 64 * 1024 * 1024
-"""A stream has some hundred bytes around each word."""
+"""Largest streamed answer, which has some hundred bytes around each word."""
 MAX_STREAMED_CHARS = 8 * 1024 * 1024
-"""Of text, thinking and arguments together, while they are streamed."""
+"""Most characters of a streamed answer: text, thinking and arguments together."""
 _STREAM = "text/event-stream"
 
 
 class AnswerTooLarge(Exception):
-    """More came than an answer may have; the rest is not read."""
+    """An answer has more bytes than are read; the rest is not read."""
 
 
 def bounded_model(model: Model) -> Model:
-    """The model, whose HTTP client reads no more than an answer may have; one without such a client as it is."""
+    """Return the model with bounds in its HTTP client; a model without such a client as it is."""
     provider = cast("Any", model.provider)
     client = getattr(provider, "_own_http_client", None)
     if client is not None:

@@ -47,16 +47,17 @@ MOST_CACHED = 32
 _KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(?:API_)?(?:KEY|TOKEN)")
 _building = threading.Lock()
 _SHOWN = "llm_do_shown"
-"""The attribute of a model that was built here that holds its name."""
+"""Attribute of a built model that holds its name as people see it."""
 _NO_KEY = "none"
-"""What a server behind an address of its own gets where its alias names no key: never the key of the provider
-whose protocol it speaks, which the provider's library would otherwise take from the environment."""
+"""Key for a server behind an address of its own whose alias names none. Without it the library would send such a
+server the key of the provider whose protocol it speaks."""
 
 
 async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> Model:
-    """The model of an id made by `serving_id`. Raises ModelRefusal for an unknown provider, ModelFailed without a key.
+    """Return the model of an id made by `serving_id`.
 
-    In an activity these are final: a missing key is still missing a minute later.
+    Raises ModelRefusal for an unknown provider, ModelFailed without a key. In an activity these are final: a missing
+    key is still missing a minute later.
     """
     if workflow.in_workflow():
         return NamedModel(model_id)
@@ -71,7 +72,7 @@ async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> M
 
 
 def shown_name(model: Model) -> str:
-    """What people call a model: as it is written in the workshop, with its alias where that has an address."""
+    """Return the name of a model as the workshop writes it, with its alias where that has an address."""
     return str(getattr(model, _SHOWN, model.model_id))
 
 
@@ -134,7 +135,7 @@ class NamedModel(Model):
 
 
 async def _cached_or_new(model_id: str) -> Model:
-    """A model of a provider is kept from turn to turn; one that plays a script is looked up each time."""
+    """Return a provider's model from the cache, and a model that plays a script anew each time."""
     _, alias = read_serving_id(model_id)
     if parse_model_id(alias.model)[0] in ("offline", "test"):
         return await asyncio.to_thread(_real_model_in_turn, model_id)

@@ -48,7 +48,7 @@ _PARAMETERS = TypeAdapter(ModelRequestParameters)
 
 @dataclass
 class Request:
-    """One request, as a workflow sent it."""
+    """Model request as a workflow sent it."""
 
     part: ConversationPart
     messages: list[ModelMessage]
@@ -57,12 +57,12 @@ class Request:
 
 @dataclass
 class SentHistory:
-    """What a history tells of a conversation."""
+    """Requests and answers of a conversation, as its history has them."""
 
     requests: list[Request] = field(default_factory=list[Request])
-    """In order."""
+    """Requests in the order of their events."""
     answers: dict[str | None, ModelResponse] = field(default_factory=dict[str | None, ModelResponse])
-    """By their marks."""
+    """Answers by their marks; None: of answers without any."""
 
 
 @dataclass
@@ -73,17 +73,17 @@ class WholeConversation:
     parameters: ModelRequestParameters = field(default_factory=ModelRequestParameters)
     instructions: str | None = None
     ends: dict[int, int] = field(default_factory=dict[int, int])
-    """How many messages each request had, by its number."""
+    """Number of messages up to the end of each request, by the request's number."""
     sizes: list[int] = field(default_factory=list[int])
-    """About how many characters each message has."""
+    """Approximate number of characters of each message."""
     inherited: int = 0
-    """How many messages came with the base."""
+    """Number of messages that came with the base."""
     answer: ModelResponse | None = None
     """The newest marked answer, which the next request may refer to."""
 
     @property
     def characters(self) -> int:
-        """About how much memory the conversation takes."""
+        """Approximate size of the conversation in memory, in characters."""
         return sum(self.sizes)
 
     def add(self, request: Request, base: Sequence[ModelMessage]) -> None:
@@ -120,7 +120,10 @@ class WholeConversation:
         return lean(self.answer)
 
     def fitting(self, max_tokens: int | None) -> list[ModelMessage]:
-        """What the model is told of it: all, or how it began and the newest turns. A turn begins with an answer."""
+        """Return the messages that fit: all, or the first request and the newest turns.
+
+        `max_tokens` is the model's limit; None: there is none. A turn begins with an answer.
+        """
         if max_tokens is None:
             return list(self.messages)
         starts = [place for place, message in enumerate(self.messages) if place and isinstance(message, ModelResponse)]
@@ -147,7 +150,10 @@ class Conversations:
     async def whole(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
-        """The request as it is to be sent. Call it in the activity that sends. Raises EffectFailed, ModelFailed."""
+        """Return the request as it is to be sent: messages, settings and tools.
+
+        Call it in the activity that sends. Raises EffectFailed, ModelFailed.
+        """
         given = dict(settings or {})
         marked = given.pop(CONVERSATION_SETTING, None)
         if marked is None:
@@ -161,9 +167,9 @@ class Conversations:
         return known.fitting(request.part.max_tokens), cast("ModelSettings", given) or None, known.parameters
 
     def mark(self, answer: ModelResponse, messages: Sequence[ModelMessage]) -> ModelResponse:
-        """The answer to these messages, marked so that the next request need not carry it. Call it in the activity.
+        """Mark the answer to these messages, so that the next request need not carry it. Call it in the activity.
 
-        One that has no end yet, or that is the end of another one, is carried: the two become one in the workflow.
+        An unfinished answer, or the end of one, stays unmarked and is carried: the two become one in the workflow.
         """
         if answer.state != "complete" or isinstance(messages[-1], ModelResponse):
             return answer
@@ -188,7 +194,7 @@ class Conversations:
         return KeptConversation(base=(*wanted.base, digest))
 
     async def _at(self, run: str, number: int, answer: str | None = None) -> WholeConversation:
-        """The conversation that ends, or went through, a request; and the answer with that mark, if one is given."""
+        """Return the conversation that has request `number` in it, with the answer marked `answer`; None: with none."""
         known = self._known.get(run)
         if known is not None and number in known.ends and (answer is None or answer == mark_of(known.answer)):
             return known
@@ -226,7 +232,7 @@ class Conversations:
 
 
 async def _read_history() -> SentHistory:
-    """What the workflow that scheduled this activity has sent and got so far."""
+    """Read the requests and answers so far from the history of the workflow that scheduled this activity."""
     info, client = activity.info(), activity.client()
     handle = client.get_workflow_handle(cast("str", info.workflow_id), run_id=info.workflow_run_id)
     found, turns = SentHistory(), set[int]()
@@ -244,7 +250,7 @@ async def _read_history() -> SentHistory:
 
 
 async def _decoded(payloads: list[Payload], *, number: int) -> Request:
-    """The request that a payload holds; one that is not numbered has the number of its place."""
+    """Return the request in a payload; `number` is its place, and its number where it has none of its own."""
     (given,) = cast("list[dict[str, Any]]", await activity.client().data_converter.decode(payloads, [dict]))
     settings = cast("dict[str, Any]", given.get("model_settings") or {})
     part = ConversationPart.model_validate(settings.get(CONVERSATION_SETTING) or {"number": number})
@@ -260,7 +266,7 @@ def _this_run() -> str:
 
 
 def _characters(message: ModelMessage) -> int:
-    """About how much memory a message takes."""
+    """Return the approximate size of a message in memory, in characters."""
     return sum(len(str(getattr(part, "content", "") or getattr(part, "args", ""))) for part in message.parts)
 
 

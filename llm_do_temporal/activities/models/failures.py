@@ -1,7 +1,7 @@
-"""What a failed model turn means: whether the same model is asked again, when, and whether another one may answer.
+"""Meaning of a failed model turn: whether the same model is asked again, when, and whether another one may answer.
 
-Owns the sorting of what providers say. What passes by itself is tried again without end, where no other model waits
-to be asked; what the provider will say again is final at once, with the model's name and what to do.
+Owns the sorting of providers' errors. An error that passes by itself is tried again without end, unless another model
+waits to be asked; an error that would come again is final at once, with the model's name and what to do.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from llm_do_temporal.messages.sizes import QUOTED_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 PASSING = "ModelBusy"
-"""The type of a failure that is tried again."""
+"""Type of a failure that is tried again."""
 LONGEST_WAIT = timedelta(hours=1)
 """A provider that asks for more is asked again all the same: it may be wrong, and a run must not sleep for a week."""
 LONGEST_WAIT_BESIDE_OTHERS = timedelta(minutes=2)
 SHORT_WAIT_SECONDS = 5.0
-"""Where another model can be asked, a provider that asks to wait longer is not waited for."""
+"""Longest wait that a provider may ask for where another model can be asked instead."""
 
 
 @dataclass(frozen=True)
 class _Kind:
     errors: tuple[type[ModelAPIError], ...]
     what: str
-    """What is said of the model."""
+    """Words after the model's name in the error."""
     next_step: str | None = None
     passing: bool = False
     other: OtherModel | None = None
@@ -117,7 +117,7 @@ def _lets_wait(error: ModelAPIError) -> bool:
 
 
 def _delay(error: ModelAPIError, *, beside_others: bool) -> timedelta | None:
-    """How long the provider asks to wait, within reason; None: the retry policy says."""
+    """Return the wait that the provider asks for, within reason; None: that of the retry policy."""
     if not error.retry_after:
         return None
     longest = LONGEST_WAIT_BESIDE_OTHERS if beside_others else LONGEST_WAIT
@@ -125,7 +125,7 @@ def _delay(error: ModelAPIError, *, beside_others: bool) -> timedelta | None:
 
 
 def _said(error: ModelAPIError) -> str:
-    """What the provider says, without the rest of its answer; without the key that it may repeat, before it is cut."""
+    """Return the provider's message: without keys, which it may repeat, and cut after they are out."""
     body = error.body
     if isinstance(body, Mapping):
         given = cast("Mapping[str, object]", body)

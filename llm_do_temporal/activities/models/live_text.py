@@ -1,7 +1,7 @@
 """Asks a model, and tells the server the end of its answer while it is written.
 
-The answer is streamed from the provider and put together here, so whoever waits for it gets it as before. What is
-told are details of heartbeats: they cost the history nothing, and the next attempt begins without them.
+The answer is streamed from the provider and put together here, so the workflow gets it as a whole. Its end goes out as
+details of heartbeats: they cost the history nothing, and the next attempt begins without them.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from llm_do_temporal.messages.sizes import LIVE_TEXT_CHARS
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 BEAT_SECONDS = 0.2
-"""How often the tail is told, where it has grown."""
+"""Shortest time between two heartbeats with a tail that has grown."""
 MOST_BEATS_A_SECOND = 50
-"""Of one process: each is a write in Temporal's database. Where many turns run, each tells less often."""
+"""Most heartbeats of one process, as each is a write in Temporal's database: of many turns, each beats less often."""
 _STREAM = "stream"
-"""What a server that cannot stream names when it refuses a request."""
+"""Word in the refusal of a server that cannot stream."""
 
 _log = logging.getLogger(__name__)
 _CANNOT_STREAM = "llm_do_cannot_stream"
-"""The attribute of a model whose server was found to be unable to stream."""
+"""Attribute of a model whose server cannot stream, as an earlier turn has found."""
 _telling: set[asyncio.Task[None]] = set()
 
 
 class AnswerTail:
-    """The end of an answer that is being written."""
+    """End of an answer that is being written."""
 
     def __init__(self, attempt: int) -> None:
         self.chars = 0
@@ -59,7 +59,7 @@ class AnswerTail:
         self._part: Literal["text", "thinking", "tool-call"] = "text"
 
     def take(self, event: ModelResponseStreamEvent) -> None:
-        """Take in what the stream brought."""
+        """Take in the next event of the stream."""
         if isinstance(event, PartStartEvent):
             self._begin(event.part)
         elif isinstance(event, PartDeltaEvent):
@@ -70,7 +70,7 @@ class AnswerTail:
                 self._add(delta.args_delta)
 
     def live_text(self) -> LiveText:
-        """What a heartbeat carries."""
+        """Return the tail as a heartbeat carries it, without keys."""
         text = remove_keys(whole_characters(self._text[-LIVE_TEXT_CHARS:]))
         return LiveText(text=text, chars=self.chars, attempt=self._attempt, part=self._part)
 
@@ -104,9 +104,10 @@ async def ask(
     settings: ModelSettings,
     parameters: ModelRequestParameters,
 ) -> ModelResponse:
-    """The model's answer, its end told while it is written; call it in an activity. Raises what the model raises.
+    """Return the model's answer, and beat with its end while it is written; call it in an activity.
 
-    Models without a provider play a script, and a server that cannot stream is asked as if nobody watched.
+    Raises like the model. One without a provider plays a script; it is asked without a stream, like a server that has
+    none.
     """
     if model.provider is None or getattr(model, _CANNOT_STREAM, False):
         return await model.request(messages, settings, parameters)

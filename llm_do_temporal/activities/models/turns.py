@@ -1,4 +1,4 @@
-"""Serves model turns: sends them, and gives models what the history only refers to.
+"""Serves model turns: sends requests, with the files that the history only refers to.
 
 Owns the wrapper around the model that sends. It puts the bytes of attachments, or their text, back where the
 conversation carries only their digests, so that no history ever holds them, and lets the model prepare what it gets.
@@ -52,7 +52,7 @@ _SERVER_IS_BUSY = {
     RPCStatusCode.RESOURCE_EXHAUSTED,
     RPCStatusCode.UNAVAILABLE,
 }
-"""With these the Temporal server says that it could not give a history just then."""
+"""Answers of a Temporal server that cannot give a history just now."""
 
 _log = logging.getLogger(__name__)
 _blobs: BlobStore | None = None
@@ -118,7 +118,7 @@ class TurnModel(WrapperModel):
     async def _request(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
     ) -> tuple[list[ModelMessage], ModelSettings, ModelRequestParameters]:
-        """The request as the model gets it: whole, with its files, and in words that its provider knows."""
+        """Return the request as the model gets it: whole, with its files, and in words that its provider knows."""
         messages, settings, parameters = await _conversations.whole(messages, settings, parameters)
         check_native_tools(self.wrapped, parameters)
         # Files first: what stands in them is looked at like anything else that somebody else has written.
@@ -127,13 +127,13 @@ class TurnModel(WrapperModel):
 
 
 def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
-    """The model, and what is counted for its answer, for the log."""
+    """Return the model's name, and the tokens that are counted for its answer, for the log."""
     usage = answer.usage
     return shown_name(model), f"{usage.input_tokens} in and {usage.output_tokens} out are estimated"
 
 
 async def _with_files(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """The conversation with its attachments in it; reading them takes seconds and must not stop the heartbeats."""
+    """Return the conversation with its attachments, read in a thread: that takes seconds, and heartbeats go on."""
     return await in_thread(resolve_blobs, messages, _blobs) if has_blobs(messages) else messages
 
 
@@ -161,7 +161,7 @@ def _without_retries(settings: ModelSettings | None) -> ModelSettings:
 
 
 def _part(settings: ModelSettings | None) -> ConversationPart | None:
-    """What the request says of itself."""
+    """Return the part of the conversation that the request is; None for a request of an earlier version."""
     part = (settings or {}).get(CONVERSATION_SETTING)
     return None if part is None else ConversationPart.model_validate(part)
 

@@ -1,8 +1,8 @@
-"""What a provider says of the tokens of a turn, and what is counted where it says nothing or nothing believable.
+"""Tokens of a turn: the provider's count, or an estimate where that is missing or not believable.
 
-Called by the wrapper that sends model turns, before the answer is priced and enters a history. A count is missing
-where it is none, negative, no whole number, larger than any turn, or so small that the text cannot have fitted. Then
-it is estimated: four characters of text a token, and a fixed number for each file. An estimated turn is marked, so
+Called by the wrapper that sends model turns, before the answer is priced and enters a history. A count is not believed
+where it is negative, no whole number, larger than any turn, or so small that the text cannot have fitted. Then it is
+estimated: four characters of text a token, and a fixed number for each file. An estimated turn is marked, so
 that limits count it like any other and people see that it is a guess.
 """
 
@@ -28,11 +28,11 @@ from pydantic_ai.usage import RequestUsage
 from llm_do_temporal.policy.models.context_window import CHARACTERS_PER_TOKEN
 
 FILE_TOKENS = 1_500
-"""What a picture or a document counts in an estimate; providers take about as much for a large picture or a page."""
+"""Tokens of a picture or a document in an estimate, about as many as providers count for a large picture or a page."""
 CHARACTERS_OF_A_TOKEN = 40
 """More than any tokenizer puts into a token on average: a smaller count than this allows is not believed."""
 MAX_TOKENS = 1_000_000_000
-"""Of one turn: no model takes as many, and what is above is not believed."""
+"""Most tokens of one turn: no model takes as many, and a larger count is not believed."""
 _COUNTS = ("input_tokens", "output_tokens")
 _PARTS = tuple(
     field.name
@@ -47,7 +47,7 @@ _CACHED = ("cache_read_tokens", "cache_write_tokens")
 def counted(
     answer: ModelResponse, asked: Sequence[ModelMessage], parameters: ModelRequestParameters
 ) -> tuple[ModelResponse, bool]:
-    """The answer with tokens that can be counted, and whether any of them are estimated.
+    """Return the answer with tokens that can be counted, and whether any of them are estimated.
 
     `asked` is the conversation as it was sent.
     """
@@ -75,7 +75,7 @@ def marked(answer: ModelResponse) -> ModelResponse:
 
 
 def _believed(count: Any, characters: int) -> int:
-    """The count; -1, which no count is, where it cannot be true of so many characters of text."""
+    """Return the count; -1, which no count is, where it cannot be true of so many characters of text."""
     whole = isinstance(count, int) and not isinstance(count, bool)
     return count if whole and characters <= count * CHARACTERS_OF_A_TOKEN and 0 <= count <= MAX_TOKENS else -1
 
@@ -109,7 +109,7 @@ def _add_parts(usage: RequestUsage, given: RequestUsage) -> None:
 
 
 def _most(part: str, usage: RequestUsage) -> int:
-    """How many tokens a part of the sums can have; no price is found for a turn with more."""
+    """Return the most tokens that a part of the sums can have; no price is found for a turn with more."""
     if part == "audio_seconds":
         return MAX_TOKENS
     return usage.output_tokens if part.startswith("output_") else usage.input_tokens
@@ -120,7 +120,7 @@ def _is_amount(amount: Any, most: int) -> bool:
 
 
 def _request_text(asked: Sequence[ModelMessage]) -> tuple[int, int]:
-    """How many characters of text a conversation has, and how many files."""
+    """Return the number of characters of text of a conversation, and of its files."""
     characters = files = 0
     instructions = 0
     for message in asked:
@@ -136,7 +136,7 @@ def _request_text(asked: Sequence[ModelMessage]) -> tuple[int, int]:
 
 
 def _content(content: Any) -> tuple[int, int]:
-    """How many characters and files a part of a request has."""
+    """Return the number of characters, and of files, of a part of a request."""
     if content is None or isinstance(content, str):
         return len(content or ""), 0
     if not isinstance(content, list | tuple):

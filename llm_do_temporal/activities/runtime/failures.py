@@ -1,4 +1,4 @@
-"""How a failing activity speaks to the workflow that waits for it.
+"""Failures of activities, as the workflow that waits gets them.
 
 Owns the one place where our errors and the operating system's become Temporal failures. Used by every
 activity. An error of ours is final: the same call would fail the same way, so it is never retried. Of
@@ -35,7 +35,7 @@ def user_errors() -> Generator[None]:
 
 
 def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> ApplicationError:
-    """The Temporal failure of one of our errors. It is benign: somebody is told, nobody is woken.
+    """Return the Temporal failure of one of our errors. It is benign: the run tells people, and no alarm goes off.
 
     `other_model` is for a model turn: whether another model may answer it. A blob store that cannot be used is tried
     again, as it may be the next time.

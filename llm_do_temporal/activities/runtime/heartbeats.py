@@ -1,6 +1,6 @@
 """Heartbeats for every activity, in one place, so that a killed worker service is noticed within seconds.
 
-Also while a large result waits for the store that it has to go to: what was done is not done again for it.
+They go on while a large result waits for the blob store: otherwise the server would have the activity done again.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from llm_do_temporal.storage.external_storage import keep_ahead
 
 BEAT_SECONDS = 1.0
 _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
-"""A blob store that is down may keep all other threads waiting for minutes."""
+"""Threads of their own: a blob store that is down may keep all others waiting for minutes."""
 _LONGEST_WAIT = 10.0
 """Seconds between two tries to keep a large result."""
 LATE = timedelta(seconds=1)
-"""A process that is not busy begins what it was given within milliseconds."""
+"""Delay from which an activity began late: a process that is not busy begins within milliseconds."""
 
 
 class HeartbeatInterceptor(Interceptor):
     """Beats once a second while an activity with a heartbeat timeout runs, sync or async.
 
-    One that begins late tells the server first, and does not begin if the server has given it up meanwhile.
+    An activity that begins late tells the server first, and does not begin if the server has given it up meanwhile.
     """
 
     def __init__(self, client: Client) -> None:
@@ -58,7 +58,7 @@ class HeartbeatInterceptor(Interceptor):
 
 
 class _Beating(ActivityInboundInterceptor):
-    """Keeps a large result, too, while the activity can still beat; the SDK, which does so next, finds it there."""
+    """Keeps a large result while the activity can still beat, and returns the reference to it."""
 
     def __init__(self, next: ActivityInboundInterceptor, client: Client) -> None:  # noqa: A002
         super().__init__(next)
@@ -142,7 +142,7 @@ def _beating(call: ExecuteActivityInput) -> Generator[None]:
 
 
 class _Repeating(ActivityOutboundInterceptor):
-    """A heartbeat that carries nothing would make the server forget what the one before it carried.
+    """Repeats the details of the last heartbeat: one without any would make the server forget them.
 
     The first of those that carry nothing is not sent: it comes as the activity begins, which the server knows, and
     each is a write in its database. Most activities end before the second.

@@ -11,7 +11,7 @@ from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.telemetry.spans import span
 
 MODEL_REQUEST = "model_request"
-"""How the attempts of a turn are called: the name of their activity says nothing to anybody."""
+"""Name of the spans of a turn's attempts, in place of their activity's, which is technical."""
 
 
 class SpanInterceptor(Interceptor):
