@@ -28,6 +28,7 @@ WRITTEN = {
     COMMANDS_PAGE: "make_cli_docs",
     Path("docs/reference/errors.md"): "make_error_docs",
     Path("docs/reference/python.md"): "make_python_docs",
+    Path("docs/reference/wire.md"): "make_wire_docs",
 }
 """The pages that are written by a script of this folder, whose function `render` returns the page."""
 TABLES_SCRIPT = "key_tables"

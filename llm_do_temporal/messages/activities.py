@@ -1,8 +1,7 @@
 """References to activities: the wire name of each, and the types of its request and its result.
 
 Workflows run an activity by its reference, the activity's own definition takes its name from there, and the reference
-page of the wire is written from it. A reference says nothing of what an activity does; `llm_do_temporal.activities`
-does.
+page of the wire is written from it. The activities themselves are in `llm_do_temporal.activities`.
 """
 
 from __future__ import annotations
@@ -68,31 +67,54 @@ class ActivityRef(Generic[Request, Result]):
 
 
 LOAD_RUN = ActivityRef("load_run", LoadRunInput, LoadedRun)
+"""Load the entry worker and the settings that a run takes from its workshop."""
 LOAD_WORKER = ActivityRef("load_worker", LoadWorkerInput, PinnedWorker)
+"""Load a worker that is called, as its file says now."""
 LOAD_TEMPLATE = ActivityRef("load_template", LoadTemplateInput, LoadedTemplate)
+"""Load a template as a worker, with its parameters filled in."""
 BUILD_INPUT = ActivityRef("build_input", BuildInputInput, BuiltInput)
+"""Check typed input against the class of its worker, and let the class build the prompt."""
 CHECK_OUTPUT = ActivityRef("check_output", CheckOutputInput, CheckedOutput)
+"""Hold a structured result against the validators of its class."""
 DRAFT_WORKER = ActivityRef("draft_worker", DraftWorkerInput, WorkerDraft)
+"""Write the text of a worker that a model wants to make, without saving it."""
 SAVE_WORKER = ActivityRef("save_worker", SaveWorkerInput, SavedWorker)
+"""Save the file of a worker that a model makes."""
 READ_FILE = ActivityRef("read_file", ReadFileInput, FileText)
+"""Read a part of a text file."""
 LIST_FILES = ActivityRef("list_files", ListFilesInput, FileListing)
+"""List the files below a folder."""
 FIND_FILES = ActivityRef("find_files", FindFilesInput, FoundFiles)
+"""Look whether paths name files, how large these are, and what is in them."""
 WRITE_FILE = ActivityRef("write_file", WriteFileInput, FileChange)
+"""Write a text file, or replace it."""
 PREVIEW_WRITE = ActivityRef("preview_write", WriteFileInput, FileChange)
+"""Show what a write would change."""
 EDIT_FILE = ActivityRef("edit_file", EditFileInput, FileChange)
+"""Replace one piece of a text file."""
 PREVIEW_EDIT = ActivityRef("preview_edit", EditFileInput, FileChange)
+"""Show what an edit would change."""
 SNAPSHOT_ATTACHMENTS = ActivityRef("snapshot_attachments", SnapshotInput, SnapshotResult)
+"""Copy files into the blob store, to be handed over as attachments."""
 RUN_COMMAND = ActivityRef("run_command", ShellInput, ShellResult)
+"""Run a command; attempted once."""
 PREVIEW_COMMAND = ActivityRef("preview_command", ShellInput, CommandPreview)
+"""Check a command without running it."""
 CALL_PYTHON_TOOL = ActivityRef("call_python_tool", CallPythonToolInput, PythonToolResult)
+"""Call a function of `tools.py`; attempted once, unless it is idempotent."""
 LIST_EXTERNAL_TOOLS = ActivityRef("list_external_tools", ListExternalToolsInput, ExternalToolListing)
+"""List the tools of toolsets of packages and of MCP servers."""
 EXTERNAL_CAPABILITIES = ActivityRef("external_capabilities", CallExternalToolInput, ExternalCapabilities)
+"""Ask a toolset which capabilities a call would use."""
 CALL_EXTERNAL_TOOL = ActivityRef("call_external_tool", CallExternalToolInput, ExternalResult)
+"""Call a tool of a toolset; attempted once."""
 KEEP_CONVERSATION = ActivityRef("keep_conversation", KeepConversationInput, KeptConversation)
+"""Move the conversation of an invocation that is continued as new into the blob store."""
 NOTIFY = ActivityRef("notify", NotifyInput, type(None))
+"""Tell a target outside of an event of a run."""
 REQUEST_MODEL: ActivityRef[Any, Any] = ActivityRef("agent__llmdo__model_request", object, object)
-"""Registered by Pydantic AI for the agent `llmdo` with types of its own, which messages may not name: the messages and
-parameters of a request, and a ModelResponse."""
+"""Ask a model for its next answer. Registered by Pydantic AI for the agent `llmdo`, with types of its own that messages
+may not name: messages and parameters of a request, and a ModelResponse."""
 
 FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     LOAD_RUN,
