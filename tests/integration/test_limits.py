@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.testing import call, scripted
@@ -185,3 +187,28 @@ async def test_limits_given_at_the_start_count_for_more_than_the_workshops(place
     place.workshop(limits={"turns": 1, "tool_calls": 9})
     place.worker("main", scripted(call("list_files", path="."), "Done."), toolsets={"filesystem": {}})
     assert (await place.run("main", mode=APPROVE_ALL, limits={"turns": 2})).output == "Done."
+
+
+async def test_the_question_at_a_limit_is_taken_back_once_the_work_is_done(place: Place) -> None:
+    child_goes_on, main_goes_on = asyncio.Event(), asyncio.Event()
+
+    def after(event: asyncio.Event, text: str) -> Callable[[list[ModelMessage]], Awaitable[str]]:
+        async def answer(_messages: list[ModelMessage]) -> str:
+            await event.wait()
+            return text
+
+        return answer
+
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("slow", scripted(after(child_goes_on, "Slowly.")), limits={"time": 1})
+    main = scripted(call("slow", input="go"), after(main_goes_on, "Done."))
+    place.worker("main", main, toolsets=delegation_to("slow"))
+    run = await place.start("main")
+    (question,) = await place.pending(run)
+    assert question.request.tool == "go_on"
+    child_goes_on.set()
+    async with asyncio.timeout(30):
+        await place.pending_is(run)
+    main_goes_on.set()
+    assert (await place.client.result(run)).output == "Done."
+    assert tool_results(main, "slow") == ["Slowly."]

@@ -15,9 +15,9 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client.traces.build import Tracer
 from llm_do_temporal.testing import call, scripted
-from tests.integration.conftest import Place, served
-from tests.integration.test_delegation import calls
-from tests.support.collector import kept_spans
+from tests.support.runs.delegation import delegation_to
+from tests.support.runs.place import Place, served
+from tests.support.servers.collector import kept_spans
 
 SHARED = ("run ", "invoke_agent ", "chat ", "execute_tool ", "approval")
 """How the names of spans begin that both have; activities are told of differently."""
@@ -80,7 +80,7 @@ async def test_live_spans_and_a_trace_of_the_history_are_the_same_tree(
         place.worker(
             "helper", scripted(call("read_file", path="/none.txt"), write, "Helped."), toolsets={"filesystem": {}}
         )
-        place.worker("main", scripted(call("helper", input="go"), "Done."), toolsets=calls("helper"))
+        place.worker("main", scripted(call("helper", input="go"), "Done."), toolsets=delegation_to("helper"))
         run = await place.start("main")
         for _ in range(2):
             await place.pending(run)

@@ -1,0 +1,69 @@
+"""A child that was ended from outside says nothing any more: its caller speaks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, CancelledError, ChildWorkflowError, RetryState, TerminatedError
+
+from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
+from llm_do_temporal.policy.budget.ledger import Report
+from llm_do_temporal.policy.budget.limits import Dimension
+from llm_do_temporal.workflows.runtime.children import run_invocation
+from tests.support.workflow.fake_workflow import FakeWorkflow
+from tests.support.workflow.invocations import invocation
+
+LIMITED = (Dimension.TURNS,)
+
+
+def child_failed(cause: Exception) -> ChildWorkflowError:
+    failed = ChildWorkflowError(
+        "Child Workflow execution failed",
+        namespace="default",
+        workflow_id="r/main/child-1",
+        run_id="1",
+        workflow_type="LlmDoWorker",
+        initiated_event_id=1,
+        started_event_id=2,
+        retry_state=RetryState.NON_RETRYABLE_FAILURE,
+    )
+    failed.__cause__ = cause
+    return failed
+
+
+async def failed_child(monkeypatch: pytest.MonkeyPatch, cause: Exception, **fields: Any) -> None:
+    async def start(*_arguments: Any, **_options: Any) -> Any:
+        raise child_failed(cause)
+
+    monkeypatch.setattr(workflow, "start_child_workflow", start)
+    with pytest.raises(LlmDoError):
+        await run_invocation(invocation(**fields))
+
+
+async def test_what_a_terminated_child_held_is_reported_as_lost(
+    fake_workflow: FakeWorkflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await failed_child(monkeypatch, TerminatedError("enough"), path="main/child-1", limited=LIMITED)
+    lost, withdrawn = fake_workflow.signals_to("r")
+    assert lost == Report(invocation="r/main/child-1", path="main/child-1", ended="lost")
+    assert isinstance(withdrawn, WithdrawApprovalsInput)
+    assert withdrawn.invocation == "r/main/child-1"
+
+
+@pytest.mark.parametrize(
+    ("cause", "fields"),
+    [
+        (TerminatedError("enough"), {"path": "main/child-1"}),  # no limits: nobody counts
+        (TerminatedError("enough"), {"path": "main", "limited": LIMITED}),  # its desk closes with it
+        (CancelledError("stop"), {"path": "main/child-1", "limited": LIMITED}),  # it had time to say so itself
+        (ApplicationError("no", type="ModelFailed"), {"path": "main/child-1", "limited": LIMITED}),
+    ],
+)
+async def test_nothing_is_reported_for_a_child_that_could_or_need_not(
+    fake_workflow: FakeWorkflow, monkeypatch: pytest.MonkeyPatch, cause: Exception, fields: dict[str, Any]
+) -> None:
+    await failed_child(monkeypatch, cause, **fields)
+    assert not [signal for signal in fake_workflow.signals_to("r") if isinstance(signal, Report)]

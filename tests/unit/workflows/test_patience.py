@@ -1,0 +1,81 @@
+"""An activity that lacks a key, the blob store or the files has not begun: it is tried again, ever more patiently."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from llm_do_temporal.errors import KeyMismatch
+from llm_do_temporal.workflows.runtime.activities import run_until_started
+from tests.support.workflow.activity_failures import activity_failed
+from tests.support.workflow.fake_workflow import FakeWorkflow
+
+
+def unreadable() -> ActivityError:
+    """As the SDK says it of a service that lacks the key for what it was to do."""
+    outer = ApplicationError("Failed decoding arguments")
+    outer.__cause__ = ApplicationError("no key 'k2'", type=KeyMismatch.__name__)
+    return activity_failed(outer)
+
+
+def unfetchable() -> ActivityError:
+    """As the SDK says it of a service that cannot read the blob with what it was to do."""
+    outer = ApplicationError("Failed decoding arguments")
+    outer.__cause__ = ApplicationError("it does not answer", type="BlobsUnreachable")
+    return activity_failed(outer)
+
+
+def starting(*outcomes: Any) -> Callable[[], Any]:
+    """Starts an activity that comes to the next outcome each time: an error, or a result."""
+    left = list(outcomes)
+
+    async def attempt() -> Any:
+        outcome = left.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return lambda: asyncio.create_task(attempt())
+
+
+@pytest.mark.parametrize("failure", [unreadable, unfetchable])
+async def test_each_wait_is_twice_as_long_up_to_ten_minutes(
+    fake_workflow: FakeWorkflow, failure: Callable[[], ActivityError]
+) -> None:
+    result = await run_until_started(starting(*(failure() for _ in range(11)), "done"))
+    assert result == "done"
+    seconds = [wait.total_seconds() for wait in fake_workflow.slept]
+    assert seconds == [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]
+
+
+async def test_a_week_without_the_key_does_not_fill_a_history(fake_workflow: FakeWorkflow) -> None:
+    begun = fake_workflow.now
+    tries = 0
+
+    async def attempt() -> str:
+        nonlocal tries
+        tries += 1
+        if fake_workflow.now - begun < timedelta(days=7):
+            raise unreadable()
+        return "done"
+
+    assert await run_until_started(lambda: asyncio.create_task(attempt())) == "done"  # type: ignore[arg-type, return-value]
+    assert tries < 1_100
+
+
+async def test_what_has_begun_is_not_tried_again(fake_workflow: FakeWorkflow) -> None:
+    lost = activity_failed(ApplicationError("no", type="EffectFailed"))
+    with pytest.raises(ActivityError):
+        await run_until_started(starting(lost, "never"))
+    assert fake_workflow.slept == []
+
+
+async def test_a_caller_says_what_else_is_worth_waiting_for(fake_workflow: FakeWorkflow) -> None:
+    late = activity_failed(ApplicationError("no", type="Passing"))
+    assert await run_until_started(starting(late, "done"), or_passes=lambda error: error is late) == "done"
+    assert len(fake_workflow.slept) == 1
