@@ -1,4 +1,4 @@
-"""What the items of a batch are: files, lines, or those that another run has not completed."""
+"""Items of a batch: files, lines, or the items that another run has not completed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, 
 
 
 async def read_unfinished(client: Client, run: str) -> StartRunInput:
-    """How a run with a batch was started, with only those of its items that have not completed.
+    """Return the start of a run with a batch, with only the items that have not completed.
 
     Raises UsageError for a run that is open, had no batch or has nothing left, and RPCError.
     """
@@ -50,7 +50,9 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
 
 
 def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
-    """The files that the patterns match from here, each once, sorted by name. Raises UsageError for a pattern without.
+    """Return name and path of each file that a pattern matches from here, once, sorted by name.
+
+    Raises UsageError for a pattern that matches none.
 
     A file is called by its path from here, or from the folder that holds all of them where they lie elsewhere.
     """
@@ -70,7 +72,7 @@ def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def items_of_lines(file: Path) -> list[BatchItem]:
-    """An item for each line that is not blank: told as it is, or, of a file that ends in .jsonl, as its JSON says.
+    """Return an item for each line that is not blank: its text, or, of a file that ends in .jsonl, its JSON value.
 
     There, text is a prompt and anything else the worker's input. Raises UsageError.
     """

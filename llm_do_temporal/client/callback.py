@@ -1,7 +1,7 @@
 """A function of the program that started a run, which answers the run's questions.
 
-Owns who is asked what, and when. Called by `run_worker`. It is one door among others: whoever answers first wins, and a
-question that the function leaves alone waits for somebody else.
+Owns the order in which the function is given questions. Called by `run_worker`. One door among others: the first answer
+wins, and a question that the function leaves alone waits for other people.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.login import login_name
@@ -20,7 +20,7 @@ from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.messages.runs import RunResult
 
 ApprovalCallback = Callable[[Question], Decision | Awaitable[Decision | None] | None]
-"""Is given a question and returns the decision, or None to leave it to others. A plain function runs in a thread."""
+"""Takes a question and returns the decision, or None to leave it to others. A plain function runs in a thread."""
 
 
 async def result_with(client: LlmDoClient, run: str, callback: ApprovalCallback | None) -> RunResult:
@@ -43,7 +43,7 @@ async def result_with(client: LlmDoClient, run: str, callback: ApprovalCallback 
 async def _answer(client: LlmDoClient, run: str, callback: ApprovalCallback) -> None:
     """Ask about each question once, one after the other, until the run ends."""
     seen: set[str] = set()
-    async with asked(run):
+    async with translated(run):
         async for event in client.follow(run).events():
             if event.type != "desk.changed":
                 continue
@@ -73,7 +73,7 @@ async def _call(callback: ApprovalCallback, question: Question) -> Decision | No
 
 
 async def _send(client: LlmDoClient, question: Question, decision: Decision) -> None:
-    """Decide about what was shown. Raises DecisionRefused, unless somebody else was faster."""
+    """Decide about the question as it was shown. Raises DecisionRefused, unless another decision was faster."""
     facts: dict[str, Any] = {
         "id": question.id,
         "digest": question.request.digest or None,

@@ -27,13 +27,13 @@ from temporalio.exceptions import (
 )
 
 from llm_do_temporal.client.batches import read_unfinished
-from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskRecord, Question, read_desk
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
 from llm_do_temporal.client.views.inbox import InboxContents, LockedRun, read_inbox, waiting_runs
-from llm_do_temporal.client.views.memos import Listed, read_listed, read_memo
+from llm_do_temporal.client.views.memos import RunListing, read_listing, read_memo
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.tree import state_of
 from llm_do_temporal.errors import (
@@ -61,12 +61,12 @@ from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.telemetry import start_span
 
 UPDATE_SECONDS = 8
-"""How long a decision waits for a worker service to answer before it is sent as a signal instead."""
+"""Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line of the list of runs."""
+    """Run as a list of runs shows it, in one line."""
 
     run: str
     worker: str
@@ -97,7 +97,7 @@ class LlmDoClient:
         if "/" in run:
             raise UsageError(f"the run id '{run}' contains '/', which separates a run from its invocations")
         try:
-            async with asked():
+            async with translated():
                 with start_span(request.worker, run):
                     await self.temporal.start_workflow(
                         RUN_WORKFLOW,
@@ -117,46 +117,48 @@ class LlmDoClient:
     async def result(self, run: str) -> RunResult:
         """Wait for the run and return its result. Raises the error it ended with."""
         try:
-            async with asked(run):
+            async with translated(run):
                 value: Any = await self._handle(run).result()
         except WorkflowFailureError as failure:
             raise _ended_with(failure) from failure
         return RunResult.model_validate(value)
 
     async def unfinished(self, run: str) -> StartRunInput:
-        """How a batch was started, with those of its items only that have not completed. Raises UsageError."""
-        async with asked(run):
+        """Return the start of a batch, with only the items that have not completed. Raises UsageError."""
+        async with translated(run):
             return await read_unfinished(self.temporal, run)
 
     async def cancel(self, run: str) -> None:
         """Ask the run, and everything below it, to stop."""
-        async with asked(run):
+        async with translated(run):
             await self._handle(run).cancel()
 
     async def runs(self, *, limit: int = 50) -> list[RunSummary]:
-        """The newest runs first."""
+        """Return the newest runs, newest first."""
         listed = self.temporal.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}'", limit=limit)
-        async with asked():
-            return [_summary(execution, await read_listed(execution)) async for execution in listed]
+        async with translated():
+            return [_summary(execution, await read_listing(execution)) async for execution in listed]
 
     async def status(self, run: str) -> RunSummary:
-        """Where one run stands. Raises KeyMismatch."""
-        async with asked(run):
+        """Return the state of one run. Raises KeyMismatch."""
+        async with translated(run):
             description = await self._handle(run).describe()
             return _summary(description, await read_memo(description))
 
     async def approvals(self, run: str | None = None) -> list[Question]:
-        """What waits for a person, oldest first; of one run, or of all that can be read. Needs no worker service."""
+        """Return the questions that wait for a person, oldest first, of one run or of all that can be read.
+
+        Needs no worker service."""
         if run is None:
             return (await self.all_approvals())[0]
-        async with asked(run):
+        async with translated(run):
             return sorted(await self._approvals_of(run), key=lambda one: one.asked_at)
 
     async def all_approvals(self) -> tuple[list[Question], list[LockedRun]]:
-        """What waits for a person in all runs, oldest first, and the runs that cannot be read here."""
+        """Return the questions that wait in all runs, oldest first, and the runs that cannot be read here."""
         found: list[Question] = []
         locked: list[LockedRun] = []
-        async with asked():
+        async with translated():
             waiting = [each async for each in waiting_runs(self.temporal)]
         for execution, listed in waiting:
             if listed.missing_key:
@@ -169,16 +171,18 @@ class LlmDoClient:
         return sorted(found, key=lambda one: one.asked_at), locked
 
     async def questions(self, run: str) -> list[Question]:
-        """All that the run ever asked, decided or not, in order; also after its end. Needs no worker service."""
+        """Return all questions of the run, decided or not, in order; also after its end. Needs no worker service."""
         return (await self._desk_record(run)).questions
 
     async def grants(self, run: str) -> list[Grant]:
-        """The remembered decisions that are in force, in order; also after the run's end. Needs no worker service."""
+        """Return the remembered decisions in force, in order; also after the run's end. Needs no worker service."""
         return (await self._desk_record(run)).grants
 
     async def inbox(self) -> InboxContents:
-        """What waits in all open runs, oldest first, up to 20 of each run: one listing, no history is read."""
-        async with asked():
+        """Return the questions that wait in all open runs, oldest first, up to 20 of each run.
+
+        One listing of the server; no history is read."""
+        async with translated():
             return await read_inbox(self.temporal)
 
     async def revoke(self, run: str, approval_id: str, by: str = "") -> None:
@@ -191,7 +195,7 @@ class LlmDoClient:
         summary = await self.status(run)
         if summary.ended_at is not None:
             raise UsageError(f"run '{run}' has ended: {summary.status}; its grants ended with it")
-        async with asked(run):
+        async with translated(run):
             await self._handle(run).signal(REVOKE_GRANT_SIGNAL, RevokeGrantInput(id=approval_id, by=by))
 
     async def decide(self, run: str, decision: Decision) -> Approval | None:
@@ -200,7 +204,7 @@ class LlmDoClient:
         # Who cannot read the run has not its keys: what is sent would be in the open, or unreadable for the run.
         await self.status(run)
         try:
-            async with asked(run):
+            async with translated(run):
                 return await handle.execute_update(
                     DECIDE_UPDATE, decision, result_type=Approval, rpc_timeout=timedelta(seconds=UPDATE_SECONDS)
                 )
@@ -214,30 +218,30 @@ class LlmDoClient:
             summary = await self.status(run)
             raise DecisionRefused(f"run '{run}' has ended: {summary.status}; nothing waits for a decision") from error
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
-            async with asked(run):
+            async with translated(run):
                 await handle.signal(DECIDE_SIGNAL, decision)
             return None
 
     async def desk(self, run: str) -> DeskState:
-        """All approvals of a run, decided or not, grants, and ignored decisions. Needs a worker service."""
-        async with asked(run):
+        """Return all approvals of a run, decided or not, grants, and ignored decisions. Needs a worker service."""
+        async with translated(run):
             return await self._handle(run).query(DESK_QUERY, result_type=DeskState)
 
     async def view(self, run: str, *, tap: Tap | None = None) -> RunView:
-        """The run as its histories tell it now; `tap` is given every event, with the id of its workflow."""
+        """Return the run as its histories tell it now; `tap` is called with every event and the id of its workflow."""
         follower = Follower(self.temporal, run, wait=False, tap=tap)
-        async with asked(run):
+        async with translated(run):
             async for _ in follower.events():
                 pass
         return follower.view
 
     def follow(self, run: str) -> Follower:
-        """A follower of the run; iterate its `events()` and look at its `view`."""
+        """Return a follower of the run; iterate its `events()` and look at its `view`."""
         return Follower(self.temporal, run, wait=True)
 
     async def events(self, run: str, *, follow: bool = False) -> AsyncGenerator[ViewEvent]:
-        """What has happened in the run, in order, the same on every reading; following it, until the run ends."""
-        async with asked(run):
+        """Yield the events of the run in order, the same on every reading; with `follow`, until the run ends."""
+        async with translated(run):
             async for event in ordered_events(self.temporal, run, follow=follow):
                 yield event
 
@@ -254,7 +258,7 @@ class LlmDoClient:
         return [question for question in record.questions if question.is_open]
 
     async def _desk_record(self, run: str) -> DeskRecord:
-        async with asked(run):
+        async with translated(run):
             return await read_desk(self.temporal, run, read_chain(self.temporal, run, None, wait=False))
 
 
@@ -285,7 +289,7 @@ def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0]
 
 
-def _summary(execution: WorkflowExecution, listed: Listed) -> RunSummary:
+def _summary(execution: WorkflowExecution, listed: RunListing) -> RunSummary:
     return RunSummary(
         run=execution.id,
         worker=listed.begun.worker,

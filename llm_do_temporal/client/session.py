@@ -1,4 +1,4 @@
-"""A connection that is open: to the server that is named, else to the embedded one of the workshop.
+"""Session: an open connection to the server that is named, else to the embedded server of the workshop.
 
 Owns the choice between the two. Used by the command line and by `run_worker`.
 """
@@ -23,7 +23,7 @@ from llm_do_temporal.policy.shell import Isolation
 
 @dataclass(frozen=True)
 class Session:
-    """A connection that is open."""
+    """Open connection to a server."""
 
     client: LlmDoClient
     workshop: Path | None
@@ -59,7 +59,7 @@ def task_queue() -> str:
 
 
 def required_isolation() -> Isolation:
-    """What this environment wants where commands cannot be isolated. Raises UsageError for what is no such word."""
+    """Return this environment's isolation setting for commands. Raises UsageError for an unknown value."""
     said = os.environ.get(ISOLATION_VARIABLE) or Isolation.PREFERRED
     try:
         return Isolation(said)

@@ -1,7 +1,7 @@
 """Calling templates from Python, outside of any run: `TemplateCall`.
 
-Owns the same rules as `llm_worker_call`, held by the caller itself: which templates, which files, JSON or text. What is
-called is a run like any other, as `run_worker` makes it.
+Owns the same rules as `llm_worker_call`, held by the caller itself: which templates, which files, JSON or text. Each
+call is a run like any other, as `run_worker` makes it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FileOrText = str | os.PathLike[str] | Mapping[str, str]
 
 
 class TemplateCall:
-    """Calls templates of a workshop under rules of its own, and waits for what they say."""
+    """Callable rules for templates of a workshop; each call waits for the template's result."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class TemplateCall:
         *,
         expect_json: bool = False,
     ) -> Any:
-        """What the template says: a text; with `expect_json` the object that its schema describes.
+        """Return the template's result: a text; with `expect_json` the object that its schema describes.
 
         `template` is a path below the workshop's folder, or `pkg:NAME`; with a lock it is not looked at. `attachments`
         are files of this machine, as paths or `{"path": …}`. `fragments` are added to the input: texts, and files as

@@ -1,4 +1,4 @@
-"""What a run leaves behind, and whether a struck run left the same as the recorded one. Pure but for its input."""
+"""Evidence of a run, and its comparison: a struck run must leave the same as the recorded one. Pure."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from llm_do_temporal.messages.activities import EDIT_FILE, REQUEST_MODEL, SAVE_W
 
 _WRITES = frozenset({WRITE_FILE.name, EDIT_FILE.name, SAVE_WORKER.name})
 DESK = "desk"
-"""How the run's own history is called beside those of its invocations."""
+"""Name of the run's own history beside those of its invocations."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One event of a run: something is struck right after it."""
+    """Event of a run, right after which a process is killed."""
 
     number: int
-    """Its place among all events of the run, from 1."""
+    """Place among all events of the run, from 1."""
     path: str
-    """The invocation, or `desk`."""
+    """Path of the invocation, or `desk`."""
     generation: int
-    """How often that workflow had continued as new."""
+    """Number of times that the workflow had continued as new."""
     event_id: int
     what: str
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is left of one run."""
+    """Result, files and effects that are left of a run."""
 
     result: Any = None
     error: str = ""
-    """How it ended, if not with a result."""
+    """Error with which the run ended; empty for a run with a result."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Digests, by path."""
     turns: Mapping[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
-    """How often each turn was scheduled, by invocation; a turn is named by the digest of what it asked."""
+    """Number of times each turn was scheduled, by invocation; a turn is named by the digest of its request."""
     writes: Counter[str] = field(default_factory=Counter[str])
-    """How often each write was scheduled, path and content told apart."""
+    """Number of times each write, of a path and a content, was scheduled."""
     once: Counter[str] = field(default_factory=Counter[str])
-    """How often each effect that may be attempted once (a command, above all) was scheduled."""
+    """Number of times each effect that may be attempted once (a command, above all) was scheduled."""
     doubts: int = 0
-    """Effects of which nobody knew whether they had happened; each was skipped by a person."""
+    """Effects that may or may not have happened; each was skipped by a person."""
     points: Sequence[Point] = ()
 
 
@@ -73,7 +73,7 @@ def gather(result: Any, error: str, files: Mapping[str, str], doubts: int, histo
 
 
 def compare(recorded: Evidence, struck: Evidence, before: Mapping[str, str], *, exact: bool) -> list[str]:
-    """What is wrong with a struck run, in words; nothing when it left the same.
+    """Return the differences of a struck run to the recorded one, in words; empty when it left the same.
 
     `before` has the digests of the files before any run. `exact` says that the same requests get the same answers;
     otherwise only what holds for any answers is compared. Where a person skipped what may have happened the result

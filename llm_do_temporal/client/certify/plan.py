@@ -1,4 +1,4 @@
-"""The plan of a crash proof: record one run, then strike at each event of its history, and say what came of it."""
+"""Plan of a crash proof: record one run, then strike at each event of its history, and compare what the runs leave."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError
 from llm_do_temporal.policy.models.ids import Aliases, full_name
 
 PATIENCE_SECONDS = 300.0
-"""How long a struck run may take at the least; ten times as long as the recorded one if that is more."""
+"""Least time that a struck run may take; it is ten times that of the recorded run if that is more."""
 _FREE = ("offline:", "test:")
 
 
@@ -45,16 +45,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Strike:
-    """What came of one blow."""
+    """Outcome of one strike: a run in which a process was killed right after an event."""
 
     kind: KillKind
     point: Point
     struck_after: str
     problems: tuple[str, ...]
     doubts: int
-    """Effects that a person was asked about, since nobody knew whether they had happened."""
+    """Effects that a person was asked about, since they may or may not have happened."""
     seconds: float | None
-    """From the blow until somebody took the run up again; None where nothing was left to do."""
+    """Seconds from the strike until a service took the run up again; None where nothing was left to do."""
 
     @property
     def passed(self) -> bool:
@@ -64,23 +64,23 @@ class Strike:
 
 @dataclass
 class Certificate:
-    """All that was tried."""
+    """Outcome of the whole proof."""
 
     run: Evidence
     exact: bool
     """Whether results, files and turns were compared too, as they can be where the models are scripted."""
     rows: list[Strike] = field(default_factory=list[Strike])
     kept: Path | None = None
-    """Where the server and the copies of the workshop are kept, if something failed."""
+    """Folder in which the server and the copies of the workshop are kept, if something failed."""
 
     @property
     def failed(self) -> int:
-        """How many blows left something else."""
+        """Number of strikes after which a run left something else."""
         return sum(not row.passed for row in self.rows)
 
 
 async def certify(plan: Plan, tell: Callable[[Strike, int, int], None]) -> Certificate:
-    """Prove it; `tell` is given each row, its number and how many there will be.
+    """Make the proof. `tell` is called with each strike, its number and the number of all strikes.
 
     Raises UsageError where runs would cost money and may not, RunFailed where the recorded run ends without a result,
     and what `StartRequest.prepare` raises.
@@ -103,7 +103,7 @@ async def certify(plan: Plan, tell: Callable[[Strike, int, int], None]) -> Certi
 
 
 def is_free(aliases: Aliases, model: str) -> bool:
-    """Whether nobody charges for a model, or for each where commas join several."""
+    """Whether no provider charges for the model, or for any of several that commas join."""
     return all(full_name(aliases, one).startswith(_FREE) for one in model.split(","))
 
 

@@ -1,4 +1,4 @@
-"""One run from its start to its end, its questions answered and, at a chosen event, something struck."""
+"""Rehearsal of a run from its start to its end: questions are answered and, at a chosen event, a process is killed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from llm_do_temporal.policy.approvals import REPEAT
 _BY = "certify"
 _RETRY_SECONDS = 0.1
 _AWAY = (RPCError, ConnectionFailed)
-"""What is raised while the server is away."""
+"""Errors that are raised while the server is away."""
 
 
 @dataclass
 class Rehearsal:
-    """One run in a lane, struck right after `point`, or never."""
+    """Run in a lane, struck right after `point`; None: never."""
 
     lane: Lane
     run: str
@@ -39,7 +39,7 @@ class Rehearsal:
     struck_after: str = ""
     """The event that was really the last one; where the run took another way it is not quite that of the point."""
     resumed: float | None = None
-    """Seconds until somebody took the run up again."""
+    """Seconds until a service took the run up again."""
     models: frozenset[str] = frozenset()
     _struck_at: float | None = None
     _gone: int | None = None
@@ -61,7 +61,7 @@ class Rehearsal:
         return gather(left, error, self.lane.files(), self._doubts, histories)
 
     async def _attend(self) -> tuple[RunResult | None, str]:
-        """Answer what is asked until the run has ended, however often the server goes away meanwhile."""
+        """Answer all questions until the run has ended, however often the server goes away meanwhile."""
         while True:
             try:
                 follower = Follower(self.lane.client.temporal, self.run, wait=True, tap=self._note)
@@ -95,7 +95,7 @@ class Rehearsal:
         return histories
 
     async def _answer(self) -> None:
-        """Approve what is asked, for everybody who must; what may have happened is not done again."""
+        """Approve each question, in the name of all who must; an effect that may have happened is not done again."""
         run = self.lane.client.temporal.get_workflow_handle(self.run)
         for approval in await self.lane.client.approvals(self.run):
             if approval.id not in self._answered:
@@ -107,7 +107,7 @@ class Rehearsal:
                 self._doubts += doubt
 
     def _note(self, workflow: str, event: HistoryEvent) -> None:
-        """See an event; strike if it is the one, or the last chance of the workflow it belongs to."""
+        """See an event; strike at the chosen event, or at the last chance of the workflow that it belongs to."""
         path = self._path(workflow)
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             self._generations[path] += 1
@@ -125,7 +125,7 @@ class Rehearsal:
 
 
 def _signers(approval: Question, started_by: str) -> list[str]:
-    """As many names as must agree, of those who may."""
+    """Return as many names of people who may agree as must agree."""
     request = approval.request
     anybody = [f"{_BY}-{number}" if number else _BY for number in range(request.quorum)]
     return [name for name in request.approvers or anybody if name != started_by][: request.quorum]

@@ -1,4 +1,4 @@
-"""Where runs are rehearsed: a server of their own, and copies of the workshop with worker services to kill."""
+"""Stage on which runs are rehearsed: a server of their own, copies of the workshop, and worker services to kill."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 
 KillKind = Literal["service", "server", "two", "freeze"]
-"""What is struck: the only worker service, the server, one of two worker services, or a service that is stopped
+"""Process that is struck: the only worker service, the server, one of two worker services, or a service that is stopped
 (SIGSTOP), replaced, and woken when the run is over."""
 KINDS: tuple[KillKind, ...] = get_args(KillKind)
 _NOT_COPIED = (STATE_FOLDER, ".git", ".venv", "__pycache__")

@@ -25,11 +25,11 @@ from llm_do_temporal.telemetry import tracing_interceptors
 DEFAULT_NAMESPACE = "default"
 CONNECT_SECONDS = 10
 OUT_OF_REACH = "TMPRL1105"
-"""The SDK's name for meeting a value that is kept outside, with no place to look for it."""
+"""The SDK's code of the error for a value that is kept outside where no place to look for it is known."""
 _OS_MESSAGE = re.compile(r'Os \{[^{}]*message: "([^"]+)"')
 
 _EXCERPT = re.compile(r"\s*\d*\s*\|")
-"""A line of the parser's that quotes the file."""
+"""Line of the parser's message that quotes the file."""
 _VALUE = re.compile(r"(invalid (?:type|value): [a-z -]+?) ?(?:\".*\"|`.*?`)(?=, expected|;|$)")
 """A value as the parser quotes it."""
 
@@ -83,7 +83,7 @@ async def connect(connection: Connection, workshop: Path | None = None) -> Clien
 
 
 async def connect_embedded(address: str, workshop: Path | None = None) -> Client:
-    """A client of the embedded server, whatever variables and profiles say about other servers."""
+    """Return a client of the embedded server, whatever variables and profiles say about other servers."""
     return await _connect({"target_host": address, "namespace": DEFAULT_NAMESPACE}, workshop)
 
 
@@ -107,7 +107,7 @@ async def _connect(config: dict[str, Any], workshop: Path | None) -> Client:
 
 
 def out_of_reach() -> UsageError:
-    """The error of who needs a value that is kept in a blob store without having that."""
+    """Return the error for a value that is kept in a blob store which is not at hand."""
     return UsageError(
         "what was asked for is kept in the blob store of its workshop, and no workshop is known here",
         next_step="Go to the workshop's folder, or name it with --workshop DIR.",
@@ -115,7 +115,7 @@ def out_of_reach() -> UsageError:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, without the names of the transport's own types around it."""
+    """Return the reason in an error's words, without the names of the transport's own types around it."""
     innermost = _OS_MESSAGE.search(str(error))
     if innermost is not None:
         return innermost[1]
@@ -123,7 +123,7 @@ def _reason(error: Exception) -> str:
 
 
 def _know_keys(config: Mapping[str, Any]) -> None:
-    """Have what is sent to the server for a key taken out of errors."""
+    """Have the API key taken out of all errors."""
     sent: dict[str, Any] = {**(config.get("rpc_metadata") or {}), "api_key": config.get("api_key")}
     for name, value in sent.items():
         for secret in secrets_of(name, value) if isinstance(value, str) else ():
@@ -131,7 +131,7 @@ def _know_keys(config: Mapping[str, Any]) -> None:
 
 
 def _mistake(error: Exception) -> str:
-    """What is wrong with a configuration, and where, without the parser's excerpt and without values."""
+    """Return the mistake in a configuration, and its place, without the parser's excerpt and without values."""
     if isinstance(error, OSError):
         return f"'{error.filename}': {os.strerror(error.errno or 0)}" if error.filename else str(error)
     said = "; ".join(line for line in str(error).splitlines() if line.strip() and not _EXCERPT.match(line))
@@ -141,7 +141,7 @@ def _mistake(error: Exception) -> str:
 
 
 def _tls(connection: Connection, configured: TLSConfig | bool | None) -> TLSConfig | bool | None:
-    """What the flags say, each for itself; for the rest what is configured."""
+    """Return the TLS settings: each flag that is given, else the value that is configured."""
     given = {
         "client_cert": _bytes(connection.tls_cert_path),
         "client_private_key": _bytes(connection.tls_key_path),

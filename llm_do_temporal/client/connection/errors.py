@@ -1,4 +1,4 @@
-"""Asking the server: what it says when it cannot answer becomes one of our errors, in one place."""
+"""Errors of the Temporal server, translated into those of this package in one place."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from llm_do_temporal.errors import ConnectionFailed, UsageError
 
 
 @asynccontextmanager
-async def asked(run: str | None = None) -> AsyncGenerator[None]:
-    """Turn what the server says into our errors: UsageError where there is no such run, else ConnectionFailed."""
+async def translated(run: str | None = None) -> AsyncGenerator[None]:
+    """Translate errors of the server: to UsageError where there is no such run, else to ConnectionFailed."""
     try:
         yield
     except RuntimeError as error:

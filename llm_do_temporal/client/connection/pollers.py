@@ -1,4 +1,4 @@
-"""Whether anybody asks for work at a task queue: what waits where nobody does would wait for ever."""
+"""Processes that ask for work at a task queue: a task in a queue without any would wait for ever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RECENT = timedelta(minutes=2)
 
 
 async def recent_pollers(client: Client, queue: str, kind: TaskQueueType.ValueType) -> set[str]:
-    """The identities of the processes that asked for work of this kind in the last two minutes. Raises RPCError."""
+    """Return the identities of the processes that asked for such work in the last two minutes. Raises RPCError."""
     answer = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind)
     )
@@ -22,6 +22,6 @@ async def recent_pollers(client: Client, queue: str, kind: TaskQueueType.ValueTy
     return {one.identity for one in answer.pollers if one.last_access_time.ToDatetime(UTC) > oldest}
 
 
-def unserved(queue: str) -> str:
-    """What to say where there are none."""
+def no_poller_message(queue: str) -> str:
+    """Return the message for a task queue without pollers."""
     return f"nobody has asked for work at the task queue '{queue}' for two minutes"

@@ -1,4 +1,4 @@
-"""Who else can log in to this machine: the embedded server listens at a port of it, and asks nobody who they are."""
+"""Other accounts of this machine: the embedded server listens at one of its ports, and asks nobody who they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_NAMED = 5
 
 
 def other_logins(accounts: Iterable[pwd.struct_passwd] | None = None, uid: int | None = None) -> list[str]:
-    """Names of the people who can log in here besides the user `uid`; by default, those that this machine lists.
+    """Return the names of people other than the user `uid` who can log in here; by default, those this machine lists.
 
     Root is not among them, who can do everything anyway. A directory service may know people whom it does not list.
     """

@@ -47,23 +47,23 @@ _SERVICE_STOP_SECONDS = 40
 """The service finishes what is under way for up to 30 s."""
 _LOCK_ATTEMPTS = 10
 _TURN_ATTEMPTS = 240
-"""How often a host looks whether another one, of any workshop, has finished starting."""
+"""Number of times a host looks whether another host, of any workshop, has finished starting."""
 
 
 @dataclass(frozen=True)
 class HostSettings:
-    """What a host is asked to be."""
+    """Settings of a host."""
 
     workshop: Path
     kind: Literal["dev", "background"] = "background"
     port: int | None = None
-    """None: the usual one if it is free, for a background host any other."""
+    """Port of the server. None: the usual one if it is free, else, for a background host, any other."""
     ui: str | None = None
-    """Where people find the Temporal UI: the address of what stands in front of it. None: there is none."""
+    """Address at which people find the Temporal UI, through the proxy in front of it. None: there is none."""
 
 
 class Host:
-    """Keeps a server and a worker service running until it is told to stop, or is no longer needed."""
+    """Host of a server and a worker service, which run until it is told to stop, or is no longer needed."""
 
     def __init__(self, settings: HostSettings) -> None:
         self._settings = settings

@@ -27,7 +27,7 @@ from llm_do_temporal.sandbox.programs import TEMPORAL, Search, find_temporal
 from llm_do_temporal.storage.private_files import SERVER_UMASK, open_private
 
 RETENTION_DAYS = 90
-"""How long finished runs stay readable; the development server's own default is one day."""
+"""Days for which finished runs stay readable; the development server's own default is one day."""
 _LONG_HISTORY = 1_000
 """Events after which an invocation goes on in a new history, by the server's advice; its own default is 4,096.
 
@@ -45,14 +45,14 @@ _SETTINGS = (
     'frontend.httpAllowedHosts=["no host"]',
 )
 SERVER_OPTIONS = tuple(word for setting in _SETTINGS for word in ("--dynamic-config-value", setting))
-"""What the development server does otherwise than by default."""
+"""Options of the development server that differ from its defaults."""
 _START_SECONDS = 30
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
 
 
 def server_command(address: str, database: Path, ui: str | None) -> list[str]:
-    """What starts a server at `address`; `ui` is the `host:port` of its web page, None for none. Raises UsageError."""
+    """Return the command of a server at `address`; `ui` is `host:port` of its web page, or None. Raises UsageError."""
     command = [temporal_binary(), "server", "start-dev", "--ip", "127.0.0.1", "--port", address.rpartition(":")[2]]
     command += ["--db-filename", str(database), "--log-level", "warn", "--ui-disable-news-fetch"]
     command += ["--namespace", _mark(database)]
@@ -64,14 +64,14 @@ def server_command(address: str, database: Path, ui: str | None) -> list[str]:
 
 
 def service_command(workshop: Path, address: str) -> list[str]:
-    """What starts a worker service of this workshop at the embedded server."""
+    """Return the command of a worker service of this workshop at the embedded server."""
     return [sys.executable, "-P", "-m", "worker_service", "--workshop", str(workshop), "--embedded", address]
 
 
 def spawn(
     command: list[str], log: Path, variables: Mapping[str, str] | None = None, *, private: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start a process with this environment and `variables`; what it says is added to `log`.
+    """Start a process with this environment and `variables`; its output is added to `log`.
 
     `private`: all files that it makes are for their owner alone. A worker service makes files that are for others, too.
     """
@@ -91,9 +91,9 @@ def spawn(
 
 
 async def await_server(server: subprocess.Popen[bytes], address: str, database: Path, log: Path) -> Client:
-    """A client of the server as soon as it answers. Raises ConnectionFailed when it does not.
+    """Return a client of the server as soon as it answers. Raises ConnectionFailed when it does not.
 
-    Somebody else's server may have taken the address a moment before; ours has a namespace that no other has.
+    Another server may have taken the address a moment before; ours has a namespace that no other has.
     """
     deadline = asyncio.get_running_loop().time() + _START_SECONDS
     while server.poll() is None and asyncio.get_running_loop().time() < deadline:
@@ -141,7 +141,7 @@ def search_temporal() -> Search:
 
 
 def die_with_parent() -> None:
-    """For `preexec_fn`: on Linux the process that begins is killed as soon as the one that began it has ended."""
+    """Have this process, on Linux, killed as soon as its parent has ended. Meant for `preexec_fn`."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

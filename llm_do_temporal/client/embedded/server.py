@@ -36,7 +36,7 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class HostInfo:
-    """Where a host can be reached; the content of `host.json`."""
+    """Addresses and process of a host; the content of `host.json`."""
 
     pid: int
     address: str
@@ -65,7 +65,7 @@ def state_folder(workshop: Path) -> Path:
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False) -> Generator[IO[bytes] | None]:
-    """Hold a lock on `path` for as long as the block runs, or None when somebody else has it."""
+    """Hold a lock on `path` for as long as the block runs; yields None when another process has it."""
     with os.fdopen(open_private(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -76,7 +76,7 @@ def locked(path: Path, *, shared: bool = False) -> Generator[IO[bytes] | None]:
 
 
 def user_cache() -> Path:
-    """The folder for what a user's workshops share, and can do without."""
+    """Return the folder for files that a user's workshops share, and can do without."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     # The convention is to ignore a relative one.
     base = Path(given) if given.startswith("/") else Path.home() / ".cache"
@@ -97,7 +97,7 @@ def running_host(workshop: Path) -> HostInfo | None:
 
 
 def write_host_info(workshop: Path, info: HostInfo) -> None:
-    """Tell other processes where the host is."""
+    """Write down for other processes where the host can be reached."""
     write_private(state_folder(workshop) / "host.json", json.dumps(asdict(info)))
 
 
@@ -176,9 +176,9 @@ def _spawn(workshop: Path, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _ignore_terminal() -> None:
-    """A Ctrl-C or a closed terminal is for the command, also while the host is still coming up.
+    """Leave Ctrl-C and a closed terminal to the command, also while the host is still coming up.
 
-    The host stays in the command's process group: whoever kills the group means all of it.
+    The host stays in the command's process group: a signal that kills the group is meant for all of it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

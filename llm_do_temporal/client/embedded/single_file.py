@@ -1,4 +1,4 @@
-"""One worker file outside any workshop: a workshop made for it, and what such a worker cannot have.
+"""Single worker files outside any workshop: a workshop made for the file, and toolsets that such a worker cannot have.
 
 Owns the folder below the user's cache in which the file is served: a copy of the file, a `workshop.yaml`
 without a sandbox, and the state of the embedded server. Nothing is ever written beside the file. Used by
@@ -30,11 +30,11 @@ _NEEDS_WORKSHOP = {
     "shell": "commands",
     "custom": "Python tools",
 }
-"""Toolsets that mean something only in a workshop, and what they ask for."""
+"""Toolsets that mean something only in a workshop, and the words for them in errors."""
 
 
 def is_worker_file(worker: str) -> bool:
-    """Whether this names a file and not a worker: names of workers have no dot."""
+    """Whether `worker` names a file and not a worker: names of workers have no dot."""
     return worker.endswith(SUFFIXES) and not worker.startswith("pkg:")
 
 

@@ -25,8 +25,8 @@ from llm_do_temporal.storage.external_storage import REFERENCE_TYPE, is_kept_out
 M = TypeVar("M", bound=Message)
 
 NOT_AT_HAND = (EffectFailed, RuntimeError, ValueError, TypeError)
-"""What comes of a reference to a value that is not here (RuntimeError: no place to look; ValueError: another place), or
-that is no reference at all: anybody may send one. Not of a blob store that does not answer.
+"""Errors of a reference to a value that is not here (RuntimeError: no place to look; ValueError: another place), or
+of a broken reference: anybody may send one. The error of a blob store that does not answer is not among them.
 """
 
 ENDS = {
@@ -36,13 +36,13 @@ ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
 }
-"""The events with which a workflow closes for good, and what to call how it closed."""
+"""Events with which a workflow closes for good, each with the name of that state."""
 
 
 async def read_events(
     handle: WorkflowHandle[Any, Any], *, wait: bool, converter: DataConverter
 ) -> AsyncIterator[HistoryEvent]:
-    """Every event once, the first one first; waiting, until the workflow has closed. Raises RPCError.
+    """Yield every event once, the first one first; with `wait`, until the workflow has closed. Raises RPCError.
 
     Big values that are kept outside are in their places where the converter knows where they are kept, and what is
     encrypted is opened. Raises KeyMismatch.
@@ -67,7 +67,7 @@ async def read_events(
 
 
 async def read_first(client: Client, workflow_id: str, run_id: str | None) -> HistoryEvent:
-    """The event with which a run of a workflow began; None: the newest. Raises RPCError and KeyMismatch."""
+    """Return the event with which this run of a workflow, None: the newest, began. Raises RPCError and KeyMismatch."""
     events = client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events(page_size=1)
     event = await anext(events)
     await put_back(event, client.data_converter)

@@ -1,4 +1,4 @@
-"""Effects that ran within their workflow's task: what the history has of them is one marker, made when they ended."""
+"""Effects that ran within their workflow's task: the history has one marker of each, made when it ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARKER = "core_local_activity"
 
 @dataclass(frozen=True)
 class LocalEffect:
-    """One such effect. Times are nanoseconds since 1970."""
+    """Effect that ran as a local activity. Times are nanoseconds since 1970."""
 
     activity: str
     summary: str

@@ -1,7 +1,7 @@
 """Deleting a run: its histories, those of its invocations, and the blobs that no other run needs.
 
-Owns the order: nothing gets lost that somebody else needs, and after a crash at any point it can be begun again, or
-`gc` finds what is left. Must not stop a run by itself.
+Owns the order: nothing gets lost that another run needs, and after a crash at any point it can be begun again, or
+`gc` finds the rest. Must not stop a run by itself.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
 PATIENCE_SECONDS = 60
-"""How long is waited for invocations that were told to end."""
+"""Seconds for which invocations that were told to end are waited for."""
 SETTLE_SECONDS = 10.0
-"""So long after its end all that belongs to a run is listed, and every run that was about to start with its blobs."""
+"""Seconds from a run's end until all its parts are listed, and every run that was about to start with its blobs."""
 _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class Deleted:
-    """What was removed."""
+    """Histories and blobs that were removed."""
 
     histories: int
-    """The server has taken the order, and carries it out within a minute."""
+    """Number of histories; the server has taken the order, and carries it out within a minute."""
     blobs: tuple[StoredBlob, ...]
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One history of a run."""
+    """History of a run, or of one of its invocations."""
 
     id: str
     run_id: str
     closed_at: float | None
-    """In seconds since 1970; None while it is open."""
+    """Time in seconds since 1970; None while it is open."""
 
 
 async def open_parts(client: Client, run: str) -> list[str]:
@@ -84,7 +84,7 @@ def _end_of(found: Sequence[_Part]) -> float:
 
 
 async def _ended(client: Client, run: str) -> list[_Part]:
-    """All that belongs to the run, once it has ended. Raises LlmDoError where it does not."""
+    """Return all parts of the run, once it has ended. Raises LlmDoError where it does not end."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while still := _open_of(found := await _parts(client, run)):
         if time.monotonic() > deadline:
@@ -133,7 +133,7 @@ async def _parts(client: Client, run: str) -> list[_Part]:
 
 
 async def _part(client: Client, workflow_id: str, run_id: str | None) -> _Part | None:
-    """None where it is gone. Raises RPCError."""
+    """Return the part; None where it is gone. Raises RPCError."""
     try:
         told = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
     except RPCError as error:

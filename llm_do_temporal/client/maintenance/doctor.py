@@ -1,4 +1,4 @@
-"""What `doctor` finds out from the server: who answers, what it knows of us, and whether there is a worker service."""
+"""Findings of `doctor` about the server: whether it answers, its namespace, and whether there is a worker service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.connection.connect import Connection, connect, connect_config, connect_embedded
-from llm_do_temporal.client.connection.pollers import recent_pollers, unserved
+from llm_do_temporal.client.connection.pollers import no_poller_message, recent_pollers
 from llm_do_temporal.client.embedded.accounts import named, other_logins
 from llm_do_temporal.client.embedded.processes import search_temporal
 from llm_do_temporal.client.embedded.server import running_host
@@ -30,14 +30,14 @@ _ATTRIBUTES = {STATE_ATTRIBUTE: "Keyword", PENDING_ATTRIBUTE: "Int", WORKER_ATTR
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """Outcome of one check of `doctor`."""
 
     what: str
     status: Literal["ok", "warning", "error"]
     message: str
     next_step: str | None = None
     exit_code: int = 1
-    """For an error."""
+    """Exit code of `doctor`, where the finding is an error."""
 
     def as_json(self) -> dict[str, Any]:
         """The finding as `doctor --json` has it."""
@@ -45,7 +45,7 @@ class Finding:
 
 
 async def examine_server(connection: Connection, workshop: Path | None, queue: str) -> list[Finding]:
-    """What there is to say of the server that commands would use; starts none. Raises UsageError.
+    """Return the findings about the server that commands would use; starts none. Raises UsageError.
 
     `workshop` may be None where the connection names a server; `queue` is the task queue of the worker service.
     """
@@ -94,7 +94,7 @@ def _further_queues(workshop: Path | None, queue: str) -> list[str]:
 
 
 def _origin(connection: Connection) -> str:
-    """What names the server."""
+    """Return the words for the flag, variable or profile that names the server."""
     if connection.address:
         return "--address"
     if os.environ.get("TEMPORAL_ADDRESS"):
@@ -113,12 +113,12 @@ def _not_running() -> list[Finding]:
 
 
 def chosen(program: InstalledProgram, passed_over: Sequence[str]) -> str:
-    """Which program is used, and why none of the others is."""
+    """Return a line about the program that is used, and why none of the others is."""
     return "; ".join([str(program), *(f"passed over: {one}" for one in passed_over)])
 
 
 def _accounts(address: str) -> Finding:
-    """Who besides this user reaches the workshop's own server."""
+    """Return the finding about other accounts that reach the workshop's own server."""
     others = other_logins()
     if not others:
         return Finding("accounts", "ok", f"nobody else is known to log in here; {address} is open to this machine only")
@@ -166,7 +166,7 @@ async def _worker_service(client: Client, queue: str, kind: TaskQueueType.ValueT
     if recent:
         return Finding("worker service", "ok", f"{len(recent)} at the task queue '{queue}'")
     step = "Start one with `llm-do-temporal worker`, or name its task queue with LLM_DO_TASK_QUEUE."
-    return _error("worker service", unserved(queue), step)
+    return _error("worker service", no_poller_message(queue), step)
 
 
 def _error(what: str, message: str, next_step: str | None, exit_code: int = 1) -> Finding:

@@ -25,21 +25,21 @@ from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 SAFETY_AGE = timedelta(hours=1)
 """A blob is there before the history that refers to it: files are copied before their run is started."""
 QUERY = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}')"
-"""Finds what is ours."""
+"""Visibility query that finds our workflows."""
 _DIGEST_CHARS = 64
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{64,}")
 
 
 @dataclass(frozen=True)
 class Collected:
-    """What came of looking for blobs that nothing needs."""
+    """Outcome of the search for blobs that nothing needs."""
 
     workflows: int
-    """Histories that were read."""
+    """Number of histories that were read."""
     removed: tuple[StoredBlob, ...]
-    """Gone now, or, where nothing was to be changed, those that would be."""
+    """Blobs that are gone now, or, where nothing was to be changed, those that would be."""
     left: tuple[StoredBlob, ...]
-    """Needed, or put too recently to tell."""
+    """Blobs that are needed, or were put too recently to tell."""
 
 
 async def collect(
@@ -90,9 +90,9 @@ def mentioned(data: bytes, stored: Collection[str]) -> set[str]:
 async def mentioned_by_runs(
     client: Client, digests: Collection[str], of: Callable[[str], bool] = lambda _: True
 ) -> tuple[int, set[str]]:
-    """How many histories the server has of workflows of ours, and the digests that stand in them.
+    """Return the number of histories that the server has of our workflows, and the digests that stand in them.
 
-    `of` is asked for each whether it counts, by its id.
+    `of` is called with the id of each workflow, and says whether its history counts.
     Raises ConnectionFailed or KeyMismatch where any of them cannot be read.
     """
     found: set[str] = set()

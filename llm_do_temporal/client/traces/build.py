@@ -53,14 +53,14 @@ _ENDINGS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
 }
 _FINAL = "final_result"
-"""How structured output is called when it comes as a tool call; it calls nothing."""
+"""Name of the tool call that carries structured output; it calls nothing."""
 
 
 class Tracer:
     """Turns the events of one run into spans."""
 
     def __init__(self, run: str, *, blobs: BlobStore | None = None, binary: bool = False) -> None:
-        """With `binary` the bytes of files are part of the spans; those of attachments are read from `blobs`."""
+        """Make a tracer. With `binary`, spans hold the bytes of files; those of attachments are read from `blobs`."""
         self._run = run
         self._trace = Trace(run)
         self._blobs = blobs
@@ -89,7 +89,7 @@ class Tracer:
         return self._apply(flow, event, at)
 
     def rest(self) -> list[ReadableSpan]:
-        """What has not ended, with no end time."""
+        """Return the spans that have not ended, with no end time."""
         found: list[ReadableSpan] = []
         for flow in reversed(self._flows.values()):
             for span in flow.open_spans:
@@ -141,7 +141,7 @@ class Tracer:
         return OpenSpan(f"{self._run}:run", name, at, attributes=attributes)
 
     def _attach(self, span: OpenSpan, given: JsonObject, at: int) -> None:
-        """One event a file: name, type, size, digest; its bytes only where they are wanted and there."""
+        """Add an event for each file: name, type, size, digest; its bytes only where they are wanted and there."""
         for attachment in cast("list[JsonObject]", given.get("attachments") or []):
             digest = str(attachment.get("sha256") or "")
             facts: dict[str, Any] = {

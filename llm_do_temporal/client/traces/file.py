@@ -1,6 +1,6 @@
 """The trace of one run as a file: a span a line, written as the spans end.
 
-Owns the file's name and that it is never anybody else's. Used by the command line.
+Owns the file's name and that it is never the file of another trace. Used by the command line.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TraceFile:
     """A new file in a folder; readable by its owner alone, because it holds what was said. No key is in it."""
 
     def __init__(self, folder: Path, run: str, now: datetime) -> None:
-        """Raises UsageError where the file cannot be made."""
+        """Make the file. Raises UsageError where it cannot be made."""
         stem = f"{_UNUSUAL.sub('_', run)[:_NAME_CHARS].lstrip('.') or 'run'}-{now:%Y%m%dT%H%M%SZ}"
         self.path, self._file = _make(folder, stem)
 
@@ -49,7 +49,7 @@ class TraceFile:
         self._file.flush()
 
     def close(self) -> None:
-        """Nothing is written after this."""
+        """Close the file; nothing is written after this."""
         self._file.close()
 
 

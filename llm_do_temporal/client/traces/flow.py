@@ -1,6 +1,6 @@
-"""One workflow of a traced run: the spans that are open in it, and what its events hold.
+"""Workflow of a traced run: its open spans, and readings of its events.
 
-Owns reading single events. Called by `tracing`, which decides what they mean.
+Owns reading single events. Called by `build`, which decides what they mean.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from llm_do_temporal.policy.models.ids import models_of, read_serving_id
 
 @dataclass
 class Flow:
-    """One workflow, as far as it was read."""
+    """Workflow, as far as its history was read."""
 
     workflow_id: str
     span: OpenSpan
@@ -28,25 +28,25 @@ class Flow:
     """The execution that is being read: a workflow that continues as new has several."""
     model: str = ""
     turns: dict[int, OpenSpan] = field(default_factory=dict[int, OpenSpan])
-    """By scheduled event."""
+    """Open model turns by the id of the event that scheduled them."""
     effects: dict[int, OpenSpan] = field(default_factory=dict[int, OpenSpan])
     calls: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
-    """By tool call id."""
+    """Open tool calls by their ids."""
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Of the calls that are open."""
+    """Arguments of the open tool calls by their ids."""
     questions: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
     answered: bool = False
     """Whether the workflow has ended."""
 
     @property
     def open_spans(self) -> list[OpenSpan]:
-        """What has begun and not ended, the innermost first."""
+        """Return the spans that have begun and not ended, the innermost first."""
         inner = [*self.questions.values(), *self.effects.values(), *self.calls.values(), *self.turns.values()]
         return inner if self.answered else [*inner, self.span]
 
 
 def activity_failure(event: HistoryEvent) -> tuple[int, str, str] | None:
-    """The scheduling event, the code and the message of an activity that ended without a result, if this is one."""
+    """The scheduling event, code and message of an activity that ended without a result; else None."""
     if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
         failed = event.activity_task_failed_event_attributes
         return failed.scheduled_event_id, *reason_of(failed.failure)

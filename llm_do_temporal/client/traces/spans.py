@@ -1,6 +1,6 @@
 """OpenTelemetry spans whose ids and times come from histories, so that reading twice gives the same trace.
 
-Owns ids, and the shape of a span. Called by `tracing`.
+Owns ids, and the shape of a span. Called by `build` and `flow`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _NAME = "llm-do-temporal"
 
 @dataclass
 class OpenSpan:
-    """Something that has begun. Times are nanoseconds since 1970, in UTC."""
+    """Span that has begun. Times are nanoseconds since 1970, in UTC."""
 
     key: str
-    """Names it within its trace, the same each time the histories are read."""
+    """Name of the span within its trace, the same each time the histories are read."""
     name: str
     start: int
     parent: str | None = None

@@ -18,9 +18,9 @@ from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import EventOrder, ViewEvent
 
 _PATIENCE_SECONDS = 5.0
-"""How long events wait for the histories to be read up to them; a run that was reset never says so."""
+"""Seconds for which events wait for the histories to be read up to them; a run that was reset never says so."""
 _SETTLE_SECONDS = 2.0
-"""How long to wait for the last news of children once the run has ended."""
+"""Seconds to wait for the last news of children once the run has ended."""
 _TELL_SECONDS = 0.1
 
 
@@ -57,7 +57,7 @@ async def _read(follower: Follower, sequence: Sequence) -> None:
 
 
 class Sequence:
-    """Puts what a follower tells in order."""
+    """Puts the events of a follower in order."""
 
     def __init__(self, client: Client, follower: Follower) -> None:
         self._client = client
@@ -69,9 +69,9 @@ class Sequence:
         self._held.append(event)
 
     async def settled(self) -> list[ViewEvent]:
-        """Those of the events taken so far that were not returned yet, in order. Raises RPCError.
+        """Return the events taken so far that are settled and were not returned yet, in order. Raises RPCError.
 
-        Must run beside whatever reads the follower, not in its place: it waits until more was read.
+        Must run beside the task that reads the follower, not in its place: it waits until more was read.
         """
         if not self._held:
             return []

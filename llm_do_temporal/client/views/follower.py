@@ -20,12 +20,12 @@ from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.base import PENDING_MEMO
 
 Tap = Callable[[str, HistoryEvent], None]
-"""Is given the id of a workflow and the next event of its history."""
+"""Callback that takes the id of a workflow and the next event of its history."""
 
 
 @dataclass(frozen=True)
 class _Read:
-    """One event of one workflow, or None for the end of what there is to read of it."""
+    """Event of one workflow, or None for the end of its history."""
 
     workflow_id: str
     event: HistoryEvent | None
@@ -33,14 +33,14 @@ class _Read:
 
 @dataclass
 class _Reading:
-    """How far the history of one workflow was read."""
+    """Position up to which the history of one workflow was read."""
 
     task: asyncio.Task[None]
     open: bool = True
     run_id: str = ""
     order: EventOrder = field(default=EventOrder(datetime.min))
     told: tuple[str, int] = ("", 0)
-    """The run and the event up to which whoever reads this follower has taken everything."""
+    """Run and event up to which the reader of this follower has taken everything."""
 
     def move(self, workflow_id: str, event: HistoryEvent) -> None:
         """Note that this event was read."""
@@ -56,7 +56,7 @@ class Follower:
     """Follows one run: its desk and every invocation below it."""
 
     def __init__(self, client: Client, run: str, *, wait: bool, tap: Tap | None = None) -> None:
-        """`tap` is given every event, with the id of its workflow, before what it means is told."""
+        """Make a follower; `tap` is called with each event and its workflow's id before `events` yields its meaning."""
         self.view = RunView(run=run)
         self._client = client
         self._wait = wait
@@ -66,7 +66,7 @@ class Follower:
         self._beginning: dict[str, str] = {}
         """Workflows that nobody has seen begin -> the parents that have asked for them."""
         self.moved = asyncio.Event()
-        """Set whenever something was read; whoever waits for it clears it."""
+        """Set whenever something was read; the task that waits for it clears it."""
 
     @property
     def open_histories(self) -> set[str]:
@@ -165,7 +165,7 @@ class Follower:
         return told
 
     def _desk_changed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        """What waits for a person, as the desk itself tells it; only then can it be answered."""
+        """Return an event when the desk itself tells which questions wait; only then can they be answered."""
         fields = event.workflow_properties_modified_event_attributes.upserted_memo.fields
         if PENDING_MEMO not in fields:
             return []

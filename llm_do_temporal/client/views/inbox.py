@@ -1,6 +1,6 @@
-"""The inbox: what waits for people in all open runs, from one listing of the server alone.
+"""Inbox: questions that wait for people in all open runs, from one listing of the server alone.
 
-A run whose memo is encrypted with a key that is missing here is told of, and does not hide the others.
+A run whose memo is encrypted with a key that is missing here is listed as locked, and does not hide the others.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from datetime import datetime
 
 from temporalio.client import Client, WorkflowExecution
 
-from llm_do_temporal.client.views.memos import Listed, read_listed
+from llm_do_temporal.client.views.memos import RunListing, read_listing
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 
 
 @dataclass(frozen=True)
 class InboxEntry:
-    """One question that waits for a person, as the memo of its run tells it."""
+    """Question that waits for a person, as the memo of its run tells it."""
 
     run: str
     run_worker: str
@@ -29,15 +29,15 @@ class InboxEntry:
     path: str
     tool: str
     summary: str
-    """One line."""
+    """Summary of the call, in one line."""
     asked_at: datetime
     deadline: datetime | None
-    """When it is decided without a person; None: never."""
+    """Time at which the question is decided without a person; None: never."""
     votes: int
-    """How many have agreed so far, of `quorum`."""
+    """Number of people who have agreed so far, of `quorum`."""
     quorum: int
     approvers: tuple[str, ...]
-    """Who may decide; empty for everybody."""
+    """People who may decide; empty for everybody."""
 
 
 @dataclass(frozen=True)
@@ -46,30 +46,30 @@ class LockedRun:
 
     run: str
     worker: str
-    """Empty where nothing tells."""
+    """Name of the entry worker; empty where nothing tells."""
     waiting: int | None
-    """How much waits for a person; None where nothing tells."""
+    """Number of questions that wait; None where nothing tells."""
     started_at: datetime
     missing_key: str
-    """Its id."""
+    """Id of the missing key."""
 
     @classmethod
-    def of(cls, execution: WorkflowExecution, listed: Listed) -> LockedRun:
-        """What is known of the run without its key."""
+    def of(cls, execution: WorkflowExecution, listed: RunListing) -> LockedRun:
+        """Return the facts that are known of the run without its key."""
         return cls(execution.id, listed.begun.worker, listed.waiting, execution.start_time, listed.missing_key)
 
 
 @dataclass(frozen=True)
 class InboxContents:
-    """What waits in all open runs."""
+    """Questions that wait in all open runs."""
 
     entries: list[InboxEntry]
-    """Oldest first; of each run those that its memo has room for."""
+    """Questions, oldest first; of each run those that its memo has room for."""
     locked: list[LockedRun]
 
 
 async def read_inbox(client: Client) -> InboxContents:
-    """What waits in all open runs. Raises RPCError."""
+    """Return the questions that wait in all open runs. Raises RPCError."""
     found = InboxContents([], [])
     async for execution, listed in waiting_runs(client):
         if listed.missing_key:
@@ -96,9 +96,9 @@ async def read_inbox(client: Client) -> InboxContents:
     return found
 
 
-async def waiting_runs(client: Client) -> AsyncIterator[tuple[WorkflowExecution, Listed]]:
-    """The open runs that wait for a person, and those that cannot be read and may wait. Raises RPCError."""
+async def waiting_runs(client: Client) -> AsyncIterator[tuple[WorkflowExecution, RunListing]]:
+    """Yield the open runs that wait for a person, and those that cannot be read and may wait. Raises RPCError."""
     async for execution in client.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"):
-        listed = await read_listed(execution)
+        listed = await read_listing(execution)
         if listed.waiting != 0:
             yield execution, listed

@@ -1,4 +1,4 @@
-"""The items of a batch, as the histories of its run tell what became of them."""
+"""Items of a batch and their outcomes, as the histories of its run tell them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPEN = "not done"
 
 @dataclass
 class Item:
-    """One item of a batch, as far as the histories tell."""
+    """Item of a batch, as far as the histories tell."""
 
     name: str
     path: str
@@ -27,11 +27,11 @@ class Item:
     error: dict[str, Any] | None = None
     """`code`, `message` and `next`, like the error of a run."""
     usage: Usage = field(default_factory=Usage)
-    """Of everything below it, too."""
+    """Usage of the item's worker and everything below it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing has become of it yet."""
+        """Whether the item has no outcome yet."""
         return self.status == _OPEN
 
     def take_end(self, event: HistoryEvent) -> bool:
@@ -57,14 +57,14 @@ class Item:
         return True
 
     def take_result(self, result: ItemResult) -> bool:
-        """Take in what the run says of an item that never became a workflow; False where there is nothing new."""
+        """Take in the run's result for an item that never became a workflow; False where there is nothing new."""
         if not self.is_open or result.status != "failed":
             return False
         self.fail(result.code or "RunFailed", result.message or "")
         return True
 
     def as_json(self) -> dict[str, Any]:
-        """The object that stands for it in results."""
+        """Return the object that stands for the item in results."""
         counts = {"requests", "tool_calls", "input_tokens", "output_tokens"}
         guess = {"estimated_requests": self.usage.estimated} if self.usage.estimated else {}
         cost = None if self.usage.cost_usd is None else float(self.usage.cost_usd)
@@ -94,7 +94,7 @@ def items_of(run: str, started: HistoryEvent) -> dict[str, Item]:
 
 
 def results_of(completed: HistoryEvent) -> list[ItemResult]:
-    """What a run that has completed says of its items."""
+    """Return the outcomes of the items in the result of a completed run."""
     result = first_object(completed.workflow_execution_completed_event_attributes.result.payloads)
     return [ItemResult.model_validate(one) for one in cast("list[Any]", result.get("items") or [])]
 

@@ -1,6 +1,6 @@
-"""What models are writing right now: the details of the heartbeats of turns that are under way.
+"""Text that models are writing right now: the details of the heartbeats of turns that are under way.
 
-They are in no history. The server has those of the attempt that runs, and forgets them with it.
+Heartbeats are in no history. The server has those of the attempt that runs, and forgets them with it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ class Tail:
 
     text: str
     chars: int
-    """How long the answer is so far."""
+    """Number of characters of the answer so far."""
     part: str
-    """What is being written: `text`, `thinking` or `tool-call`."""
+    """Kind of the part that is being written: `text`, `thinking` or `tool-call`."""
     attempt: int
-    """Which attempt at the turn this is, from 1; each begins anew."""
+    """Number of the attempt at the turn, from 1; each begins anew."""
 
 
 async def tails(client: Client, view: RunView) -> dict[str, Tail]:
-    """What is being written in the run, by the ids of the invocations' workflows; of 40 of them at most."""
+    """Return the ends of answers being written in the run, by workflow id of the invocation; of 40 of them at most."""
     busy = [node.workflow_id for node in view.ordered if node.status == "running" and node.is_thinking][:MOST_ASKED]
     found = await asyncio.gather(*(read_tail(client, workflow_id) for workflow_id in busy))
     return {workflow_id: tail for workflow_id, tail in zip(busy, found, strict=True) if tail is not None}
 
 
 async def read_tail(client: Client, workflow_id: str) -> Tail | None:
-    """What an invocation's model is writing; None where there is nothing yet, or nobody to ask."""
+    """Return the end of an answer that is being written; None where there is none, or the server does not say."""
     with suppress(RPCError):
         description = await client.get_workflow_handle(workflow_id).describe()
         return await tail_in(client, description.raw_description)
@@ -51,7 +51,7 @@ async def read_tail(client: Client, workflow_id: str) -> Tail | None:
 
 
 async def tail_in(client: Client, description: DescribeWorkflowExecutionResponse) -> Tail | None:
-    """The tail in what the server says of an invocation."""
+    """Return the tail in the server's description of an invocation; None where there is none."""
     for pending in description.pending_activities:
         if pending.activity_type.name == REQUEST_MODEL.name:
             return await _tail(client, pending)

@@ -1,4 +1,4 @@
-"""What the server lists of a run: its memo, and what stands in the open where the memo cannot be read here."""
+"""Memos of runs as the server lists them, and search attributes in the open where a memo cannot be read here."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 
 
 @dataclass(frozen=True)
-class Listed:
-    """What is known of a run without its history."""
+class RunListing:
+    """Facts about a run that are known without its history."""
 
     begun: RunMemo
-    """Who started which worker; empty where nothing tells."""
+    """Worker of the run, and the person who started it; empty where nothing tells."""
     pending: tuple[PendingApprovalMemo, ...]
-    """What waits for a person, as far as the memo has room for it and can be read."""
+    """Questions that wait for a person, as far as the memo has room for them and can be read."""
     waiting: int | None
-    """How much waits for a person; None where nothing tells."""
+    """Number of questions that wait; None where nothing tells."""
     missing_key: str = ""
     """The id of the encryption key without which the memo cannot be read."""
 
 
-async def read_memo(execution: WorkflowExecution) -> Listed:
-    """What the memo tells. Raises KeyMismatch."""
+async def read_memo(execution: WorkflowExecution) -> RunListing:
+    """Return the facts in the memo. Raises KeyMismatch."""
     memo = await execution.memo()
     pending = pending_from_memo(memo.get(PENDING_MEMO)) if _is_open(execution) else []
-    return Listed(run_from_memo(memo), tuple(pending), len(pending))
+    return RunListing(run_from_memo(memo), tuple(pending), len(pending))
 
 
-async def read_listed(execution: WorkflowExecution) -> Listed:
-    """What the memo tells; where its key is missing, what the search attributes do."""
+async def read_listing(execution: WorkflowExecution) -> RunListing:
+    """Return the facts in the memo; where its key is missing, those in the search attributes."""
     try:
         return await read_memo(execution)
     except KeyMismatch as error:
         told = execution.typed_search_attributes
         waiting = told.get(_PENDING) if _is_open(execution) else 0
-        return Listed(RunMemo(worker=told.get(_WORKER) or ""), (), waiting, missing_key=error.key)
+        return RunListing(RunMemo(worker=told.get(_WORKER) or ""), (), waiting, missing_key=error.key)
 
 
 def _is_open(execution: WorkflowExecution) -> bool:

@@ -1,4 +1,4 @@
-"""What a run waits for although nobody is asked: what has failed and is tried again, and what no worker service takes.
+"""Pending work that a run waits for although no person is asked: failed attempts, and tasks that no service takes.
 
 A history tells of an attempt of an activity only when it is the last one, so the server is asked.
 """
@@ -19,32 +19,32 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.pollers import recent_pollers, unserved
+from llm_do_temporal.client.connection.pollers import no_poller_message, recent_pollers
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.client.views.run_view import Node, RunView
 
 _TELLING_ATTEMPT = 2
-"""Which attempt at a task shows that there is something to tell."""
+"""Number of the attempt at a workflow task from which on there is trouble to tell."""
 _NEWEST_EVENTS = 20
 PATIENCE = timedelta(seconds=20)
-"""A worker service that is there, or that begins just now, takes what waits within this."""
+"""Time within which a worker service that is there, or that begins just now, takes a waiting task."""
 MOST_ASKED = 40
 """Invocations asked about at once; those of a larger run wait for the same."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something that failed and is tried again, or that no worker service takes."""
+    """Reason why work waits: its last attempt failed, or no worker service takes it."""
 
     attempt: int | None
-    """The one that runs, or that comes next; None where nobody has failed, as nobody takes it."""
+    """Number of the attempt that runs, or comes next; None where there was none, as no service takes the task."""
     failure: str
-    """What the last attempt failed with, or what is missing."""
+    """Message of the last attempt's failure, or words for what is missing."""
     next_at: datetime | None = None
-    """When it is tried again, in UTC; None: it is being tried."""
+    """Time of the next attempt, in UTC; None: it is being tried."""
 
     def shown(self, now: datetime | None = None) -> str:
-        """One line for people."""
+        """Return one line for people."""
         if self.attempt is None:
             return self.failure
         left = 0 if self.next_at is None else (self.next_at - (now or datetime.now(UTC))).total_seconds()
@@ -68,24 +68,24 @@ async def note_troubles(client: Client, view: RunView) -> list[tuple[str, Troubl
 
 
 class _Queues:
-    """The task queues that things wait in, each asked about once."""
+    """Task queues that tasks wait in; the server is asked about each once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._pollers: dict[tuple[str, int], asyncio.Task[set[str]]] = {}
 
     async def trouble(self, queue: str, kind: TaskQueueType.ValueType, since: Timestamp) -> Trouble | None:
-        """That nobody asks for work where something has waited since then, if it is so. Raises RPCError."""
+        """Return the trouble where a task has waited since `since` and no service polls the queue. Raises RPCError."""
         if not queue or datetime.now(UTC) - since.ToDatetime(UTC) < PATIENCE:
             return None
         asked = self._pollers.get((queue, kind))
         if asked is None:
             asked = self._pollers[queue, kind] = asyncio.create_task(recent_pollers(self._client, queue, kind))
-        return None if await asked else Trouble(None, unserved(queue))
+        return None if await asked else Trouble(None, no_poller_message(queue))
 
 
 async def _own_trouble(client: Client, workflow_id: str, queues: _Queues) -> Trouble | None:
-    """What keeps a run from going on: no worker service, or one without a key, or with code that does not fit."""
+    """Return the trouble of a run itself: no worker service, or one without a key, or with code that does not fit."""
     with suppress(RPCError):
         description = await client.get_workflow_handle(workflow_id).describe()
         pending = description.raw_description.pending_workflow_task

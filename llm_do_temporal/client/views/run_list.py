@@ -1,4 +1,4 @@
-"""The list of runs, in pages, with what each has spent; and one run as that list has it."""
+"""List of runs, in pages, with the usage of each; and one run as that list has it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from datetime import datetime
 
 from temporalio.client import Client, WorkflowExecution
 
-from llm_do_temporal.client.connection.errors import asked
-from llm_do_temporal.client.views.memos import Listed, read_listed, read_memo
+from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.views.memos import RunListing, read_listing, read_memo
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
@@ -27,7 +27,7 @@ STATES = {
     "terminated": "Terminated",
     "timed out": "TimedOut",
 }
-"""What a list can be asked for, and what the server calls it."""
+"""States by which a list can be filtered, each with the server's name for it."""
 _ENTRY = "main"
 
 
@@ -42,9 +42,9 @@ class ListedRun:
     status: str
     """running, waiting, completed, failed, cancelled, terminated or timed out."""
     pending: tuple[PendingApprovalMemo, ...]
-    """What waits for a person, as far as it can be read."""
+    """Questions that wait for a person, as far as they can be read."""
     waiting: int
-    """How much waits for a person."""
+    """Number of questions that wait for a person."""
     started_at: datetime
     ended_at: datetime | None
     missing_key: str = ""
@@ -57,25 +57,25 @@ class RunPage:
 
     runs: list[ListedRun]
     following: str | None
-    """Asks for the part behind this one; None: there is no more."""
+    """Token of the next page; None: there is no more."""
 
 
 async def list_runs(client: Client, *, state: str = "", worker: str = "", begins: str = "", page: str = "") -> RunPage:
     """Runs in this state, of this worker, whose ids begin like this; open ones first, then those that ended last.
 
-    `page` is what the part before said. Raises UsageError for a filter that cannot be used, ConnectionFailed.
+    `page` is `following` of the page before. Raises UsageError for a filter that cannot be used, ConnectionFailed.
     """
     listing = client.list_workflows(_query(state, worker, begins), page_size=PAGE_RUNS, next_page_token=_token(page))
-    async with asked():
+    async with translated():
         await listing.fetch_next_page()
-    found = [_run_of(execution, await read_listed(execution)) for execution in listing.current_page or ()]
+    found = [_run_of(execution, await read_listing(execution)) for execution in listing.current_page or ()]
     following = listing.next_page_token
     return RunPage(found, base64.urlsafe_b64encode(following).decode() if following else None)
 
 
 async def read_run(client: Client, run: str) -> ListedRun:
-    """One run as it stands now. Raises UsageError where there is none, and KeyMismatch."""
-    async with asked(run):
+    """Return one run as it is now. Raises UsageError where there is none, and KeyMismatch."""
+    async with translated(run):
         description = await client.get_workflow_handle(run).describe()
         if description.workflow_type != RUN_WORKFLOW:
             raise UsageError(f"'{run}' is a workflow, and no run")
@@ -83,8 +83,8 @@ async def read_run(client: Client, run: str) -> ListedRun:
 
 
 async def read_spent(accounts: Accounts, run: ListedRun) -> Spent:
-    """What a run has spent so far, without what is under way below its entry worker. Raises KeyMismatch."""
-    async with asked():
+    """Return the usage of a run so far, without invocations under way below its entry worker. Raises KeyMismatch."""
+    async with translated():
         return await accounts.read_one(_as_branch(run))
 
 
@@ -128,7 +128,7 @@ def _token(page: str) -> bytes | None:
         raise UsageError("this address does not name a part of the list") from error
 
 
-def _run_of(execution: WorkflowExecution, listed: Listed) -> ListedRun:
+def _run_of(execution: WorkflowExecution, listed: RunListing) -> ListedRun:
     return ListedRun(
         run=execution.id,
         run_id=execution.run_id,

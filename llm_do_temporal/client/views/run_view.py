@@ -1,4 +1,4 @@
-"""What a run looks like, computed from the histories of its workflows and from nothing else.
+"""View of a run, computed from the histories of its workflows and from nothing else.
 
 A `Node` is one invocation. `Node.apply` takes one history event at a time, so the same code serves a live
 view, a view after the fact, and totals; it needs no worker service.
@@ -40,7 +40,7 @@ _PENDING = TypeAdapter(list[PendingApprovalMemo])
 
 
 class EventOrder(NamedTuple):
-    """Where an event stands among all events of a run; the same whoever reads the histories, and whenever.
+    """Place of an event among all events of a run; the same for every reader of the histories, at any time.
 
     Within a history it keeps the order of the history: an event that was held back while a task was under way has an
     earlier time of its own than those that were written before it.
@@ -53,12 +53,12 @@ class EventOrder(NamedTuple):
     """Counts the runs of a workflow that was continued as new."""
     event_id: int = 0
     part: int = 0
-    """Counts what one history event meant."""
+    """Counts the view events of one history event."""
 
 
 @dataclass(frozen=True)
 class ViewEvent:
-    """Something worth telling that one history event meant."""
+    """Event of the run for people, made from one history event."""
 
     type: str
     at: datetime
@@ -69,7 +69,7 @@ class ViewEvent:
 
 @dataclass
 class Node:
-    """One invocation, as far as its history has been read."""
+    """Invocation, as far as its history has been read."""
 
     workflow_id: str
     path: str = ""
@@ -81,21 +81,22 @@ class Node:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     usage: Usage = field(default_factory=Usage)
-    """Of this invocation alone."""
+    """Usage of this invocation alone."""
     by_model: dict[str, Usage] = field(default_factory=dict[str, Usage])
-    """The same, by the model that answered."""
+    """Usage by the model that answered."""
     doing: dict[int, str] = field(default_factory=dict[int, str])
-    """What is under way now: scheduled event id -> one line."""
+    """Effects under way now: scheduled event id -> one line."""
     trouble: str = ""
-    """Why that is tried again, where the server was asked: see `client.views.pending_work`."""
+    """Reason why an effect is tried again, where the server was asked: see `client.views.pending_work`."""
     waiting: dict[str, str] = field(default_factory=dict[str, str])
     """Questions that wait for a person: key -> one line."""
     children: list[str] = field(default_factory=list[str])
     """Workflow ids of delegations, in order of their start."""
     item: str = ""
-    """What people call the item of a batch that it works on."""
+    """Name of the item of a batch that it works on."""
     template: dict[str, Any] | None = None
-    """For a template: `name`, `sha256`, `params` and `input`, of which the last two may be None; see CalledTemplate."""
+    """Facts of a template: `name`, `sha256`, `params` and `input`, of which the last two may be None (CalledTemplate);
+    None for a worker."""
     _models: dict[int, str] = field(default_factory=dict[int, str])
 
     @property
@@ -105,7 +106,7 @@ class Node:
 
     @property
     def definition(self) -> str:
-        """What people call the file that it was made from: its template, or its worker."""
+        """Name of the file that the invocation was made from: its template, or its worker."""
         return self.worker if self.template is None else str(self.template["name"])
 
     @property
@@ -114,7 +115,7 @@ class Node:
         return any(scheduled in self._models for scheduled in self.doing)
 
     def apply(self, event: HistoryEvent) -> list[ViewEvent]:
-        """Take in the next event of this invocation's history; says what it meant, if anything."""
+        """Take in the next event of this invocation's history; return the view events that it makes."""
         at = event.event_time.ToDatetime()
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
@@ -270,7 +271,7 @@ def _failed_activity(event: HistoryEvent) -> int | None:
 
 
 def _model_of(invocation: dict[str, Any]) -> str:
-    """What to call the model of an invocation: its alias and what that stands for, where it has one."""
+    """Return the names of an invocation's models, each alias with the model that it stands for."""
     sources = cast("dict[str, Any]", cast("dict[str, Any]", invocation.get("settings") or {}).get("models") or {})
     aliases = cast("dict[str, Any]", sources.get("aliases") or {})
     shown: list[str] = []
@@ -291,15 +292,15 @@ class RunView:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     pending: list[PendingApprovalMemo] = field(default_factory=list[PendingApprovalMemo])
-    """What waits for a person; empty once the run has ended."""
+    """Questions that wait for a person; empty once the run has ended."""
     items: dict[str, Item] = field(default_factory=dict[str, Item])
-    """Of a batch, by the ids of their workflows, in their order."""
+    """Items of a batch, by the ids of their workflows, in their order."""
     trouble: str = ""
-    """Why no worker service goes on with it, where the server was asked: see `client.views.pending_work`."""
+    """Reason why no worker service goes on with the run, where the server was asked: see `views.pending_work`."""
 
     @property
     def usage(self) -> Usage:
-        """What the whole tree has spent so far."""
+        """Usage of the whole tree so far."""
         total = Usage()
         for node in self.nodes.values():
             total = total.plus(node.usage)
@@ -307,7 +308,7 @@ class RunView:
 
     @property
     def by_model(self) -> dict[str, Usage]:
-        """The same, by the model that answered."""
+        """Usage by the model that answered."""
         total: dict[str, Usage] = {}
         for node in self.nodes.values():
             for model, usage in node.by_model.items():
@@ -315,7 +316,7 @@ class RunView:
         return total
 
     def total_of(self, node: Node) -> Usage:
-        """What this invocation and everything below it have spent."""
+        """Return the usage of this invocation and everything below it."""
         total = node.usage
         for child in node.children:
             if child in self.nodes:
@@ -345,12 +346,12 @@ class RunView:
 
 
 def item_event(item: Item, at: datetime) -> ViewEvent:
-    """That an item of a batch has ended."""
+    """Return the event for the end of a batch's item."""
     return ViewEvent(f"item.{item.status}", at, item.path, item.as_json())
 
 
 def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
-    """The desk's memo of what waits for a person; empty where it cannot be read."""
+    """Return the questions in the desk's memo; empty where it cannot be read."""
     try:
         return _PENDING.validate_python(value or [])
     except ValidationError:
@@ -358,7 +359,7 @@ def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
 
 
 def run_from_memo(memo: Mapping[str, Any]) -> RunMemo:
-    """What the memo tells of a run; an empty worker where it cannot be read."""
+    """Return the run's facts in the memo; with an empty worker where it cannot be read."""
     try:
         return RunMemo.model_validate(memo.get(RUN_MEMO) or {"worker": ""})
     except ValidationError:
@@ -366,7 +367,7 @@ def run_from_memo(memo: Mapping[str, Any]) -> RunMemo:
 
 
 def template_of(invocation: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What an invocation's input, or its memo, says of the template it was made from; None where it is a worker."""
+    """Return the template that an invocation's input, or its memo, names; None where it was made from a worker."""
     try:
         return CalledTemplate.model_validate(invocation.get("template")).model_dump()
     except ValidationError:
@@ -374,7 +375,7 @@ def template_of(invocation: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _told_of(memo: Memo) -> dict[str, Any]:
-    """What the memo tells of an invocation whose input is kept outside and not at hand."""
+    """Return the memo's facts of an invocation whose input is kept outside and not at hand."""
     return first_object([memo.fields[INVOCATION_MEMO]]) if INVOCATION_MEMO in memo.fields else {}
 
 

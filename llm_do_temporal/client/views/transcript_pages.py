@@ -12,7 +12,7 @@ from llm_do_temporal.client.history.events import read_chain, read_events, read_
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 
 ENOUGH_TURNS = 20
-"""What opens holds so many turns at least, where there are so many."""
+"""Least number of turns in the part that is opened first, where there are so many."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Page:
     run_id: str
     """The run of the workflow in which the last entry stands."""
     last_event: int
-    """How far the history of that run was read."""
+    """Id of the last event that was read in the history of that run."""
 
 
 async def read_page(client: Client, workflow_id: str, run_id: str | None = None) -> Page:
@@ -48,7 +48,7 @@ async def read_newest(client: Client, workflow_id: str, *, turns: int = ENOUGH_T
 
 
 async def read_on(client: Client, workflow_id: str, run_id: str, after: int) -> Page:
-    """What was added to a conversation after this event of this run of its workflow. Raises RPCError."""
+    """Return the part of a conversation after this event of this run of its workflow. Raises RPCError."""
     transcriber, entries, last = Transcriber(), list[Entry](), after
     async for event in read_chain(client, workflow_id, run_id, wait=False):
         told = transcriber.apply(event)

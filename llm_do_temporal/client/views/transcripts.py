@@ -1,6 +1,6 @@
-"""What was said in one invocation, read from its history and from nothing else: no worker service is needed.
+"""Transcript of one invocation, read from its history and from nothing else: no worker service is needed.
 
-A `Transcriber` takes one history event at a time and says what it added to the conversation. A workflow that was
+A `Transcriber` takes one history event at a time and returns the entries that it adds. A workflow that was
 continued as new has one history for each part of its conversation, of about a hundred turns; `read_page` reads one of
 them, the newest first, so a conversation of thousands of turns opens as quickly as a short one.
 """
@@ -62,7 +62,7 @@ class File:
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that was said or happened, in its place in the conversation."""
+    """Message or happening, in its place in the conversation."""
 
     kind: EntryKind
     at: datetime
@@ -76,7 +76,7 @@ class Entry:
     name: str = ""
     """The tool of a call, a result or a question; the model of a turn; who took a decision."""
     call: str = ""
-    """Of a call and its result: the id they share. Of a question and its decision: the asking call's number."""
+    """Id that a call and its result share; of a question and its decision, the number of the asking call."""
     value: Any = None
     """Arguments of a call or a question, a result, the decision that was taken, the output of an end, what was filled
     into a template."""
@@ -84,8 +84,9 @@ class Entry:
     """Whether a result tells the model of a refusal or a failure."""
     files: tuple[File, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`. Of a question:
-    `diff`, `reason`. Of a decision: `id`, `door`. Of an error: `next_step`. Of a template: `sha256`, `input`."""
+    """Details. Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`. Of a
+    question: `diff`, `reason`. Of a decision: `id`, `door`. Of an error: `next_step`. Of a template: `sha256`,
+    `input`."""
 
 
 class Transcriber:
@@ -104,7 +105,7 @@ class Transcriber:
         self._begun = False
 
     def apply(self, event: HistoryEvent) -> list[Entry]:
-        """What this event added to the conversation."""
+        """Return the entries that this event adds to the conversation."""
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             return self._started(event)
@@ -178,7 +179,7 @@ class Transcriber:
         return [entry for message in said for part in told_parts(message) for entry in self._part(part, event)]
 
     def _part(self, part: dict[str, Any], event: HistoryEvent) -> list[Entry]:
-        """What a request tells the model: results of tools, and whatever the loop itself says."""
+        """Return the entries of a part of a request: a tool's result, or a message of the loop itself."""
         kind, tool = part.get("part_kind"), str(part.get("tool_name") or "")
         if kind == "tool-return" or (kind == "retry-prompt" and tool):
             failed = kind == "retry-prompt" or part.get("outcome") not in (None, "success")
@@ -269,7 +270,7 @@ def _spent(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _content(content: Any) -> tuple[Any, tuple[File, ...]]:
-    """What a part says, and the files in it."""
+    """Return the text of a part, and the files in it."""
     if isinstance(content, str):
         return content, ()
     files = _files(content_items(content, binary=False)) if isinstance(content, list) else ()

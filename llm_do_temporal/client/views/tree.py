@@ -1,8 +1,8 @@
 """The tree of a run's invocations, read so that a large one opens quickly.
 
-Which invocations there are, and how they stand, is one listing of the server. What one has spent is told by the last
-run of its own workflow, and what its callees have spent by the events with which they ended; so only the histories of
-those that are looked at are read, and of those that have ended no more than the last event.
+The invocations and their states are one listing of the server. The usage of an invocation is in the last run of its own
+workflow, and that of its callees in the events with which they ended; so only the histories of invocations that are
+looked at are read, and of ended invocations no more than the last event.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Branch:
     """The newest run of its workflow."""
     path: str
     worker: str
-    """Its name; of a template, the path."""
+    """Name of the worker; of a template, the path."""
     model: str
     status: str
     """running, completed, failed, cancelled, terminated or timed out."""
@@ -64,28 +64,28 @@ class Branch:
 
     @property
     def size(self) -> int:
-        """It and all below it."""
+        """Number of invocations: this one and all below it."""
         return 1 + sum(child.size for child in self.children)
 
 
 @dataclass
 class Spent:
-    """What is known of an invocation beyond the listing."""
+    """Facts about an invocation beyond the listing."""
 
     own: Usage | None = None
-    """Of itself; None where only the total is known."""
+    """Usage of the invocation itself; None where only the total is known."""
     total: Usage = field(default_factory=Usage)
-    """With all below it, so far."""
+    """Usage of the invocation and all below it, so far."""
     doing: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     """Questions that wait for a person, one line each."""
     error: str = ""
     children: dict[str, Usage] = field(default_factory=dict[str, Usage])
-    """What callees have spent, as far as the history that was read tells: workflow id -> usage."""
+    """Usage of callees, as far as the history that was read tells: workflow id -> usage."""
 
 
 async def list_tree(client: Client, run: str) -> list[Branch]:
-    """The roots of a run's tree: one, or an item each for a batch. Raises RPCError."""
+    """Return the roots of a run's tree: one, or one for each item of a batch. Raises RPCError."""
     found: dict[str, Branch] = {}
     query = f"WorkflowId STARTS_WITH '{quoted(run)}/'"
     async for execution in client.list_workflows(query):
@@ -105,7 +105,7 @@ async def list_tree(client: Client, run: str) -> list[Branch]:
 
 
 class Accounts:
-    """What the invocations of a run have spent. Keeps what it has read of those that have ended."""
+    """Usage of a run's invocations. Remembers the usage of those that have ended."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -113,7 +113,7 @@ class Accounts:
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def read(self, branches: Iterable[Branch], parent: Spent | None = None) -> dict[str, Spent]:
-        """Of each of these invocations, by workflow id; those that `parent` tells of are not read. Raises RPCError."""
+        """Return each branch's facts by workflow id; branches that `parent` tells of are not read. Raises RPCError."""
         wanted = list(branches)
         told = parent.children if parent is not None else {}
         known = {
@@ -126,7 +126,7 @@ class Accounts:
         return known | {one.workflow_id: spent for one, spent in zip(missing, read, strict=True)}
 
     async def read_one(self, branch: Branch, *, whole: bool = False) -> Spent:
-        """Of one invocation; `whole`: with what it spent itself and what its callees did. Raises RPCError."""
+        """Return the facts of one invocation; `whole`: with its own usage and that of its callees. Raises RPCError."""
         kept = self._ended.get(branch.run_id)
         if kept is not None and (kept.own is not None or not whole):
             return kept
@@ -142,7 +142,7 @@ class Accounts:
         return spent
 
     async def _from_end(self, branch: Branch) -> Spent | None:
-        """From the last event of an invocation, where that tells."""
+        """Return the facts in the last event of an invocation; None where that does not tell."""
         handle = self._client.get_workflow_handle(branch.workflow_id, run_id=branch.run_id or None)
         async with self._turn:
             events = handle.fetch_history_events(event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT)
@@ -156,7 +156,7 @@ class Accounts:
         return Spent(own=None if branch.children else told, total=told, error=error)
 
     async def _from_history(self, branch: Branch) -> Spent:
-        """From the last history of an invocation, and those of the invocations that it waits for."""
+        """Return the facts in the last history of an invocation, and those of the invocations that it waits for."""
         node, before, below = Node(branch.workflow_id), Usage(), Usage()
         spent, end = Spent(), None
         handle = self._client.get_workflow_handle(branch.workflow_id, run_id=branch.run_id or None)
@@ -198,7 +198,7 @@ class Accounts:
 
 
 def state_of(execution: WorkflowExecution) -> str:
-    """What to call how a workflow stands."""
+    """Return the name of a workflow's state."""
     return _STATES.get(execution.status, "unknown") if execution.status is not None else "unknown"
 
 
@@ -224,7 +224,7 @@ def _order(path: str) -> list[tuple[str, int]]:
 
 
 def _usage_at_end(event: HistoryEvent) -> Usage | None:
-    """What the last event of an invocation tells of what it and those below it have spent."""
+    """Return the usage of an invocation and all below it from its last event; None where that does not tell."""
     if event.HasField("workflow_execution_completed_event_attributes"):
         return _usage(first_object(event.workflow_execution_completed_event_attributes.result.payloads))
     failure = event.workflow_execution_failed_event_attributes.failure
@@ -232,7 +232,7 @@ def _usage_at_end(event: HistoryEvent) -> Usage | None:
 
 
 def _callee_ended(event: HistoryEvent) -> tuple[str, Usage] | None:
-    """The callee that this event of its caller says has ended, and what it has spent."""
+    """Return the callee that this event of its caller says has ended, and its usage; None for other events."""
     if event.HasField("child_workflow_execution_completed_event_attributes"):
         done = event.child_workflow_execution_completed_event_attributes
         usage = _usage(first_object(done.result.payloads))
@@ -248,7 +248,7 @@ def _usage(told: dict[str, Any]) -> Usage | None:
 
 
 def _carried(started: HistoryEvent) -> tuple[Usage, Usage]:
-    """What was spent before this run of the workflow: in all, and by callees."""
+    """Return the usage before this run of the workflow: in all, and by callees."""
     given = first_object(started.workflow_execution_started_event_attributes.input.payloads)
     batch = cast("dict[str, Any]", given.get("batch") or {})
     if batch.get("continued"):
@@ -284,5 +284,5 @@ def _minus(total: Usage, below: Usage) -> Usage:
 
 
 def quoted(text: str) -> str:
-    """Text inside a string of a visibility query."""
+    """Return the text as it stands inside a string of a visibility query."""
     return text.replace("\\", "\\\\").replace("'", "''")

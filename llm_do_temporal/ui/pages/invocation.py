@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.views.live_text import read_tail
 from llm_do_temporal.client.views.run_list import ListedRun, read_run
 from llm_do_temporal.client.views.transcript_pages import Page, read_newest, read_on, read_page, read_part_with
@@ -94,7 +94,7 @@ async def follow_invocation(request: Request) -> Response:
 
 
 def _invocation(run: str, path: str) -> Any:
-    return asked(f"{run}/{path}")
+    return translated(f"{run}/{path}")
 
 
 async def _part(client: LlmDoClient, workflow_id: str, request: Request) -> Page:

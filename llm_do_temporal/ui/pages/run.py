@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.connection.errors import asked
+from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.views.run_list import read_run, read_spent
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
@@ -115,7 +115,7 @@ async def show_run(request: Request) -> Response:
     for one in run.pending:
         questions.setdefault(one.invocation, []).append(one)
     folding = Folding(run.run, query.getlist("open"), query.getlist("all"), named="open" in query)
-    async with asked(run.run):
+    async with translated(run.run):
         roots = await list_tree(client.temporal, run.run)
         if not folding.named:
             folding.open_first(roots, [one.path for one in run.pending])
