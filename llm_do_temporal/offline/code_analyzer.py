@@ -22,7 +22,7 @@ Running = Generator[Say, list[ToolResult], list[ToolResult]]
 
 
 def analyze(seen: SeenRequest) -> PlaySteps:
-    """Look at the Python files, run what the prompt asks for, and report."""
+    """Look at the Python files, run the commands of the prompt, and report."""
     listing = yield from ask("list_files", "Looking for Python files.", path="/", pattern="**/*.py")
     paths = listing.files[:MAX_FILES]
     if not paths:

@@ -61,7 +61,7 @@ class BoundServer:
         return int(self._socket.getsockname()[1])
 
     async def _answer(self, app: ASGIApp) -> None:
-        """Answer until `stop` is called; not at all where it was called before."""
+        """Answer until `stop` is called; not at all if it was called before."""
         if not self._stopped:
             self._server = HttpServer(app)
             await self._server.serve(sockets=[self._socket])

@@ -205,9 +205,9 @@ class _Named(NamedTuple):
 
     run: str
     approval: str | None
-    """Id of the approval; None where it was left out."""
+    """Id of the approval; None if it was left out."""
     digest: str | None
-    """Digest of the question, or its beginning; None where it was left out."""
+    """Digest of the question, or its beginning; None if it was left out."""
 
 
 class _Answer(NamedTuple):

@@ -1,4 +1,4 @@
-"""`certify`: proof that a run comes to the same end wherever it is struck."""
+"""`certify`: proof that a run comes to the same end, whichever event a kill follows."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ async def _confirm(run: str) -> None:
 
 
 async def _stop_parts(session: Session, run: str, *, ended: bool) -> None:
-    """Ask the run to stop, or, where it has ended without them, what still goes on below it."""
+    """Ask the run to stop or, if it has ended, those of its invocations that still go on."""
     from llm_do_temporal.client.maintenance.delete import open_parts
 
     for part in await open_parts(session.client.temporal, run) if ended else [run]:

@@ -57,7 +57,7 @@ class Prompter:
         return line if line and line.strip() else None
 
     async def read(self, text: str) -> None:
-        """Show a long text page by page, in the person's pager where there is one."""
+        """Show a long text page by page, in the person's pager if there is one."""
         command = pager()
         if command is not None:
             await self._while_needed(read_in_pager(text, command, self._interrupt))

@@ -1,1 +1,1 @@
-"""The scripted model: what a script sees of a request, and how it answers."""
+"""The scripted model: requests as a script sees them, and its answers."""

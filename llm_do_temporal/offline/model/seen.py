@@ -57,7 +57,7 @@ class ToolResult:
 
     @property
     def files(self) -> list[str]:
-        """The paths in the result of `list_files`, sorted; none where it failed."""
+        """The paths in the result of `list_files`, sorted; none if it failed."""
         listed: Any = fields_of(self.data).get("files") if self.ok else None
         entries = cast("list[Any]", listed) if isinstance(listed, list) else []
         return sorted(str(fields_of(entry).get("path")) for entry in entries)
