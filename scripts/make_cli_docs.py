@@ -1,6 +1,6 @@
 """Writes docs/reference/command-line.md from the program itself, so that the page and `--help` cannot disagree.
 
-Commands, arguments and flags come from the command line's own definition; what they have in common, exit codes and
+Commands, arguments and flags come from the command line's own definition; common flags, exit codes and
 output objects are fixed text here. Run it after a change of the command line; `check_docs` compares.
 """
 
@@ -72,7 +72,7 @@ _NOTES = {
 | zsh | `source <(llm-do-temporal completion zsh)` in `~/.zshrc`, after `compinit` |
 | fish | `llm-do-temporal completion fish \\| source` in `~/.config/fish/config.fish` |""",
 }
-"""What else there is to say of a command."""
+"""Further text of a command, by its name."""
 
 _EXIT_CODES = """\
 ## Exit codes
@@ -206,7 +206,7 @@ is not known are named and in no sum. In `show --json` these are `cost_usd` and 
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     names = [inner for name in app if name in COMMANDS for inner in (name, *_below(name))]
     sections = [_INTRODUCTION, _overview(names)]
     sections += [_command(name) for name in names]
@@ -216,7 +216,7 @@ def render() -> str:
 
 
 def _below(name: str) -> list[str]:
-    """The commands that are named with another one before them."""
+    """Return the names of the commands below a command, like `approvals watch`."""
     return [f"{name} {inner}" for inner in app[name] if not inner.startswith("-")]
 
 
@@ -280,7 +280,7 @@ def _value(argument: Argument) -> str:
 
 
 def _inner(hint: Any) -> Any:
-    """The type of one value: `Path` for `Path | None` and for `tuple[Path, ...]`."""
+    """Return the type of a single value: `Path` for `Path | None` and for `tuple[Path, ...]`."""
     while get_origin(hint) is not None and get_origin(hint) is not Literal:
         hint = next(kind for kind in get_args(hint) if kind is not type(None))
     return hint

@@ -178,8 +178,8 @@ class ItemLines:
             if item.is_open or item.path in self._printed_paths:
                 continue
             self._printed_paths.add(item.path)
-            said = item.output if item.error is None else item.error["message"]
-            text = said if isinstance(said, str) else dump_json(said, pretty=False)
+            result = item.output if item.error is None else item.error["message"]
+            text = result if isinstance(result, str) else dump_json(result, pretty=False)
             print(f"{item.status:9}  {visible_line(item.name)}  {visible_line(text.strip(), 200)}", flush=True)
 
 
@@ -187,8 +187,8 @@ _ENDS = frozenset(f"run.{status}" for status in ("completed", "failed", "cancell
 
 
 def _error_json(error: LlmDoError) -> dict[str, Any]:
-    said = {"message": error.message, "next": error.next_step}
-    return {"code": error.code, **without_keys(said)}
+    texts = {"message": error.message, "next": error.next_step}
+    return {"code": error.code, **without_keys(texts)}
 
 
 def _escaped(char: str) -> str:

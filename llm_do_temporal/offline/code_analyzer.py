@@ -36,8 +36,8 @@ def analyze(seen: SeenRequest) -> PlaySteps:
     ]
     sizes, definitions, tasks, *history = yield from _run(looks)
     lines = _counted(sizes) if sizes.ok else (yield from _read(paths))
-    asked = _COMMAND.findall(seen.prompt)
-    others = (yield from _run(asked)) if asked else []
+    commands = _COMMAND.findall(seen.prompt)
+    others = (yield from _run(commands)) if commands else []
     return "\n".join([*_table(lines, definitions), "", *_tasks(tasks), *_outputs([*history, *others])])
 
 

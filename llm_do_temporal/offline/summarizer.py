@@ -36,13 +36,13 @@ class Stretch:
 
 def summarise(seen: SeenRequest) -> PlaySteps:
     """Read the stretch; if it is too long for one reading, divide it."""
-    asked = _asked(seen)
-    wanted = asked.at_once if asked.end is None else max(1, min(asked.at_once, asked.end - asked.start))
-    read = yield from ask(READ, path=asked.path, offset=asked.start, max_chars=wanted)
+    request = _request(seen)
+    length = request.at_once if request.end is None else max(1, min(request.at_once, request.end - request.start))
+    read = yield from ask(READ, path=request.path, offset=request.start, max_chars=length)
     if not read.ok:
-        return f"{asked.path} could not be read: {read.text}"
+        return f"{request.path} could not be read: {read.text}"
     total = whole_number(fields_of(read.data).get("total_chars"), 0)
-    stretch = replace(asked, end=min(total, asked.end or total))
+    stretch = replace(request, end=min(total, request.end or total))
     text = str(fields_of(read.data).get("content", ""))
     parts = divided(stretch)
     if len(parts) < 2:
@@ -73,7 +73,7 @@ def key_sentences(text: str, limit: int) -> list[str]:
     return [sentences[index] for index in sorted(best)]
 
 
-def _asked(seen: SeenRequest) -> Stretch:
+def _request(seen: SeenRequest) -> Stretch:
     given = given_fields(seen)
     return Stretch(
         path=str(given.get("path") or seen.prompt.strip() or "/"),

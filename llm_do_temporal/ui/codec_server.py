@@ -38,7 +38,7 @@ _COOKIE = "llm-do-codec"
 _SIGN_IN = "/sign-in"
 _PAGE = """<!doctype html><meta charset="utf-8"><title>Codec server</title>
 <style>body{{font:16px system-ui;max-width:32rem;margin:4rem auto;padding:0 1rem}}</style>
-<h1>Codec server</h1><p role="status">{said}</p>
+<h1>Codec server</h1><p role="status">{message}</p>
 <form method="post" action="/sign-in">
 <label>Token <input name="token" type="password" autocomplete="off" required></label>
 <button>Sign in</button></form>
@@ -189,8 +189,8 @@ def _refused(status: int, message: str, retry_seconds: float | None = None) -> R
     return JSONResponse({"message": message}, status_code=status, headers=headers)
 
 
-def _page(said: str, *, status: int = 200) -> Response:
-    return HTMLResponse(_PAGE.format(said=said), status_code=status, headers=_PAGE_HEADERS)
+def _page(message: str, *, status: int = 200) -> Response:
+    return HTMLResponse(_PAGE.format(message=message), status_code=status, headers=_PAGE_HEADERS)
 
 
 def _no_store() -> dict[str, str]:

@@ -76,10 +76,10 @@ async def _passed_on(request: Request, client: httpx2.AsyncClient) -> Response:
         body += chunk
         if len(body) > MAX_PROXIED_BYTES:
             return PlainTextResponse("Too much was sent.\n", 413)
-    given = [(name, value) for name, value in request.headers.raw if name.decode("latin-1") not in _NOT_PASSED_ON]
+    headers = [(name, value) for name, value in request.headers.raw if name.decode("latin-1") not in _NOT_PASSED_ON]
     try:
-        asked = client.build_request(request.method, url, headers=given, content=bytes(body) if body else None)
-        answer = await client.send(asked, stream=True)
+        outgoing = client.build_request(request.method, url, headers=headers, content=bytes(body) if body else None)
+        answer = await client.send(outgoing, stream=True)
     except (httpx2.HTTPError, httpx2.InvalidURL):
         return PlainTextResponse("The Temporal UI does not answer.\n", 502)
     passed = StreamingResponse(answer.aiter_raw(), answer.status_code, background=BackgroundTask(answer.aclose))

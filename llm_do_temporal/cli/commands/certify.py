@@ -129,10 +129,10 @@ def _sum_up(plan: Plan, certificate: Certificate) -> None:
     for kind in plan.kinds:
         rows = [row for row in certificate.rows if row.kind == kind]
         waits = sorted(row.seconds for row in rows if row.seconds is not None)
-        asked = sum(row.doubts > 0 for row in rows)
+        doubtful = sum(row.doubts > 0 for row in rows)
         went_on = f"; went on after {waits[len(waits) // 2]:.1f} s, at most {waits[-1]:.1f} s" if waits else ""
         passed = sum(row.passed for row in rows)
-        say(f"{kind}: {passed} of {len(rows)} came to the same end, {asked} of them asked a person{went_on}")
+        say(f"{kind}: {passed} of {len(rows)} came to the same end, {doubtful} of them asked a person{went_on}")
     if not certificate.exact:
         say("note: results, files and turns were not compared, since a provider's answers differ from run to run")
     if certificate.kept is not None:

@@ -95,13 +95,13 @@ def _count(blobs: Iterable[StoredBlob]) -> str:
 
 
 def _as_json(collected: Collected, *, dry_run: bool) -> dict[str, object]:
-    def told(blobs: Iterable[StoredBlob]) -> dict[str, int]:
+    def totals(blobs: Iterable[StoredBlob]) -> dict[str, int]:
         sizes = [one.bytes for one in blobs]
         return {"blobs": len(sizes), "bytes": sum(sizes)}
 
     return {
         "dry_run": dry_run,
         "workflows": collected.workflows,
-        "removed": told(collected.removed),
-        "left": told(collected.left),
+        "removed": totals(collected.removed),
+        "left": totals(collected.left),
     }

@@ -19,9 +19,9 @@ def log_lines(event: ViewEvent) -> list[str]:
     """Return the lines of one event."""
     when = f"{event.at.isoformat(sep=' ', timespec='milliseconds')}Z"
     place = visible_line(event.path or "run").ljust(_PATH_CHARS)
-    said = str(event.data.get("text") or "").strip()
+    answer = str(event.data.get("text") or "").strip()
     words = visible_line(_words(event), _WORDS_CHARS)
-    return [f"{when}  {place}  {words}", *(f"{_INDENT}{line}" for line in visible_block(said).splitlines())]
+    return [f"{when}  {place}  {words}", *(f"{_INDENT}{line}" for line in visible_block(answer).splitlines())]
 
 
 def concerns(event: ViewEvent, path: str | None) -> bool:

@@ -109,8 +109,8 @@ def _waiting(one: PendingApprovalMemo) -> str:
 
 
 def _pending_json(one: PendingApprovalMemo) -> dict[str, Any]:
-    said = one.model_dump(mode="json", include={"id", "path", "tool", "summary", "deadline", "votes", "quorum"})
-    return said | {"decision": None}
+    fields = one.model_dump(mode="json", include={"id", "path", "tool", "summary", "deadline", "votes", "quorum"})
+    return fields | {"decision": None}
 
 
 def _decided_json(event: ViewEvent) -> dict[str, Any]:

@@ -241,11 +241,11 @@ class _RunSession:
 
     async def _note_troubles(self, session: Session, view: RunView) -> None:
         """Keep asking which activities are tried again, for the screen; without a screen, print each failure once."""
-        said: set[tuple[str, str]] = set()
+        reported: set[tuple[str, str]] = set()
         while True:
             for path, trouble in await note_troubles(session.client.temporal, view):
-                if self._options.stay != "live" and (path, trouble.failure) not in said:
-                    said.add((path, trouble.failure))
+                if self._options.stay != "live" and (path, trouble.failure) not in reported:
+                    reported.add((path, trouble.failure))
                     say(f"{path} waits: {visible_line(trouble.shown(), 400)}")
             await asyncio.sleep(_TROUBLE_SECONDS)
 

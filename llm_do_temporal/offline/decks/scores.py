@@ -79,7 +79,9 @@ def _score(deck: Deck, dimension: RubricLine) -> Score:
     if not relevant:
         pages = "1 page" if len(deck.pages) == 1 else f"{len(deck.pages)} pages"
         return Score(dimension.name, 1, f"The deck says nothing about it ({pages} read).")
-    found = [signal for signal in dimension.signals if any(signal.pattern.search(said.text) for said in relevant)]
+    found = [
+        signal for signal in dimension.signals if any(signal.pattern.search(statement.text) for statement in relevant)
+    ]
     missing = [signal.label for signal in dimension.signals if signal not in found]
     note = f" (not found: {', '.join(missing)})" if missing else ""
     return Score(dimension.name, min(5, 1 + len(found)), quote(_strongest(deck, relevant, dimension)) + note)
@@ -89,22 +91,22 @@ def _relevant(deck: Deck, dimension: RubricLine) -> list[Statement]:
     found: list[Statement] = []
     for page in deck.pages:
         about = bool(dimension.topic.search(page.heading)) and page.number > 1
-        found.extend(said for said in page.statements if about or dimension.topic.search(said.text))
+        found.extend(statement for statement in page.statements if about or dimension.topic.search(statement.text))
     return found
 
 
 def _strongest(deck: Deck, relevant: Sequence[Statement], dimension: RubricLine) -> Statement:
-    def strength(said: Statement) -> tuple[bool, int, bool, bool]:
-        signals = sum(bool(signal.pattern.search(said.text)) for signal in dimension.signals)
-        own_page = bool(dimension.topic.search(deck.pages[said.page - 1].heading))
-        return said.words >= MIN_WORDS, signals, own_page, bool(dimension.topic.search(said.text))
+    def strength(statement: Statement) -> tuple[bool, int, bool, bool]:
+        signals = sum(bool(signal.pattern.search(statement.text)) for signal in dimension.signals)
+        own_page = bool(dimension.topic.search(deck.pages[statement.page - 1].heading))
+        return statement.words >= MIN_WORDS, signals, own_page, bool(dimension.topic.search(statement.text))
 
     return max(relevant, key=strength)
 
 
 def _red_flags(deck: Deck, scores: dict[str, int]) -> list[str]:
     flags: list[str] = []
-    alone = next((said for said in deck.statements if NO_COMPETITION.search(said.text)), None)
+    alone = next((statement for statement in deck.statements if NO_COMPETITION.search(statement.text)), None)
     if alone:
         flags.append(f"Claims to have no competition ({quote(alone)}).")
     if scores["team"] <= 2:
@@ -113,7 +115,9 @@ def _red_flags(deck: Deck, scores: dict[str, int]) -> list[str]:
         flags.append("No clear ask: no amount together with what it is for.")
     if not _has_traction_numbers(deck):
         flags.append("No traction in numbers: neither customers, nor revenue, nor growth.")
-    boasts = [said for said in deck.statements if HYPE.search(said.text) and not _DIGIT.search(said.text)]
+    boasts = [
+        statement for statement in deck.statements if HYPE.search(statement.text) and not _DIGIT.search(statement.text)
+    ]
     if len(boasts) > 1:
         flags.append(f"Big words without numbers, {len(boasts)} times ({quote(boasts[0])}).")
     if len(deck.pages) < THIN_PAGES or deck.words < THIN_WORDS:
@@ -125,5 +129,5 @@ def _red_flags(deck: Deck, scores: dict[str, int]) -> list[str]:
 
 def _has_traction_numbers(deck: Deck) -> bool:
     traction = next(dimension for dimension in DIMENSIONS if dimension.name == "traction")
-    said = [statement for statement in _relevant(deck, traction) if _DIGIT.search(statement.text)]
-    return any(signal.pattern.search(statement.text) for statement in said for signal in traction.signals[:3])
+    relevant = [statement for statement in _relevant(deck, traction) if _DIGIT.search(statement.text)]
+    return any(signal.pattern.search(statement.text) for statement in relevant for signal in traction.signals[:3])

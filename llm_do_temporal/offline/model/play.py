@@ -62,11 +62,11 @@ def ask(tool: str, text: str = "", **args: Any) -> Generator[Say, list[ToolResul
     return result
 
 
-def _spoken(seen: SeenRequest, said: Say) -> list[ModelResponsePart]:
-    missing = [call.tool for call in said.calls if call.tool not in seen.tools]
-    if missing or not said.calls:
-        return _last_words(seen, f"This needs a tool '{missing[0]}', and there is none." if missing else said.text)
-    return [TextPart(said.text), *(_call(seen, call, number) for number, call in enumerate(said.calls, start=1))]
+def _spoken(seen: SeenRequest, say: Say) -> list[ModelResponsePart]:
+    missing = [call.tool for call in say.calls if call.tool not in seen.tools]
+    if missing or not say.calls:
+        return _last_words(seen, f"This needs a tool '{missing[0]}', and there is none." if missing else say.text)
+    return [TextPart(say.text), *(_call(seen, call, number) for number, call in enumerate(say.calls, start=1))]
 
 
 def _call(seen: SeenRequest, call: PlayCall, number: int) -> ToolCallPart:

@@ -138,14 +138,14 @@ class SeenRequest:
     def rounds(self) -> list[list[ToolResult]]:
         """The results of each answer that called tools, in the order of its calls; an unfinished answer is left out."""
         returns = self._returns
-        asked = [
+        rounds = [
             [part for part in message.tool_calls if part.tool_name in self.tools]
             for message in self.messages
             if isinstance(message, ModelResponse)
         ]
         return [
             [_result(call, returns[call.tool_call_id]) for call in calls]
-            for calls in asked
+            for calls in rounds
             if calls and all(call.tool_call_id in returns for call in calls)
         ]
 

@@ -46,8 +46,8 @@ def parts_of(question: Question) -> list[Part]:
     """Return the whole call, in parts."""
     request = question.request
     parts = [part for use in request.capabilities for part in _of_use(use.payload)]
-    told = {value for use in request.capabilities for value in use.payload.values() if isinstance(value, str)}
-    if request.diff and request.diff not in told and not only_adds(request.diff):
+    texts = {value for use in request.capabilities for value in use.payload.values() if isinstance(value, str)}
+    if request.diff and request.diff not in texts and not only_adds(request.diff):
         parts.append(Part("Changes", "diff", request.diff.rstrip("\n")))
     parts += [_part(name, value) for name, value in request.args.items()]
     shown = {_same(value) for value in (request.args, *request.args.values())}
