@@ -37,6 +37,9 @@ CODE_PAGES = ("docs/architecture.md", "docs/glossary.md", "docs/decisions.md", "
 """The pages whose code spans that end in `.py` name modules of the project."""
 CODE_FOLDERS = ("", "llm_do_temporal")
 """The folders that such a path may begin at."""
+TEST = re.compile(r"^((?:tests/[\w/]+/)?test_\w+\.py)?(?:::(test_\w+))?$")
+TEST_FOLDERS = ("", "tests/security")
+"""The folders that the path of a test may begin at."""
 CODE_PATH = re.compile(r"^([\w./-]+\.py)(?:::(\w+))?$")
 FORBIDDEN_WORDS: tuple[str, ...] = ()
 """Words that nothing of the project's text may contain, compared without regard to case."""
@@ -195,6 +198,24 @@ def check_code_paths(page: Page, root: Path) -> Iterator[Fault]:
                 yield Fault(page.path, number, f'there is no "{named[2]}" in "{named[1]}"')
 
 
+def check_test_names(page: Page, root: Path) -> Iterator[Fault]:
+    """Look up the tests that the code spans of a page name, as `test_x.py::test_y`.
+
+    A path begins at the project or at `tests/security/`; `::test_y` is of the module named before it in the line.
+    """
+    for number, line in page.prose:
+        path: Path | None = None
+        for _, span in CODE_SPAN.findall(line):
+            if (named := TEST.match(span)) is None:
+                continue
+            if named[1]:
+                path = next(
+                    (root / above / named[1] for above in TEST_FOLDERS if (root / above / named[1]).is_file()), None
+                )
+            if path is None or (named[2] and named[2] not in _names_in(path)):
+                yield Fault(page.path, number, f'there is no test "{span}"')
+
+
 def _names_in(path: Path) -> set[str]:
     """Return what a module defines at its top: functions, classes and constants."""
     return set(re.findall(r"^(?:async def |def |class )?(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
@@ -290,7 +311,7 @@ def check_docs(
     faults: list[Fault] = []
     for page in pages:
         faults += [*check_links(page, root), *check_yaml(page), *check_python(page), *check_commands(page, known)]
-        faults += [*check_code_paths(page, root), *check_tables(page)]
+        faults += [*check_code_paths(page, root), *check_test_names(page, root), *check_tables(page)]
     faults += check_written(root, render)
     if words:
         faults += [fault for path in find_texts(root) for fault in check_words(path, words)]

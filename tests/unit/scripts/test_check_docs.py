@@ -100,6 +100,25 @@ def test_code_that_is_not_there_is_named(tmp_path: Path, text: str, fault: str |
     assert [str(one) for one in faults_of(root)] == ([f"{root}/docs/architecture.md:3: {fault}"] if fault else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("`test_keys.py::test_one`, `::test_two`, `tests/unit/test_paths.py`, `test_keys.py`", None),
+        ("`test_gone.py`", "test_gone.py"),
+        ("`test_keys.py::test_three`", "test_keys.py::test_three"),
+        ("`test_keys.py::test_one`, `::test_three`", "::test_three"),
+    ],
+)
+def test_a_test_that_is_not_there_is_named(tmp_path: Path, text: str, fault: str | None) -> None:
+    root = write_project(tmp_path, f"{text}\n")
+    (root / "tests" / "security").mkdir(parents=True)
+    (root / "tests" / "security" / "test_keys.py").write_text("def test_one(): ...\nasync def test_two(): ...\n")
+    (root / "tests" / "unit").mkdir()
+    (root / "tests" / "unit" / "test_paths.py").touch()
+    expected = [f'{root}/README.md:1: there is no test "{fault}"'] if fault else []
+    assert [str(one) for one in faults_of(root)] == expected
+
+
 @pytest.mark.parametrize("page", ["CHANGELOG.md", "CONTRIBUTING.md", "docs/deep/down.md"])
 def test_every_page_is_read(tmp_path: Path, page: str) -> None:
     root = write_project(tmp_path, "# Nothing\n")
