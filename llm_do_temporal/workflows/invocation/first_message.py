@@ -24,7 +24,7 @@ def first_message(invocation: InvokeWorkerInput) -> str | list[UserContent]:
     forms = attachment_forms(
         invocation.attachments,
         invocation.worker.attachments_as or invocation.settings.attachments_as,
-        frozenset[Accepts].intersection(*(accepted_files(aliases, one) for one in models_of(model))),
+        frozenset[Accepts].intersection(*(accepted_files(aliases, name) for name in models_of(model))),
         model=label(aliases, model),
     )
     return opening(invocation.prompt, invocation.input, invocation.attachments, forms)

@@ -36,33 +36,33 @@ class TurnSpans(AbstractCapability[Any]):
         if not workflow.in_workflow():
             return await handler(request_context)
         name, attributes = turn_shape(workflow.info().workflow_id, None)
-        with span(name, attributes, kind=SpanKind.CLIENT) as one:
+        with span(name, attributes, kind=SpanKind.CLIENT) as current:
             try:
                 response = await handler(request_context)
             except (Exception, asyncio.CancelledError):
-                _tell_model(one)
+                _tell_model(current)
                 raise
-            _tell_model(one)
-            if will_tell(one):
-                _tell_turn(one, request_context, response)
+            _tell_model(current)
+            if will_tell(current):
+                _tell_turn(current, request_context, response)
         return response
 
 
-def _tell_model(one: Span) -> None:
+def _tell_model(current: Span) -> None:
     """Name the span after the model that was asked in the end, which is not known when the turn begins."""
     name, attributes = turn_shape(workflow.info().workflow_id, running_invocation().models.full_name)
-    one.update_name(name)
-    tell(one, attributes)
+    current.update_name(name)
+    tell(current, attributes)
 
 
-def _tell_turn(one: Span, asked: ModelRequestContext, response: ModelResponse) -> None:
+def _tell_turn(current: Span, request: ModelRequestContext, response: ModelResponse) -> None:
     answer = ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
-    settings = asked.model_settings or {}
+    settings = request.model_settings or {}
     asking = {f"gen_ai.request.{name}": settings.get(name) for name in ("temperature", "max_tokens")}
-    told = {**asking, **answer_attributes(answer)}
+    attributes = {**asking, **answer_attributes(answer)}
     if shows_content():
-        carried = ModelMessagesTypeAdapter.dump_python(asked.messages, mode="json")
+        carried = ModelMessagesTypeAdapter.dump_python(request.messages, mode="json")
         new = new_messages(request_messages({"messages": carried, "model_settings": settings}))
-        told["gen_ai.input.messages"] = as_text(input_messages(new, binary=False))
-        told["gen_ai.output.messages"] = as_text([output_message(answer, binary=False)])
-    tell(one, told)
+        attributes["gen_ai.input.messages"] = as_text(input_messages(new, binary=False))
+        attributes["gen_ai.output.messages"] = as_text([output_message(answer, binary=False)])
+    tell(current, attributes)

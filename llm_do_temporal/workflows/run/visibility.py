@@ -14,7 +14,7 @@ SHOWN_IN_MEMO = 20
 
 def pending_memo(waiting: tuple[Approval, ...]) -> list[PendingApprovalMemo]:
     """Return the entries of the memo, SHOWN_IN_MEMO at most."""
-    return [_memo(one) for one in waiting[:SHOWN_IN_MEMO]]
+    return [_memo(approval) for approval in waiting[:SHOWN_IN_MEMO]]
 
 
 def _memo(approval: Approval) -> PendingApprovalMemo:
@@ -46,7 +46,10 @@ def pending_details(waiting: tuple[Approval, ...]) -> str:
     run, first = workflow.info().workflow_id, waiting[0]
     by = ',"by":"YOUR NAME"' if first.request.names_people else ""
     lines = ["**Waiting for approval**", ""]
-    lines += [f"- `{one.id}` {one.request.path}: {_plain(one.request.summary)}" for one in waiting[:SHOWN_IN_MEMO]]
+    lines += [
+        f"- `{approval.id}` {approval.request.path}: {_plain(approval.request.summary)}"
+        for approval in waiting[:SHOWN_IN_MEMO]
+    ]
     lines += [
         "",
         f"`temporal workflow signal -w {run} --name {DECIDE_SIGNAL} "

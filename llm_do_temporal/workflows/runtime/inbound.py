@@ -51,5 +51,7 @@ def malformed(what: str, error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     problems = error.errors(include_url=False, include_input=False)[:5]
-    listed = [": ".join(filter(None, (".".join(map(str, one["loc"]))[:100], one["msg"]))) for one in problems]
+    listed = [
+        ": ".join(filter(None, (".".join(map(str, problem["loc"]))[:100], problem["msg"]))) for problem in problems
+    ]
     return f"malformed {what}: {'; '.join(listed)}"

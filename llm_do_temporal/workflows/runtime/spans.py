@@ -30,8 +30,10 @@ def run_span(payload: Any) -> Generator[Span]:
     given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
     worker = str(given.get("worker") or "")[:_NAME_CHARS]
     name, attributes = run_shape(workflow.info().workflow_id, worker)
-    with span(name, attributes | content_attribute("llm_do.prompt", given.get("prompt")), workflow_wide=True) as one:
-        yield one
+    with span(
+        name, attributes | content_attribute("llm_do.prompt", given.get("prompt")), workflow_wide=True
+    ) as current:
+        yield current
 
 
 @contextmanager
@@ -51,47 +53,49 @@ def invocation_span(invocation: InvokeWorkerInput) -> Generator[Span]:
         **content_attribute("gen_ai.system_instructions", worker.instructions),
         **content_attribute("llm_do.prompt", invocation.prompt),
     }
-    with span(name, attributes, workflow_wide=True) as one:
-        yield one
+    with span(name, attributes, workflow_wide=True) as current:
+        yield current
 
 
-def tell_result(one: Span, output: Any, usage: Usage) -> None:
+def tell_result(current: Span, output: Any, usage: Usage) -> None:
     """Record the usage of a run or an invocation with all below it and, where content is wanted, its output."""
-    if will_tell(one):
+    if will_tell(current):
         spent = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-        one.set_attributes({f"gen_ai.usage.{name}": count for name, count in spent.items()})
-        one.set_attributes(content_attribute("llm_do.output", output))
+        current.set_attributes({f"gen_ai.usage.{name}": count for name, count in spent.items()})
+        current.set_attributes(content_attribute("llm_do.output", output))
 
 
 @contextmanager
 def tool_span(tool: str, args: dict[str, Any], call_id: str | None) -> Generator[Span]:
     """The span of a tool call, from the model's request to the result, waiting for people included."""
     name, attributes = tool_shape(tool, None if call_id is None else call_id[:_NAME_CHARS])
-    with span(name, attributes | content_attribute("gen_ai.tool.call.arguments", args)) as one:
-        yield one
+    with span(name, attributes | content_attribute("gen_ai.tool.call.arguments", args)) as current:
+        yield current
 
 
-def tell_outcome(one: Span, value: Any, failure: Exception | None) -> None:
+def tell_outcome(current: Span, value: Any, failure: Exception | None) -> None:
     """Record the failure of a tool call, or where content is wanted, its result."""
     if failure is not None:
-        fail(one, failure)
-    elif will_tell(one):
-        one.set_attributes(content_attribute("gen_ai.tool.call.result", value))
+        fail(current, failure)
+    elif will_tell(current):
+        current.set_attributes(content_attribute("gen_ai.tool.call.result", value))
 
 
 @contextmanager
 def approval_span(request: RequestApprovalInput) -> Generator[Span]:
     """The span of a question, from being asked to being answered."""
     name, attributes = approval_shape(request.tool)
-    with span(name, attributes | content_attribute("llm_do.summary", request.summary)) as one:
-        yield one
+    with span(name, attributes | content_attribute("llm_do.summary", request.summary)) as current:
+        yield current
 
 
-def tell_verdict(one: Span, verdict: Verdict) -> None:
+def tell_verdict(current: Span, verdict: Verdict) -> None:
     """Record the decision on a question; its author and note only where content is wanted."""
-    if will_tell(one):
-        one.set_attributes({"llm_do.approval.decision": verdict.decision.value, "llm_do.approval.door": verdict.door})
-        one.set_attributes(
+    if will_tell(current):
+        current.set_attributes(
+            {"llm_do.approval.decision": verdict.decision.value, "llm_do.approval.door": verdict.door}
+        )
+        current.set_attributes(
             content_attribute("llm_do.approval.by", verdict.by)
             | content_attribute("llm_do.approval.note", verdict.note)
         )

@@ -104,7 +104,9 @@ def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[At
 def definition_digest(worker: PinnedWorker, **more: Any) -> str:
     """Return the digest of a worker's whole definition (its file, files that it includes, values that were filled in),
     and of all else, `more`, that makes a call of it."""
-    rest = {name: one.model_dump(mode="json") if isinstance(one, BaseModel) else one for name, one in more.items()}
+    rest = {
+        name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value for name, value in more.items()
+    }
     return digest_of([worker.model_dump(mode="json"), rest])
 
 

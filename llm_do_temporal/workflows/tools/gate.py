@@ -75,7 +75,7 @@ class _Call:
         before = Shown() if self.shown is None else self.shown
         known = None
         if before.files is not None and shown.files is not None:
-            known = tuple({one.path: one for one in (*before.files, *shown.files)}.values())
+            known = tuple({file.path: file for file in (*before.files, *shown.files)}.values())
         self.shown = replace(shown, files=known)
 
     def add(self, answered: set[str], prepared: PreparedCall) -> None:
@@ -201,7 +201,7 @@ class Gate:
                 # The person who changed the call has answered its questions where all files it names are as shown, or
                 # new.
                 own = await _as_seen(prepared, asked, call) if _shows_changes() else _as_handed(prepared, question)
-                mine = {one.identity for one in own if _may_answer(judged.terms, self._judge(tool, one).terms)}
+                mine = {other.identity for other in own if _may_answer(judged.terms, self._judge(tool, other).terms)}
                 call.add(mine, prepared)
 
     async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> PreparedCall:
@@ -236,30 +236,31 @@ def _shows_changes() -> bool:
 
 async def _as_seen(prepared: PreparedCall, asked: ToolQuestion, call: _Call) -> list[ToolQuestion]:
     """Return the questions of a changed call whose files were all shown with `asked`, or do not exist yet."""
-    own = [one for one in prepared.questions if one.changeable]
+    own = [question for question in prepared.questions if question.changeable]
     if own and prepared.preview is not None:
         shown = await _previewed(prepared)
         if shown.files is None or not asked.circumstances.endswith(shown.note):
             return []
-        call.shown = replace(shown, files=tuple(file for one in own for file in one.files) + shown.files)
-        return [one for one in own if _was_seen(asked, shown.put_to(one))]
-    return [one for one in own if _was_seen(asked, one)]
+        call.shown = replace(shown, files=tuple(file for question in own for file in question.files) + shown.files)
+        return [question for question in own if _was_seen(asked, shown.put_to(question))]
+    return [question for question in own if _was_seen(asked, question)]
 
 
 def _was_seen(shown: ToolQuestion, now: ToolQuestion) -> bool:
-    files = {one.path: one for one in shown.files}
-    handed = {one.path: one.sha256 for one in shown.attachments}
-    same = all(one.sha256 is None or (one.path in files and files[one.path].is_like(one)) for one in now.files)
-    return same and all(handed.get(one.path) == one.sha256 for one in now.attachments)
+    files = {file.path: file for file in shown.files}
+    handed = {attachment.path: attachment.sha256 for attachment in shown.attachments}
+    same = all(file.sha256 is None or (file.path in files and files[file.path].is_like(file)) for file in now.files)
+    return same and all(handed.get(attachment.path) == attachment.sha256 for attachment in now.attachments)
 
 
 def _as_handed(prepared: PreparedCall, shown: ToolQuestion) -> list[ToolQuestion]:
     """Return the questions of a changed call, without those that name a file shown before and changed since."""
-    before = {one.path: one.sha256 for one in (*shown.attachments, *shown.files)}
+    before = {file.path: file.sha256 for file in (*shown.attachments, *shown.files)}
     return [
-        one
-        for one in prepared.questions
-        if one.changeable and all(before.get(f.path, f.sha256) == f.sha256 for f in (*one.attachments, *one.files))
+        question
+        for question in prepared.questions
+        if question.changeable
+        and all(before.get(file.path, file.sha256) == file.sha256 for file in (*question.attachments, *question.files))
     ]
 
 

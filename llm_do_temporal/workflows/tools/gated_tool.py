@@ -34,8 +34,8 @@ class ToolQuestion:
     @property
     def identity(self) -> str:
         """Text that names the question among those of one call; other files make it another question."""
-        handed = [[one.path, one.sha256] for one in self.attachments]
-        found = [one.model_dump(mode="json") for one in self.files]
+        handed = [[attachment.path, attachment.sha256] for attachment in self.attachments]
+        found = [file.model_dump(mode="json") for file in self.files]
         return canonical([[use.name for use in self.uses], self.args, handed, found, self.circumstances])
 
 
@@ -68,7 +68,7 @@ class Shown:
 
     def file(self, path: str) -> SeenFile | None:
         """Return the file with this virtual path as it was shown; None where it was not."""
-        return next((one for one in self.files or () if one.path == path), None)
+        return next((file for file in self.files or () if file.path == path), None)
 
 
 @dataclass(frozen=True)

@@ -123,8 +123,8 @@ class TemplateTool:
             prompt=loaded.prompt,
             paths=tuple(_path(entry) for entry in args.get("attachments") or ()),
             limits=(NamedPolicy(self._rules.attachments, f"'templates' of worker '{caller.worker.name}'"),),
-            questions=tuple(_reading_question(one.place, one.seen, worker) for one in context if one.place),
-            files=tuple(one.seen for one in context if one.seen),
+            questions=tuple(_reading_question(entry.place, entry.seen, worker) for entry in context if entry.place),
+            files=tuple(entry.seen for entry in context if entry.seen),
             more_prompt=_reader(context),
             shape=_normal_form(worker) if as_json else _text_of,
             template=loaded.template,
@@ -177,25 +177,25 @@ async def _find_context(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
     Raises EffectFailed for an entry that looks like a path and leads nowhere.
     """
     found = [_as_context(tree, entry) for entry in entries]
-    places = [one.place for one in found if one.place is not None]
+    places = [context.place for context in found if context.place is not None]
     if not places:
         return found
     files = tuple(AttachedFile(mount=place.mount, relative=place.relative, path=place.path) for place in places)
     request = FindFilesInput(files=files, digests=True, near=True)
     facts = await run_activity(FIND_FILES, request, summary=f"find {', '.join(p.path for p in places)}")
     sizes = dict(zip((place.path for place in places), facts.bytes, strict=True))
-    seen = {one.path: one for one in facts.seen}
+    seen = {file.path: file for file in facts.seen}
     settled: list[_Context] = []
-    for one, entry in zip(found, entries, strict=True):
-        if one.place is None:
-            settled.append(one)
-        elif (size := sizes[one.place.path]) is not None:
-            check_size(one.place, size)
-            settled.append(replace(one, seen=seen.get(one.place.path)))
+    for context, entry in zip(found, entries, strict=True):
+        if context.place is None:
+            settled.append(context)
+        elif (size := sizes[context.place.path]) is not None:
+            check_size(context.place, size)
+            settled.append(replace(context, seen=seen.get(context.place.path)))
         elif isinstance(entry, str) and not _is_mistyped(entry):
             settled.append(_Context(text=entry))
         else:
-            raise _missing(one.place.path, facts.near.get(one.place.path))
+            raise _missing(context.place.path, facts.near.get(context.place.path))
     return settled
 
 
@@ -246,10 +246,11 @@ def _reader(context: Sequence[_Context]) -> Callable[[Shown | None], Awaitable[s
     async def read(shown: Shown | None) -> str:
         parts: list[str] = []
         left = MAX_CONTEXT_CHARS
-        for one in context:
-            text, heading = one.text, "Extra context:"
-            if one.place is not None:
-                text, heading = await _read(one, one.place, left, shown), f"Extra context, the file {one.place.path}:"
+        for entry in context:
+            text, heading = entry.text, "Extra context:"
+            if entry.place is not None:
+                text = await _read(entry, entry.place, left, shown)
+                heading = f"Extra context, the file {entry.place.path}:"
                 left -= len(text)
             parts.append(f"\n\n{heading}\n{text}")
         return "".join(parts)

@@ -61,7 +61,7 @@ class WorkflowToolContext:
         self._check_open()
         tool = self._dispatch.tools.get(name)
         if tool is None:
-            has = ", ".join(f"'{one}'" for one in sorted(self._dispatch.tools))
+            has = ", ".join(f"'{known}'" for known in sorted(self._dispatch.tools))
             raise ToolCallFailed(f"there is no tool '{name}'; this worker has {has}")
         return (await self.carry_out(tool, _arguments(tool, input, attachments))).value
 
