@@ -49,7 +49,7 @@ class AttachmentActivities:
 
     @activity.defn(name=SNAPSHOT_ATTACHMENTS.name)
     def snapshot_attachments(self, asked: SnapshotInput) -> SnapshotResult:
-        """Copy the files into the blob store and return what they are, in the order asked.
+        """Copy the files into the blob store and return them as attachments, in the order of the request.
 
         All are opened and measured before the first is copied. Fails with AttachmentRefusal for an empty
         file and for more than `max_total_bytes`, with SandboxRefusal or EffectFailed for one that the

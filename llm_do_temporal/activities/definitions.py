@@ -1,4 +1,4 @@
-"""Loads definitions for workflows: what they return is pinned in the history from then on."""
+"""Loads definitions for workflows; the history pins each result from then on."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ MAX_LISTED_TOOLS = 512
 MAX_WARNINGS = 20
 """Most warnings of one listing that are given one by one; the others are counted."""
 CONNECT_SECONDS = 45
-"""Seconds for a server to answer first: one that is a program has to be loaded, perhaps on a busy machine."""
+"""Seconds for the first answer of a server: a program has to be loaded, perhaps on a busy machine."""
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 """Variables that a program needs to run at all; all others a server gets by name."""
 

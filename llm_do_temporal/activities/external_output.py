@@ -65,7 +65,7 @@ async def server_stderr(name: str) -> AsyncGenerator[TextIO]:
 
 
 class _Heard(asyncio.Protocol):
-    """Keeps the beginning of what is written, and counts all of it."""
+    """Keeps the beginning of the output, and counts all of it."""
 
     def __init__(self) -> None:
         self.total = 0

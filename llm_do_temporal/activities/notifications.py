@@ -98,7 +98,7 @@ async def _told(address: str, body: bytes, headers: Mapping[str, str]) -> Answer
 
 
 def _json_message(told: Notification) -> dict[str, Any]:
-    """The message as an object: what identifies is exact; what others wrote pings nobody and links nowhere."""
+    """Return the message as an object: ids are exact; foreign words ping nobody and link nowhere."""
     shown = told.model_dump(mode="json", exclude_none=True)
     return shown | {name: inert_value(shown[name]) for name in _WORDS if name in shown}
 
@@ -125,7 +125,7 @@ def _address(target: NotifyTarget) -> str:
 
 
 def _variable(target: NotifyTarget, name: str) -> str:
-    """A variable of the worker service; one that is missing may be there after the service was started again."""
+    """Return a variable of the worker service; a missing one may be there after the service was started again."""
     know_variable(name)
     value = os.environ.get(name, "").strip()
     if not value:

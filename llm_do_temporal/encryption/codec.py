@@ -106,7 +106,7 @@ def lacks_key(error: BaseException | None) -> bool:
 
 
 def could_not_read(error: ActivityError) -> bool:
-    """Whether an activity failed before it began, because its service lacks the key for what it was given.
+    """Return whether an activity failed before it began, because its service lacks the key of its input.
 
     The SDK wraps what happens then; what an activity itself raises, perhaps after its effect, has a type.
     """
@@ -154,7 +154,7 @@ def _let_pass(exception: BaseException, failure: Failure) -> None:
 
 
 def encrypting(converter: DataConverter, ring: KeyRing) -> DataConverter:
-    """The converter, with these keys; one that has a codec already stays as it is.
+    """Return the converter with these keys; a converter with a codec stays as it is.
 
     Also without any key: an encrypted value is then an error that says so, where the SDK would drop a signal.
     """

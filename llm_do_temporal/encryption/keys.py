@@ -103,7 +103,7 @@ NO_KEYS = KeyRing.of()
 
 
 def wrong_key(key_id: str) -> KeyMismatch:
-    """The error of who has a key under the right name that does not open what it should."""
+    """Return the error of a value that the key with its id does not open."""
     shown = shown_id(key_id)
     return KeyMismatch(
         f"this is encrypted with a key '{shown}' that is not the key this process has under that name, "

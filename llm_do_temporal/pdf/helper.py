@@ -1,4 +1,4 @@
-"""The program that parses PDFs for another process, which does not trust what is in them.
+"""Program that parses PDFs for another process, which does not trust their content.
 
 Owns every call of the parser. It is started once, with a socket as standard input and an empty environment, and forks
 for each file: the child lowers its own limits before it looks at the first byte, and ends with the file. So nothing of
@@ -34,7 +34,7 @@ _DONE, _FAILED = b"d", b"f"
 
 
 class Refused(Exception):
-    """The file is read, and is not one of those that are asked for; the message says which."""
+    """A readable file does not fit the order; the message says why."""
 
 
 def warm_up() -> None:
@@ -105,7 +105,7 @@ def _limit(order: dict[str, Any]) -> None:
 
 
 def _work(order: dict[str, Any], given: int, result: int) -> bytes:
-    """Parse the file and write the result; says how it went. What fails is told as the name of its error."""
+    """Parse the file, write the result or the name of the error, and return which of the two it is."""
     state = _DONE
     try:
         data = os.pread(given, os.fstat(given).st_size, 0)

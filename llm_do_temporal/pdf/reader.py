@@ -111,7 +111,7 @@ class Leash:
 
     @contextlib.contextmanager
     def holding(self, child: _Child) -> Generator[None]:
-        """Hold a child; at the end it is killed, which no longer matters to one that is done."""
+        """Hold a child in the block; at its end it is killed, which does not matter to a child that is done."""
         with self._guard:
             self._children.add(child)
             if self.is_cut:
@@ -218,7 +218,7 @@ def _turn(leash: Leash) -> Generator[None]:
 
 @contextlib.contextmanager
 def _memory() -> Generator[int]:
-    """A file that is on no disk: what is in a PDF may be encrypted everywhere else."""
+    """Open a file that is on no disk: the content of a PDF may be encrypted everywhere else."""
     if sys.platform != "linux":
         with tempfile.TemporaryFile() as file:
             yield file.fileno()

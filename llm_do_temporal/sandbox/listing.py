@@ -78,7 +78,7 @@ class Pattern:
 
 
 def parse_pattern(pattern: str) -> Pattern:
-    """Read a glob pattern. Raises EffectFailed for one that cannot be relative to a folder."""
+    """Read a glob pattern. Raises EffectFailed for a pattern that cannot be relative to a folder."""
     if len(pattern) > MAX_GLOB_CHARS:
         raise EffectFailed(f"the pattern has {len(pattern)} characters; at most {MAX_GLOB_CHARS} are accepted")
     named = [name for name in pattern.split("/") if name not in {"", "."}]

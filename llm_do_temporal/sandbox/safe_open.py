@@ -219,7 +219,7 @@ class WorkshopFolder:
         return descriptor
 
     def _root_path(self, workshop: int, place: Place) -> str:
-        """The mount's folder, relative to the workshop; what is in it is checked by its name."""
+        """Return the mount's folder, relative to the workshop, once the place in it is checked by its name."""
         root, base = PurePosixPath(place.mount.root), PurePosixPath(place.mount.base)
         led_to = _follow_links(workshop, str(base), self._open_below)
         begin = join(led_to, str(root.relative_to(base)) if root.is_relative_to(base) else "..")
@@ -281,7 +281,7 @@ def _make_folders(start: int, relative: str) -> int:
 
 
 def _real_path(root: int, begin: str, place: Place, open_below: OpenBelow) -> str:
-    """The place below its mount's folder `root`, links followed and what they lead to checked again."""
+    """Return the place below its mount's folder `root`, with links followed and their targets checked again."""
     real = _follow_links(root, place.relative, open_below)
     _check_reachable(place, begin, real)
     allowed = place.mount.suffixes

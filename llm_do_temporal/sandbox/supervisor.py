@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _HANDLED = (signal.SIGCHLD, END, ORPHANED, signal.SIGINT, signal.SIGHUP)
 _KILLING_SECONDS = 5.0
-"""After that, what is left cannot be killed: it waits for a disk or a network that does not answer."""
+"""Seconds after which a process cannot be killed: it waits for a disk or a network that does not answer."""
 _PAUSE_SECONDS = 0.005
 _PARENT_FIELD = 1
 
@@ -148,7 +148,7 @@ def _descendants(ancestor: int) -> set[int]:
 
 
 def _parent(process: Path) -> int | None:
-    """The parent of a process that lives, or None for one that has ended."""
+    """Return the parent of a living process; None for one that has ended."""
     try:
         facts = (process / "stat").read_bytes()
     except OSError:

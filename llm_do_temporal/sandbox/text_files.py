@@ -1,8 +1,8 @@
-"""Text files of a workshop: reading them, and changing them or saying what a change would be.
+"""Text files of a workshop: read, changed, or previewed as they would be changed.
 
-Owns what the file tools do once policy has let them. Called by the file activities, and by the page for a preview.
-Judges again, on the real file, whatever could have changed since: where the path leads, the size, the suffix,
-read-only. Everything here may be done twice: reading is harmless, and writing the same again changes nothing.
+Owns the work of the file tools once policy has let them. Called by the file activities, and by the page for a preview.
+Judges again, on the real file, all that could have changed since: the place that the path leads to, the size, the
+suffix, read-only. All of it may be done twice: reading is harmless, and writing the same again changes nothing.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class TextFiles:
         with self._folder.target(place, create=create, check=check) as target:
             if target.folder is None:
                 return _changed(place, target, None, compute, None)
-            # Who only looks disturbs nobody: files are replaced as a whole.
+            # A preview needs no lock: files are replaced as a whole.
             alone = alone_in(target.folder, self._workshop) if apply else nullcontext()
             with alone, writing_no_link(place.path):
                 old = read_old(target.folder, target.name, _read_limit(place))
                 return _changed(place, target, old, compute, asked.expected, apply=apply)
 
     def _unprotected(self, place: Place) -> Callable[[str], None]:
-        """Raises SandboxRefusal for a real file that defines: the call was not judged as writing a definition."""
+        """Return a check that raises SandboxRefusal for a file that defines: the call was not judged as writing one."""
 
         def check(in_workshop: str) -> None:
             if protection_of(self._workshop).protects(in_workshop):
@@ -103,7 +103,7 @@ def _changed(
     *,
     apply: bool = False,
 ) -> FileChange:
-    """What changes, and with `apply` the change, if the file is still as it was `expected` or changed so already."""
+    """Compute the change, and with `apply` make it, if the file is still as `expected` or changed so already."""
     if apply and old is not None and _is_as_agreed(expected, target, old):
         seen = seen_old(place, target.in_workshop, old, old.data)
         return FileChange(path=place.path, bytes=old.size, created=False, diff="", seen=seen)
@@ -123,7 +123,7 @@ def _changed(
 
 
 def _is_as_agreed(expected: SeenFile | None, target: Target, old: OldFile) -> bool:
-    """Whether an earlier attempt, or somebody else, has made exactly the change that was agreed to."""
+    """Return whether the file has exactly the change that was agreed to, from an earlier attempt or another program."""
     if expected is None or expected.after is None:
         return False
     return expected.after == old.sha256 and expected.place in (None, target.in_workshop)
@@ -175,7 +175,7 @@ def _is_done(text: str, old: str, new: str) -> bool:
 
 
 def _occurrences(text: str, part: str) -> int:
-    """How often `part` occurs; one that overlaps itself counts as more than once."""
+    """Count how often `part` occurs; one that overlaps itself counts as more than once."""
     count = text.count(part)
     if count == 1 and text.find(part, text.find(part) + 1) >= 0:
         return 2

@@ -266,7 +266,7 @@ def _with_quick_converter(client: Client) -> Client:
 
 
 def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None) -> Replayer:
-    """Replays histories against the installed code; raises for one that would diverge.
+    """Return a replayer of histories with the installed code; it raises for a history that would diverge.
 
     Histories with big values need the workshop, whose blob store keeps them, and encrypted ones their keys; None:
     those that the environment names.

@@ -33,7 +33,7 @@ class Workers:
         return self
 
     async def __aexit__(self, *error: Any) -> None:
-        """Finish what is under way, at all queues at once."""
+        """Finish the work under way, at all queues at once."""
         try:
             await asyncio.gather(*(worker.shutdown() for worker in self._workers))
         finally:

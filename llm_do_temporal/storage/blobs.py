@@ -65,18 +65,18 @@ class StoredBlob:
 
 
 class ManagedBlobStore(BlobStore, Protocol):
-    """A store that can also tell what is in it, and let go of it."""
+    """Store that can also list its blobs and remove them."""
 
     def stored(self) -> list[StoredBlob]:
         """Every blob that is there."""
         ...
 
     def discard(self, sha256: str, *, put_before: float) -> bool:
-        """Remove the blob, unless somebody has put it since that moment; says whether it is gone by this."""
+        """Remove the blob, unless it was put at `put_before` or later; return whether it was removed."""
         ...
 
     def discard_unfinished(self, *, begun_before: float) -> None:
-        """Remove what processes that died were writing."""
+        """Remove unfinished files of processes that died while they wrote."""
         ...
 
 

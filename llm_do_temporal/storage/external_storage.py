@@ -43,8 +43,8 @@ _MAX_STORED_BYTES = 2 * MAX_VALUE_BYTES
 _DIGEST = "sha256"
 _PUTS = ThreadPoolExecutor(16, thread_name_prefix="put")
 _GETS = ThreadPoolExecutor(16, thread_name_prefix="get")
-"""Threads of their own for puts and gets: a store that is down keeps those who put something waiting for minutes, and
-nobody else must wait behind them."""
+"""Threads of their own for puts and gets: puts to a store that is down wait for minutes, and nothing else must wait
+behind them."""
 M = TypeVar("M")
 T = TypeVar("T")
 

@@ -85,7 +85,7 @@ class LocalBlobStore:
         return found
 
     def discard(self, sha256: str, *, put_before: float) -> bool:
-        """Remove the blob, unless somebody has put it since that moment; says whether it is gone by this."""
+        """Remove the blob, unless it was put at `put_before` or later; return whether it was removed."""
         path = self._path(sha256)
         with self._reached(), suppress(FileNotFoundError), self._locked(fcntl.LOCK_EX):
             if path.stat().st_mtime < put_before:

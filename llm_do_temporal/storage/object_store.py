@@ -50,8 +50,8 @@ _REFUSALS = ("401", "403")
 class ObjectBlobStore:
     """Blobs as objects `sha256/ab/<digest>` below a prefix; the methods raise BlobsUnreachable where it is down.
 
-    An object appears whole or not at all. Putting a blob again writes it again: that makes it new for those who
-    remove old ones, and heals a damaged one.
+    An object appears whole or not at all. Putting a blob again writes it again: that keeps it from being
+    removed as an old one, and heals a damaged one.
     """
 
     def __init__(
@@ -126,10 +126,10 @@ class ObjectBlobStore:
             ]
 
     def discard(self, sha256: str, *, put_before: float) -> bool:
-        """Remove the blob, unless somebody has put it since that moment; says whether it is gone by this.
+        """Remove the blob, unless it was put at `put_before` or later; return whether it was removed.
 
-        Object storage cannot do both at once: a blob is lost if it is put in the milliseconds between. Those who
-        remove blobs therefore leave alone what was put lately, or is needed by anybody.
+        Object storage cannot do both at once: a blob is lost if it is put in the milliseconds between. So only
+        blobs may be removed that were put long ago and that no run needs.
         """
         path = _path(sha256)
         try:

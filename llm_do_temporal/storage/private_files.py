@@ -49,7 +49,7 @@ def close_to_others(workshop: Path) -> None:
 
 
 def check_owned(folder: Path) -> None:
-    """Raise UsageError where a link, or somebody else's folder, is in the place of ours; none there is fine."""
+    """Raise UsageError where a link, or a folder of another account, is in the place of ours; none there is fine."""
     if os.path.lexists(folder):
         _own_folder(folder)
 

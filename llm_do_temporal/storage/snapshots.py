@@ -75,7 +75,7 @@ _BY_SUFFIX: dict[str, str] = {
 
 
 class _Watched:
-    """A reader that remembers the beginning of what went through it: what was stored, not what is there now."""
+    """Reader that remembers the beginning of the stored bytes, as the file may be another one by now."""
 
     def __init__(self, reader: Readable) -> None:
         self._reader = reader

@@ -64,7 +64,7 @@ def begin_telemetry(*, http: bool = False) -> bool:
 
 
 def end_telemetry(seconds: float) -> bool:
-    """Send what was not sent yet, for as long as this at most; returns whether that was long enough.
+    """Send the spans that are left, for at most so many seconds; return whether that was long enough.
 
     A collector that is down keeps nobody.
     """

@@ -1,4 +1,4 @@
-"""Sends the spans of this process to a collector. Loaded by `telemetry` alone, and only where somebody collects.
+"""Sends the spans of this process to a collector. Loaded by `telemetry` alone, and only where there is a collector.
 
 Owns what leaves the process: no stack traces, no addresses beyond the host, no key, and no header of ours to anybody.
 """

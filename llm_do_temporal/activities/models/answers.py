@@ -1,4 +1,4 @@
-"""What a model's answer must be before it enters a history.
+"""Form of a model's answer before it enters a history.
 
 Called by the wrapper that sends model turns. An answer that cannot be kept would be asked for again and
 again, at full price; so half characters are replaced, and a tool call that is too large becomes one that
@@ -22,9 +22,9 @@ _ANSWER = TypeAdapter(ModelResponse)
 
 
 def storable(answer: ModelResponse, *, whole: Collection[str] = ()) -> ModelResponse:
-    """The answer as a history can hold it; calls of the tools `whole` may be as large as all of it.
+    """Return the answer as a history can hold it; calls of the tools `whole` may be as large as the whole answer.
 
-    Raises ModelFailed for one that no history can hold.
+    Raises ModelFailed for an answer that no history can hold.
     """
     answer = replace(answer, parts=[_clean(part) for part in answer.parts])
     size = _size(answer)

@@ -1,7 +1,7 @@
-"""The text of an attached file, for a model that does not get the file itself.
+"""Text of an attached file, for a model that does not get the file itself.
 
-Called while a turn is served, in a thread. What is in a PDF is parsed in another process, within limits; what this
-returns is shown to a model and never kept.
+Called while a turn is served, in a thread. PDFs are parsed in another process, within limits; the text is shown to a
+model and never kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ORDER = Order("text", MAX_PAGES, characters=MAX_ATTACHED_CHARS)
 
 
 def text_of(data: bytes, media_type: str, name: str) -> str:
-    """The file's text, after a line that says what it is. Raises AttachmentRefusal where it has none."""
+    """Return the file's text, after a line with its name and kind. Raises AttachmentRefusal where it has none."""
     if media_type == "application/pdf":
         return _pdf_text(data, name)
     try:

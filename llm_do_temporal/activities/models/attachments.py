@@ -22,7 +22,7 @@ from llm_do_temporal.storage.blobs import BlobStore
 
 
 def resolve_blobs(messages: Sequence[ModelMessage], blobs: BlobStore | None) -> list[ModelMessage]:
-    """The conversation with every reference in user prompts replaced by what the model gets.
+    """Return the conversation with every reference in user prompts replaced by the bytes or the text of its file.
 
     Raises AttachmentRefusal for a file without the text that is asked for, ModelFailed without a store.
     """

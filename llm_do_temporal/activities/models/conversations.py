@@ -87,7 +87,7 @@ class WholeConversation:
         return sum(self.sizes)
 
     def add(self, request: Request, base: Sequence[ModelMessage]) -> None:
-        """Take in a request that continues what is known, or that begins anew with `base`. Raises ModelFailed."""
+        """Add a request that continues the conversation, or begins it anew with `base`. Raises ModelFailed."""
         part, messages = request.part, request.messages
         if part.after is None:
             self.messages, self.ends, self.sizes = [], {}, []
@@ -114,7 +114,7 @@ class WholeConversation:
         self.ends = {known: end for known, end in self.ends.items() if known <= number}
 
     def _answered(self, mark: str) -> ModelMessage:
-        """The answer that a request refers to."""
+        """Return the answer that a request refers to by its mark. Raises ModelFailed for another."""
         if self.answer is None or mark_of(self.answer) != mark:
             raise ModelFailed(f"the answer '{mark}' of this conversation is not in its history")
         return lean(self.answer)

@@ -1,4 +1,4 @@
-"""What one model's adapter is given of a conversation.
+"""Conversations in the form that the adapter of one model takes.
 
 A conversation is kept as it was said, with what the agent's loop adds to it: that an answer could not be used, that
 there is another tool. No provider has a word for these, and what stands for them differs from provider to provider.

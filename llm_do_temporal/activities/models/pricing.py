@@ -1,4 +1,4 @@
-"""What a model turn costs: asked in the activity, so that it is in the history and no later price list changes it."""
+"""Price of a model turn: found in the activity, so that the history has it and no later price list changes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 
 _DEEPEST_DISCOUNT = 10
-"""Less than this part of the known price is nobody's price: it would only lift a limit."""
+"""Divisor of the known price: a reported cost below that part is not believed, as it would only lift a limit."""
 
 _log = logging.getLogger(__name__)
 

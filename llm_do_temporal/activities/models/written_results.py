@@ -24,7 +24,7 @@ _MOST_BLOCKS = 20
 
 
 def with_result(answer: ModelResponse, parameters: ModelRequestParameters) -> ModelResponse:
-    """The answer, with the call of its result's tool where it calls nothing and one JSON object in its text fits."""
+    """Return the answer, with a call of its result's tool if it calls nothing and one JSON object in its text fits."""
     if len(parameters.output_tools) != 1 or parameters.allow_text_output:
         return answer
     if any(isinstance(part, ToolCallPart) for part in answer.parts):
@@ -41,7 +41,7 @@ def with_result(answer: ModelResponse, parameters: ModelRequestParameters) -> Mo
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects of a text: all of it, else its code blocks, else what is between its first and last brace."""
+    """Return the JSON objects of a text: all of it, else its code blocks, else the text from first to last brace."""
     whole = _read(text)
     if whole is not _NONE:
         pieces = [whole]
