@@ -12,7 +12,7 @@ from typing import Any
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.notifications import Notification
 from llm_do_temporal.policy.notifications import NotifyEvent
-from llm_do_temporal.redaction.hidden_characters import told_apart, written_out
+from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.redaction.inert_text import inert
 
 MAX_BLOCK_CHARS = 2_000
@@ -44,7 +44,7 @@ def slack_text(text: str) -> str:
     """Text that Slack shows as it is: `<!channel>` is how people are pinged, and `<…|…>` how links are disguised."""
     room = MAX_BLOCK_CHARS
     shown: list[str] = []
-    for char, hidden in told_apart(inert(text)):
+    for char, hidden in hidden_marks(inert(text)):
         piece = _ESCAPED.get(char) or (written_out(char) if hidden and char != "\n" else char)
         room -= len(piece)
         if room <= 0:

@@ -33,8 +33,8 @@ def is_hidden(char: str, before: str = "") -> bool:
     return "\ufe00" <= char <= "\ufe0f" and not (char in _STYLES and _is_emoji(before))
 
 
-def told_apart(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each character, and whether it is hidden where it stands."""
+def hidden_marks(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each character with whether it is hidden where it stands."""
     before = ""
     for at, char in enumerate(text):
         is_keycap = char == "\ufe0f" and before in tuple("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
@@ -44,7 +44,7 @@ def told_apart(text: str) -> Iterator[tuple[str, bool]]:
 
 def made_visible(text: str, keep: str = "\n") -> str:
     """Return the text with every hidden character written out, but those to keep."""
-    return "".join(written_out(char) if hidden and char not in keep else char for char, hidden in told_apart(text))
+    return "".join(written_out(char) if hidden and char not in keep else char for char, hidden in hidden_marks(text))
 
 
 def _is_emoji(char: str) -> bool:

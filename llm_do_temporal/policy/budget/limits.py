@@ -133,12 +133,12 @@ def agreed_limit(dimension: Dimension, given: Mapping[str, Any], asked: Mapping[
             limit = Decimal(str(arguments.get("next")))
         except ArithmeticError:
             continue
-        if limit.is_finite() and 0 < limit <= most(dimension):
+        if limit.is_finite() and 0 < limit <= highest_limit(dimension):
             return limit
     raise ValueError("the question names no limit to go on to")
 
 
-def most(dimension: Dimension) -> int:
+def highest_limit(dimension: Dimension) -> int:
     """Return the highest limit that a person can agree to: seconds for time, else the dimension's own unit."""
     return _LONGEST_SECONDS if dimension is Dimension.TIME else 10**15
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from pydantic_core import from_json
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.redaction.hidden_characters import told_apart
+from llm_do_temporal.redaction.hidden_characters import hidden_marks
 
 FieldKind = Literal["text", "number", "boolean", "choice", "json"]
 PREFIX = "arg."
@@ -89,7 +89,7 @@ def read_object(text: str) -> dict[str, Any]:
 def editable_json(value: object) -> str:
     """Return JSON to be edited by a person: hidden characters are written as escapes."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return "".join(_escaped(char) if hidden and char != "\n" else char for char, hidden in told_apart(text))
+    return "".join(_escaped(char) if hidden and char != "\n" else char for char, hidden in hidden_marks(text))
 
 
 def _field(name: str, schema: Mapping[str, Any], args: Mapping[str, Any], *, optional: bool) -> Field:
@@ -127,7 +127,7 @@ def _fits(kind: FieldKind, value: Any) -> bool:
     if kind == "text":
         if not isinstance(value, str):
             return False
-        return not any(hidden and char not in "\n\t" for char, hidden in told_apart(_plain_ends(value)))
+        return not any(hidden and char not in "\n\t" for char, hidden in hidden_marks(_plain_ends(value)))
     return isinstance(value, bool) if kind == "boolean" else _is_number(value)
 
 

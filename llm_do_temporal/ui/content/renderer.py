@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from llm_do_temporal.redaction.hidden_characters import told_apart, written_out
+from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.ui.content.urls import approval_address, grants_address, invocation_address, run_address
 
 _LINE_ENDS = {"\n": "\\n", "\t": "\\t"}
@@ -84,7 +84,7 @@ def _aware(moment: datetime) -> datetime:
 
 
 def _marked(text: str, keep: str) -> Markup:
-    runs = [(hidden, "".join(char for char, _ in run)) for hidden, run in groupby(told_apart(text), _by_hidden(keep))]
+    runs = [(hidden, "".join(char for char, _ in run)) for hidden, run in groupby(hidden_marks(text), _by_hidden(keep))]
     shown = [_hidden_chars(run) if hidden else str(escape(run)) for hidden, run in runs]
     return Markup("".join(shown))  # noqa: S704 - escaped; what is put in is made here
 

@@ -20,7 +20,7 @@ from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import LIMIT, CapabilityUse, Mode, terms_of
 from llm_do_temporal.policy.budget.ledger import Account, Action
-from llm_do_temporal.policy.budget.limits import Dimension, Limits, agreed_limit, described, most
+from llm_do_temporal.policy.budget.limits import Dimension, Limits, agreed_limit, described, highest_limit
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, ToolQuestion
@@ -48,7 +48,7 @@ class LimitQuestion:
                 "next": {
                     "type": "number",
                     "exclusiveMinimum": float(self.spent),
-                    "maximum": most(self.dimension),
+                    "maximum": highest_limit(self.dimension),
                 },
             },
             "required": ["next"],
