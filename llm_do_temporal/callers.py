@@ -51,17 +51,17 @@ PASSING_STATUSES = frozenset(
         RPCStatusCode.UNKNOWN,
     }
 )
-"""What a server says that is too busy, or just starts. Where too many calls are not answered yet it says so, too."""
+"""Status of a server that is too busy or just starts, also when too many calls are unanswered."""
 
 
 @dataclass(frozen=True)
 class WorkerRunResult:
-    """What came of a run, or of one call of a worker."""
+    """Result of a run, or of one call of a worker."""
 
     output: Any
     """The worker's text, or its structured value."""
     usage: Usage
-    """What the worker and everything below it spent."""
+    """Amounts that the worker and everything below it spent."""
     run: str
     """The run's id, for `llm-do-temporal show` and the other commands."""
 
@@ -117,7 +117,7 @@ class WorkerCall(Coroutine[Any, Any, WorkerRunResult]):
 
 
 class TimeLimit:
-    """How long one attempt at a tool may take, the time in which it waits for workers not counted."""
+    """Limit on the time of an attempt at a tool, waiting for workers not counted."""
 
     def __init__(self, seconds: float | None) -> None:
         """`seconds` from now on; None: there is no limit."""
@@ -230,7 +230,7 @@ class CallerContext:
     worker: str
     """Name of its worker."""
     depth: int
-    """Its level; the entry worker's is 0."""
+    """Level of the worker in the tree; the entry worker's is 0."""
     max_depth: int
     """The deepest level at which a worker may run."""
     _door: _Door = field(repr=False, compare=False)

@@ -13,7 +13,7 @@ from llm_do_temporal.errors import UsageError
 
 PREFIX = "LLM_DO_"
 ISOLATION_VARIABLE = "LLM_DO_ISOLATION"
-"""What the worker service wants where commands cannot be isolated; a workshop can want more and not less."""
+"""Demand of the worker service if commands cannot be isolated; a workshop can demand more and not less."""
 KEY_FILE_VARIABLE = "LLM_DO_ENCRYPTION_KEY_FILE"
 """Names a file with encryption keys, one a line. It is read again when it has changed."""
 _NAMES = """
@@ -22,11 +22,11 @@ _NAMES = """
     GRACEFUL_SHUTDOWN_SECONDS HEALTH_PORT LISTEN LOG_FORMAT LOG_LEVEL MAX_CACHED_WORKFLOWS
     MAX_CONCURRENT_ACTIVITIES MAX_CONCURRENT_WORKFLOW_TASKS METRICS_PORT ONLY TARGET_CPU TARGET_MEMORY VERSIONING
 """
-"""What every process of ours reads, then what the worker service alone does."""
+"""Variables that every process of ours reads, then those that only the worker service reads."""
 KNOWN: frozenset[str] = frozenset(PREFIX + name for name in _NAMES.split())
 _ALIKE = 0.85
 _NUMBERED = re.compile(r"_?\d+$")
-"""What somebody may put behind a name of ours who keeps several values of their own."""
+"""Endings that may follow a name of ours, for people who keep several values of their own."""
 _LETTERS_APART = 3
 """So many letters, added or left out, are a mistake; one that is exchanged counts as two."""
 

@@ -49,7 +49,7 @@ def lean(message: ModelMessage) -> ModelMessage:
 
 
 def reference(attachment: Attachment, form: Form) -> UserContent:
-    """What stands for an attachment in a conversation."""
+    """Return the part that stands for an attachment in a conversation."""
     query = AS_TEXT if form == "text" else ""
     url = f"{BLOB_SCHEME}{attachment.sha256}{query}#{quote(attachment.path)}"
     if form == "native" and attachment.media_type.startswith("image/"):

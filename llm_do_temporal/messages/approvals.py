@@ -25,7 +25,7 @@ from llm_do_temporal.policy.identity import (
 
 
 class DecisionKind(StrEnum):
-    """What a person can answer."""
+    """Kinds of answers that a person can give."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -33,7 +33,7 @@ class DecisionKind(StrEnum):
 
 
 class Remember(StrEnum):
-    """How long a decision holds for identical calls."""
+    """Time for which a decision holds for identical calls."""
 
     NONE = "none"
     SESSION = "session"
@@ -46,14 +46,14 @@ class Decision(Strict):
     """Which approval, like `a3`; may be left out while exactly one is pending, or with `digest`."""
     decision: DecisionKind
     digest: str | None = None
-    """Of the question that was shown; the decision is refused where the approval's is another."""
+    """Digest of the question that was shown; the decision is refused if the approval has another one."""
     args: dict[str, Any] | None = None
     """The new arguments, for `modify`."""
     note: str = ""
-    """For `reject`, the reason that the model is told."""
+    """Reason that the model is told, for `reject`."""
     remember: Remember = Remember.NONE
     by: str = ""
-    """Who decides."""
+    """Name of the person who decides."""
 
 
 class RequestApprovalInput(Message):
@@ -73,9 +73,9 @@ class RequestApprovalInput(Message):
     """The asking invocation's files, so that changed paths can be judged at once."""
     capabilities: tuple[CapabilityUse, ...]
     summary: str
-    """One line of what the call is about."""
+    """Subject of the call, in one line."""
     diff: str | None = None
-    """For writes: what would change, as a unified diff."""
+    """Change that a write would make, as a unified diff; None if there is none to show."""
     attachments: tuple[Attachment, ...] = ()
     """Files that the call hands over, as they were when it was judged."""
     files: tuple[SeenFile, ...] = ()
@@ -83,22 +83,22 @@ class RequestApprovalInput(Message):
     circumstances: str = ""
     """Digest of what else the call's effect depends on: a callee's definition, the folders that a command sees."""
     identity_version: int = EARLIER_VERSION
-    """Of `identity` and `digest`; EARLIER_VERSION where an earlier version asked."""
+    """Version of `identity` and `digest`; EARLIER_VERSION if an earlier version asked."""
     reason: str = ""
     account: str | None = None
-    """For the question at a reached limit: whose limit it is; empty for the run's."""
+    """Account whose limit was reached, for the question at a limit; empty for the run's. None for other questions."""
     approvers: tuple[str, ...] = ()
-    """Who may decide; empty for everybody."""
+    """Names of the people who may decide; empty if everybody may."""
     quorum: int = 1
-    """How many different people must agree."""
+    """Number of different people who must agree."""
     forbid_own: bool = False
     """Whether the one who started the run may not agree."""
     timeout_seconds: int | None = None
-    """How long people are waited for; None: however long it takes."""
+    """Seconds for which people are waited for; None for no end."""
     deadline: AwareDatetime | None = None
-    """When that is over."""
+    """Time at which that waiting ends."""
     on_timeout: OnTimeout = "reject"
-    """What happens then: the call is refused, or the asking invocation fails."""
+    """Consequence of the deadline: the call is refused, or the asking invocation fails."""
     remind_at: AwareDatetime | None = None
     model: str = ""
     """The model that wants it, for metrics; empty where an earlier version asked."""
@@ -112,12 +112,12 @@ class RequestApprovalInput(Message):
 
     @property
     def identity(self) -> str:
-        """What identical calls have in common; see `policy.identity`."""
+        """Text that identical calls have in common; see `policy.identity`."""
         return self._identity(done=False)
 
     @property
     def identity_when_done(self) -> str | None:
-        """That of the same call where all it is to change is so already; None where nothing is known of its files."""
+        """Identity of the call once all that it changes is so already; None if nothing is known of its files."""
         known = self.identity_version != EARLIER_VERSION and any(one.after for one in self.files)
         return self._identity(done=True) if known else None
 
@@ -128,7 +128,10 @@ class RequestApprovalInput(Message):
 
     @property
     def digest(self) -> str:
-        """Of all that was shown, and of who asked: no two questions have the same. Empty where it has none."""
+        """Digest of all that was shown and of the asking invocation: no two questions share one.
+
+        Empty for questions of an earlier version.
+        """
         if self.identity_version == EARLIER_VERSION:
             return ""
         uses = [use.model_dump(mode="json") for use in self.capabilities]
@@ -182,7 +185,7 @@ class Verdict(Message):
     door: Literal["signal", "update", "grant", "timer"]
     remember: Remember = Remember.NONE
     digest: str | None = None
-    """Of the question, where whoever decided named it."""
+    """Digest of the question, if the decision named it."""
 
 
 class DeliverDecisionInput(Message):
@@ -192,7 +195,7 @@ class DeliverDecisionInput(Message):
     id: str
     verdict: Verdict
     votes: tuple[Verdict, ...] = ()
-    """Of those who agreed, where several had to."""
+    """Votes of the people who agreed, if several had to."""
 
 
 class DeliverVotesInput(Message):
@@ -212,13 +215,13 @@ class RevokeGrantInput(Strict):
 
 
 class Approval(Message):
-    """One question at the desk, decided or not."""
+    """Question at the desk, decided or not."""
 
     id: str
     asked_at: datetime
     request: RequestApprovalInput
     votes: tuple[Verdict, ...] = ()
-    """Who has agreed so far where several must; the last of them has the arguments that are agreed to."""
+    """Votes so far, if several people must agree; the last vote has the arguments that are agreed to."""
     verdict: Verdict | None = None
     withdrawn: bool = False
     reminded_at: datetime | None = None
@@ -236,7 +239,7 @@ class Grant(Message):
     """Id of the approval it came from."""
     verdict: Verdict
     summary: str = ""
-    """One line of what the call was about."""
+    """Subject of the call, in one line."""
 
     def covers(self, request: RequestApprovalInput) -> bool:
         """Whether it answers this question; what changes nothing any more is covered like what was agreed to."""
@@ -247,7 +250,7 @@ class Grant(Message):
 
     @classmethod
     def of(cls, approval: str, request: RequestApprovalInput, verdict: Verdict) -> Grant:
-        """What is remembered of the approval with this id."""
+        """Return the remembered decision of the approval with this id."""
         return cls(
             tool=request.tool,
             canonical_args=request.identity,
@@ -272,15 +275,15 @@ class DeskState(Message):
     grants: tuple[Grant, ...] = ()
     ignored: tuple[IgnoredDecision, ...] = ()
     ledger: Ledger = Ledger()
-    """What limits there are and what stands against them; only what is limited is counted."""
+    """Limits and the amounts that stand against them; only limited amounts are counted."""
     started_by: str = ""
-    """Who started the run."""
+    """Name of the person who started the run."""
     earlier: int = 0
     """Questions that were asked, and are settled, before the desk's workflow was continued as new."""
 
 
 class PendingApprovalMemo(Message):
-    """One entry of the memo `llm_do_pending`, readable while no worker service runs."""
+    """Entry of the memo `llm_do_pending`, readable while no worker service runs."""
 
     id: str
     invocation: str
@@ -292,11 +295,11 @@ class PendingApprovalMemo(Message):
     asked_at: datetime
     deadline: datetime | None = None
     votes: int = 0
-    """How many have agreed so far, of `quorum`."""
+    """Number of people who have agreed so far, of `quorum`."""
     quorum: int = 1
     approvers: tuple[str, ...] = ()
     reminded_at: datetime | None = None
     generated: bool = False
     model: str = ""
     digest: str = ""
-    """Of the question; empty where it has none."""
+    """Digest of the question; empty if it has none."""

@@ -37,12 +37,12 @@ Json = Any
 
 
 def is_none(value: object) -> bool:
-    """Whether a field that most messages lack is left out, as it was before there was such a field."""
+    """Return whether a field that most messages lack is left out, as it was before the field existed."""
     return value is None
 
 
 def is_empty(value: Sized) -> bool:
-    """The same of one that holds several values."""
+    """Return whether a field that holds several values, and is mostly empty, is left out."""
     return not value
 
 

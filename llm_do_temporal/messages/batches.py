@@ -21,15 +21,15 @@ MAX_CONCURRENCY = 500
 
 
 def item_path(number: int) -> str:
-    """Where the item with this number, counted from 1, stands in its run."""
+    """Return the place in the run's tree of the item with this number, counted from 1."""
     return f"main/item-{number}"
 
 
 class BatchItem(Strict):
-    """One thing to run the worker for."""
+    """Item for which the worker is run once."""
 
     name: str
-    """What people call it: the file's name as it was given, or the number of a line."""
+    """Name for people: that of the file as it was given, or the number of a line."""
     prompt: str = ""
     """Told after the run's own prompt."""
     input: Json = None
@@ -39,7 +39,7 @@ class BatchItem(Strict):
 
 
 class ItemResult(Message):
-    """What became of one item."""
+    """Outcome of an item."""
 
     name: str
     status: Literal["completed", "failed"]
@@ -50,10 +50,10 @@ class ItemResult(Message):
 
 
 class ContinuedBatch(Message):
-    """What the desk of a batch knows that goes on in a new run of its workflow."""
+    """State of a batch's desk that its workflow takes along when it is continued as new."""
 
     done: dict[int, ItemResult]
-    """By number of the item."""
+    """Outcomes by the number of the item."""
     usage: Usage
     worker: PinnedWorker
     settings: RunSettings
@@ -71,4 +71,4 @@ class Batch(Strict):
     items: tuple[BatchItem, ...] = Field(min_length=1)
     concurrency: int = Field(default=DEFAULT_CONCURRENCY, ge=1, le=MAX_CONCURRENCY)
     continued: ContinuedBatch | None = None
-    """Where the batch stands, when its workflow was continued as new."""
+    """State to go on from, if the workflow of the batch was continued as new; None for a new batch."""

@@ -10,13 +10,13 @@ from llm_do_temporal.messages.base import Message
 from llm_do_temporal.policy.budget.limits import Amounts
 
 REPORT_SPENDING_SIGNAL = "report_spending"
-"""From an invocation to the desk; carries a Report."""
+"""Signal from an invocation to the desk; carries a Report."""
 GRANT_SPENDING_SIGNAL = "grant_spending"
-"""From the desk to an invocation; carries an Action."""
+"""Signal from the desk to an invocation; carries an Action."""
 
 
 class Usage(Message):
-    """What was spent; adds up over a tree."""
+    """Requests, tool calls, tokens and money that were spent; adds up over a tree."""
 
     requests: int = 0
     tool_calls: int = 0
@@ -24,14 +24,14 @@ class Usage(Message):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: Decimal | None = None
-    """Of the turns whose price is known; None where there was none."""
+    """US dollars for the turns whose price is known; None if there was no such turn."""
     unpriced: tuple[str, ...] = ()
-    """The models of the other turns."""
+    """Models of the turns whose price is not known."""
     estimated: int = 0
     """Turns whose tokens the provider did not say, or not believably: they are estimated, and counted."""
 
     def plus(self, other: Usage) -> Usage:
-        """The sum of both."""
+        """Return the sum of both."""
         return Usage(
             requests=self.requests + other.requests,
             tool_calls=self.tool_calls + other.tool_calls,
@@ -51,17 +51,17 @@ class Usage(Message):
 
 
 def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    """What is known of a sum; None where nothing is."""
+    """Return the sum of the amounts that are known; None if neither is."""
     return other if one is None else one if other is None else one + other
 
 
 class Spending(Message):
-    """How an invocation stands; a continued workflow goes on from it."""
+    """State of an invocation's limits; a continued workflow goes on from it."""
 
     spent: Amounts = Amounts()
-    """By itself, its calls of other workers among them."""
+    """Amounts that the invocation spent itself, its calls of other workers among them."""
     holds: Amounts = Amounts()
-    """Granted and not spent. While a turn is under way, with what it holds of tokens and money."""
+    """Amounts granted and not spent. While a turn is under way, with what it holds of tokens and money."""
     grants: int = 0
     """Grants received."""
     in_turn: bool = False

@@ -32,13 +32,13 @@ class OtherModel(StrEnum):
     """Whether another model may answer a turn that failed."""
 
     MEANWHILE = "meanwhile"
-    """Until this one can be asked again."""
+    """Fallback until the failed model can be asked again."""
     INSTEAD = "instead"
-    """This one would fail again."""
+    """Fallback for good: the failed model would fail again."""
 
 
 class ConversationPart(Message):
-    """What of a conversation a request carries. A request without one carries all of it."""
+    """Part of a conversation that a request carries. A request without one carries the whole conversation."""
 
     number: int
     after: int | None = None
@@ -55,7 +55,7 @@ class ConversationPart(Message):
     base: tuple[str, ...] = ()
     """Blobs with the earlier messages, oldest first. The first message of the request only stands for them."""
     max_tokens: int | None = None
-    """How much of it the model is told, about; None: all."""
+    """Largest conversation that the model is told, about, in tokens; None for all of it."""
     tries: int | None = None
     """Attempts that are enough, because another model can be asked; None: as many as it takes."""
     live: bool = True
@@ -69,7 +69,7 @@ class KeepConversationInput(Message):
     """The last request that was sent."""
     base: tuple[str, ...] = ()
     messages: Any
-    """What has been said since that request: a list of Pydantic AI messages, as JSON."""
+    """Messages since that request: a list of Pydantic AI messages, as JSON."""
 
 
 class KeptConversation(Message):
@@ -79,7 +79,7 @@ class KeptConversation(Message):
 
 
 class ContinuedInvocation(Message):
-    """What an invocation knows that goes on in a new run of its workflow."""
+    """State of an invocation that its workflow takes along when it is continued as new."""
 
     base: tuple[str, ...]
     usage: dict[str, Any]
@@ -92,22 +92,22 @@ class ContinuedInvocation(Message):
     created: tuple[DelegateTool, ...] = ()
     """Workers that this invocation made."""
     delegations: dict[str, int] = Field(default_factory=dict)
-    """How often each worker was called."""
+    """Number of calls of each worker, by its name."""
     occurrences: dict[str, int] = Field(default_factory=dict)
-    """How often each Python tool was called with the same arguments, by digest of the call."""
+    """Number of calls of a Python tool with the same arguments, by digest of the call."""
     spending: Spending = Spending()
     external: ExternalToolListing | None = None
     """The tools of toolsets from elsewhere, as they were when the invocation began."""
 
 
 class LiveText(Message):
-    """The answer so far."""
+    """Unfinished answer of a model, in the details of a heartbeat and in no history."""
 
     text: str
     """The end of all its parts: thinking, text, calls of tools as `name` and their arguments."""
     chars: int
-    """How long all of it is."""
+    """Length of the whole answer so far, in characters."""
     attempt: int = 1
-    """Which attempt writes it. The server keeps what an attempt said until the next one says something."""
+    """Number of the attempt that writes it. The server keeps the text of an attempt until the next attempt has some."""
     part: Literal["text", "thinking", "tool-call"] = "text"
-    """What is being written."""
+    """Kind of the part that is being written."""

@@ -32,7 +32,7 @@ class DelegateTool(Message):
 
 
 class DelegationToolset(Message):
-    """Whom a worker may call, and through which tools."""
+    """Workers that a worker may call, and the tools it calls them through."""
 
     allow_workers: tuple[str, ...] | None = None
     """Names for the generic `worker_call`; `*` is everybody, empty is nobody; None: the tool is not offered."""
@@ -55,7 +55,7 @@ class PythonTool(Message):
     idempotent: bool = False
     """Whether one call may be attempted more than once."""
     source: str
-    """Its file: a path relative to the workshop, or `pkg:path` for one that ships with the package."""
+    """File of the function: a path relative to the workshop, or `pkg:path` for a file that ships with the package."""
     sha256: str
     """Digest of that file."""
     ruling: Ruling | None = None
@@ -81,13 +81,13 @@ class CalledTemplate(Message):
     """Which template an invocation was made from, and with what."""
 
     name: str
-    """Its path below the workshop, or `pkg:name`."""
+    """Path of the template below the workshop, or `pkg:name`."""
     sha256: str
     """Digest of its text, before anything was filled in."""
     params: dict[str, str] | None = None
-    """What was filled in, by name: what the call gave, and the template's own values for the rest. None in a memo."""
+    """Values that were filled in, by name: those of the call, and the template's own for the rest. None in a memo."""
     input: str | None = None
-    """What it was told besides. None in a memo."""
+    """Text that it was told besides. None in a memo."""
 
 
 class PinnedWorker(Message):
@@ -95,7 +95,7 @@ class PinnedWorker(Message):
 
     name: str
     source: str
-    """Where it came from: a path relative to the workshop, or `pkg:name`."""
+    """Origin of the worker: a path relative to the workshop, or `pkg:name`."""
     sha256: str
     """Digest of the file's text."""
     description: str = ""
@@ -124,9 +124,9 @@ class PinnedWorker(Message):
     model_settings: dict[str, Any] = Field(default_factory=dict)
     attachments_as: AttachmentsAs | None = None
     max_context_tokens: int | None = None
-    """How much of a conversation its model is told, about; None: what the workshop says."""
+    """Largest conversation that its model is told, about, in tokens; None for the workshop's number."""
     limits: Limits = Limits()
-    """For each invocation of it, with everything below."""
+    """Limits of each invocation of the worker, with everything below it."""
     locked: bool = False
     warnings: tuple[str, ...] = ()
     unloaded: bool = False
@@ -134,7 +134,7 @@ class PinnedWorker(Message):
 
 
 class RunSettings(Message):
-    """What a run takes from its workshop and its start, pinned when it starts and handed down the tree."""
+    """Settings that a run takes from its workshop and its start, pinned when it starts and handed down the tree."""
 
     mode: Mode
     rules: ApprovalRules
@@ -143,18 +143,18 @@ class RunSettings(Message):
     on_refusal: Literal["tell_model", "abort"] = "tell_model"
     workshop_has_sandbox: bool = False
     shell: ShellSettings = ShellSettings()
-    """How commands run."""
+    """Settings of the workshop for running commands."""
     model_settings: dict[str, Any] = Field(default_factory=dict)
     """The workshop's; those of a worker win key by key."""
     attachments_as: AttachmentsAs = "auto"
-    """In which form models get attachments, where their worker does not say."""
+    """Form in which models get attachments, if their worker names none."""
     max_context_tokens: int | None = None
-    """How much of a conversation models are told, about, where their worker does not say; None: all of it."""
+    """Largest conversation that models are told, about, in tokens, if their worker names none; None for all of it."""
     limits: Limits = Limits()
-    """For the whole run."""
+    """Limits of the whole run."""
     live_text: bool = True
     """Whether answers can be watched while they are written."""
     queues: Queues = Queues()
-    """What has a task queue of its own at the worker service that loaded the run."""
+    """Providers and files with task queues of their own at the worker service that loaded the run."""
     search_attributes: bool = True
     """Whether the namespace knows our search attributes; setting an unknown one would wedge the workflow."""

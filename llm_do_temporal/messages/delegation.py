@@ -67,9 +67,9 @@ class BuildInputInput(Message):
     worker: str
     """Name of the worker whose input this is; `pkg:name` for one that ships with the package."""
     reference: str
-    """Its `schema_in_ref`."""
+    """The `schema_in_ref` of that worker."""
     values: Any
-    """What it was given."""
+    """Values that it was given."""
 
 
 class CheckOutputInput(Message):
@@ -79,25 +79,25 @@ class CheckOutputInput(Message):
     """Name of the worker whose result this is, `pkg:name` for one that ships with the package; or a template's."""
     is_template: bool = False
     reference: str
-    """Its `output_schema_ref`."""
+    """The `output_schema_ref` of that worker or template."""
     value: Any
     """The result, which fits the schema."""
 
 
 class CheckedOutput(Message):
-    """What a class with validators says of a result."""
+    """Result of `check_output`: the judgement of a class with validators."""
 
     problems: tuple[str, ...] = ()
-    """What is wrong with it; empty where nothing is."""
+    """Problems of the result; empty if it has none."""
     value: Any = None
-    """What the class made of it, where nothing is wrong."""
+    """Result as the class made it, if there are no problems."""
 
 
 class BuiltInput(Message):
     """Typed input that was checked."""
 
     prompt: str | None = None
-    """What `input_parts()` made of it; None where the class does not define it, and the values are the input."""
+    """Prompt that `input_parts()` made; None if the class does not define it, and the values are the input."""
     values: dict[str, Any]
     """The fields, defaults filled in."""
     attachments: tuple[str, ...] = ()

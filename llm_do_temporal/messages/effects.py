@@ -30,14 +30,14 @@ class LoadedRun(Message):
     worker: PinnedWorker
     settings: RunSettings
     built: BuiltInput | None = None
-    """For an entry worker with `schema_in_ref`: its input, checked."""
+    """Checked input of an entry worker with `schema_in_ref`."""
     tree: Tree
     """The workshop's own tree, before the entry worker narrows it."""
     notify: NotifySettings = NotifySettings()
     prompt: str | None = None
-    """For an entry worker that is a template: what it is told."""
+    """Prompt of an entry worker that is a template."""
     template: CalledTemplate | None = None
-    """That template."""
+    """Template that the entry worker was made from; None if it has a file of its own."""
 
 
 class LoadWorkerInput(Message):
@@ -90,7 +90,7 @@ class EditFileInput(Message):
     old_text: str
     new_text: str
     definitions: bool = False
-    """As in WriteFileInput."""
+    """Whether it was judged as writing a file that defines workers."""
     expected: SeenFile | None = None
     """The file as it was shown; one that is not like this is not changed. None: any will do."""
 
@@ -115,7 +115,7 @@ class ListFilesInput(Message):
 
 
 class FileEntry(Message):
-    """One file in a listing."""
+    """File in a listing."""
 
     path: str
     bytes: int
@@ -149,7 +149,7 @@ class ShellInput(Message):
     """Virtual folders that are all it can reach; None: all of the tree. Without isolation, every argument is held to
     them that is no plain option."""
     spelled: int = 1
-    """How many of the first words are the author's, and no paths of the model's."""
+    """Number of the first words that are the author's, and no paths of the model's."""
     network: bool = False
     settings: ShellSettings = ShellSettings()
     expected: tuple[SeenFile, ...] | None = None
@@ -159,17 +159,17 @@ class ShellInput(Message):
 
 
 class CommandOutput(Message):
-    """What a command wrote to one stream."""
+    """Output of a command on one stream."""
 
     text: str
     """The beginning, as UTF-8 with replacement characters."""
     bytes: int
-    """How many were written."""
+    """Number of bytes that were written."""
     truncated: bool = False
     sha256: str | None = None
     """The blob with the output, where the text is only its beginning."""
     kept_bytes: int = 0
-    """How many bytes the blob holds: fewer than were written where the output was enormous."""
+    """Number of bytes in the blob: fewer than were written if the output was enormous."""
 
 
 class ShellResult(Message):
@@ -190,7 +190,7 @@ class CommandPreview(Message):
 
     isolated: bool
     files: tuple[SeenFile, ...] | None = None
-    """What is a file among the words of the command; None where an earlier version looked."""
+    """Files among the words of the command; None if an earlier version looked."""
 
 
 class SnapshotInput(Message):
@@ -200,7 +200,7 @@ class SnapshotInput(Message):
     max_total_bytes: int
     """Stop copying past this many bytes: the policies would refuse the files anyway."""
     tree: Tree = Tree()
-    """Where a path of the host must lie to count; the empty tree takes none."""
+    """Tree in which a path of the host must lie to count; the empty tree takes none."""
 
 
 class SnapshotResult(Message):
@@ -227,7 +227,7 @@ class FoundFiles(Message):
     seen: tuple[SeenFile, ...] = ()
     """The files as they are, where digests were asked for; one without a digest is not there."""
     near: dict[str, str] = Field(default_factory=dict)
-    """By the path of one that is not there, where that was asked for: the file beside it whose name is most like it."""
+    """File with the most similar name beside a path that is not there, by that path; empty if not asked for."""
 
 
 class CallPythonToolInput(Message):
@@ -237,13 +237,13 @@ class CallPythonToolInput(Message):
     source: str
     """The function's file, as `PythonTool.source` has it."""
     sha256: str
-    """What the file's digest has to be: the definition is pinned."""
+    """Digest that the file must have: the definition is pinned."""
     args: dict[str, Any]
     idempotency_key: str
     caller: ToolCaller | None = None
-    """Whom it works for; None where an earlier version scheduled it."""
+    """Invocation that it works for; None if an earlier version scheduled it."""
     limit_seconds: float | None = None
-    """How long an attempt may take, less what it waits for workers; None: as long as the activity."""
+    """Seconds that an attempt may take, waiting for workers not counted; None for as long as the activity."""
 
 
 class PythonToolResult(Message):

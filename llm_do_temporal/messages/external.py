@@ -12,7 +12,7 @@ from llm_do_temporal.policy.external import ToolPolicy
 
 
 class McpServer(Message):
-    """How to reach an MCP server: a program to start, or an address. Secrets are names of variables."""
+    """Access to an MCP server: a program to start, or an address. Secrets are names of variables."""
 
     command: tuple[str, ...] | None = None
     url: str | None = None
@@ -24,11 +24,11 @@ class ExternalToolset(Message):
     """A toolset of a worker that is a class of a Python package, or an MCP server."""
 
     name: str
-    """As the worker's file calls it; `mcp.NAME` for a server."""
+    """Name of the toolset in the worker's file; `mcp.NAME` for a server."""
     reference: str | None = None
     """Class path; None for a server."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """What the class is constructed with."""
+    """Arguments that the class is constructed with."""
     server: McpServer | None = None
     prefix: str | None = None
     policy: ToolPolicy = ToolPolicy()
@@ -41,14 +41,14 @@ class ListExternalToolsInput(Message):
     toolsets: tuple[ExternalToolset, ...]
     model: str
     caller: ToolCaller | None = None
-    """Whom they work for; None where an earlier version scheduled it."""
+    """Invocation that they work for; None if an earlier version scheduled it."""
 
 
 class ExternalTool(Message):
     """A tool as its toolset describes it."""
 
     name: str
-    """In its toolset, without prefix."""
+    """Name of the tool in its toolset, without prefix."""
     description: str = ""
     parameters: dict[str, Any]
     """JSON Schema of its arguments."""
@@ -77,13 +77,13 @@ class CallExternalToolInput(Message):
 
     toolset: ExternalToolset
     tool: str
-    """Its name in the toolset."""
+    """Name of the tool in its toolset."""
     args: dict[str, Any]
     model: str
     caller: ToolCaller | None = None
-    """As in ListExternalToolsInput."""
+    """Invocation that it works for; None if an earlier version scheduled it."""
     limit_seconds: float | None = None
-    """How long the call may take, less what it waits for workers; None: as long as the activity."""
+    """Seconds that the call may take, waiting for workers not counted; None for as long as the activity."""
 
 
 class ExternalResult(Message):

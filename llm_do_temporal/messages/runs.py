@@ -36,7 +36,7 @@ class StartRunInput(Strict):
     """The level at which the entry worker runs: above 0 for a run that a tool of another run started,
 as earlier versions did."""
     limits: Limits = Limits()
-    """For the whole run; each one here is used instead of the workshop's."""
+    """Limits of the whole run; each of these is used instead of the workshop's."""
     batch: Batch | None = None
     """Items to run the worker for, each by itself. Prompt, input and attachments are for every one of them."""
 
@@ -48,7 +48,7 @@ class RunResult(Message):
     """The worker's text, or its structured value; None for a batch."""
     usage: Usage
     items: tuple[ItemResult, ...] | None = None
-    """For a batch: what became of each item. Its output is the result of its own workflow."""
+    """Outcome of each item of a batch; None for other runs. The output of an item is the result of its own workflow."""
 
 
 class InvokeWorkerInput(Message):
@@ -69,13 +69,13 @@ class InvokeWorkerInput(Message):
     input: Json = None
     attachments: tuple[Attachment, ...] = ()
     limited: tuple[Dimension, ...] = ()
-    """What the run, a caller or the worker itself limits: the desk is asked before any of it is spent."""
+    """Amounts that the run, a caller or the worker itself limits: the desk is asked before any of it is spent."""
     started_at: datetime | None = None
-    """When the time of its limits began; None where there are no limits."""
+    """Time at which the clock of its limits began; None without limits."""
     template: CalledTemplate | None = Field(default=None, exclude_if=is_none)
     """The template that the worker was made from; None for a worker of a file of its own."""
     continued: ContinuedInvocation | None = None
-    """Where the invocation stands, when its workflow was continued as new."""
+    """State to go on from, if its workflow was continued as new; None for a new invocation."""
 
 
 class InvocationResult(Message):
@@ -93,7 +93,7 @@ class InvocationMemo(Message):
     depth: int
     model: str
     template: CalledTemplate | None = Field(default=None, exclude_if=is_none)
-    """Its name and digest."""
+    """Name and digest of the template that the worker was made from."""
 
 
 class RunMemo(Message):

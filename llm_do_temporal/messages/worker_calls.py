@@ -9,7 +9,7 @@ from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.sizes import MAX_CALL_FOR_TOOL_BYTES
 
 CALL_FOR_TOOL_UPDATE = "call_for_tool"
-"""From an activity that carries out a tool to the invocation that it works for; carries a CallForToolInput."""
+"""Update from an activity that carries out a tool to the invocation that it works for; carries a CallForToolInput."""
 
 
 class ToolCaller(Message):
@@ -28,7 +28,7 @@ class CallForToolInput(Message):
     """Asks an invocation to call a worker for one of its tools."""
 
     call: str
-    """As `ToolCaller.call`."""
+    """Name of the tool's call, as `ToolCaller.call` has it."""
     worker: str
     input_data: Json
     attachments: tuple[str, ...] | None = None
@@ -45,7 +45,7 @@ class CallForToolInput(Message):
 
 
 class CalledForTool(Message):
-    """What came of such a call."""
+    """Result of a call that an invocation made for its tool."""
 
     output: Json = None
     """The worker's text, or its structured value."""
