@@ -81,7 +81,7 @@ async def test_without_a_picture_there_is_no_plan() -> None:
 
 
 def test_the_board_is_drawn_alike_every_time_and_says_what_the_shipped_one_says(tmp_path: Path) -> None:
-    draw = runpy.run_path(str(WORKSHOP.parent / "scripts" / "make_whiteboard.py"))["main"]
+    draw = runpy.run_path(str(WORKSHOP.parent / "scripts" / "decks" / "make_whiteboard.py"))["main"]
     draw(tmp_path / "once.png")
     draw(tmp_path / "again.png")
     drawn = (tmp_path / "once.png").read_bytes()

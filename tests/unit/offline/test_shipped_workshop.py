@@ -110,8 +110,8 @@ def test_the_decks_are_small_and_only_the_scan_has_no_text() -> None:
 def test_the_decks_are_drawn_alike_every_time_and_say_what_the_shipped_ones_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
-    draw = runpy.run_path(str(SCRIPTS / "make_decks.py"))["main"]
+    monkeypatch.setattr(sys, "path", [str(SCRIPTS / "decks"), *sys.path])
+    draw = runpy.run_path(str(SCRIPTS / "decks" / "make_decks.py"))["main"]
     draw(tmp_path / "once")
     draw(tmp_path / "again")
     for deck in PIPELINE.glob("*.pdf"):

@@ -1,4 +1,4 @@
-"""Draws the sample pitch decks of the shipped workshop: `python scripts/make_decks.py [FOLDER]`.
+"""Draws the sample pitch decks of the shipped workshop: `python scripts/decks/make_decks.py [FOLDER]`.
 
 Owns how they look; `deck_texts.py` has what they say. The same texts always give the same bytes: no
 dates, no randomness without a seed. Scanned decks are pages turned into slightly crooked, noisy JPEG
@@ -33,7 +33,7 @@ SCAN_QUALITY = 42
 SCAN_SEED = 20250301
 PAPER = 243
 SPECKS = 2600
-DEFAULT_FOLDER = Path(__file__).parents[1] / "workers" / "files" / "pipeline"
+DEFAULT_FOLDER = Path(__file__).parents[2] / "workers" / "files" / "pipeline"
 
 
 def main(folder: Path) -> None:

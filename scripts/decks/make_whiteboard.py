@@ -1,4 +1,4 @@
-"""Draws the sample whiteboard of the shipped workshop: `python scripts/make_whiteboard.py [FILE]`.
+"""Draws the sample whiteboard of the shipped workshop: `python scripts/decks/make_whiteboard.py [FILE]`.
 
 The picture is what a vision model reads. What the notes say is in the file as text as well, so that the
 offline planner, which sees no pictures, has something to plan from. The same notes always give the same picture.
@@ -32,7 +32,7 @@ COLOURS = {"goal": "#CFE8FF", "todo": "#FFF3B0", "done": "#D6F2C9", "open": "#FF
 INK, BOARD, FRAME = "#22303C", "#FBFCFB", "#9AA5AD"
 SEED = 20250301
 MAX_TILT_DEGREES = 2.5
-DEFAULT_FILE = Path(__file__).parents[1] / "workers" / "files" / "whiteboards" / "tool-library.png"
+DEFAULT_FILE = Path(__file__).parents[2] / "workers" / "files" / "whiteboards" / "tool-library.png"
 
 
 def main(file: Path) -> None:
