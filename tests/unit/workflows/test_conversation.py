@@ -1,87 +1,68 @@
-"""A request carries what is new since the one before it, and names the answer that it goes on from."""
+"""Requests of a conversation carry what no earlier one carried."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from llm_do_temporal.errors import BudgetExceeded
-from llm_do_temporal.messages.conversation import ANSWER_MARK
-from llm_do_temporal.messages.sizes import MAX_VALUE_BYTES
-from llm_do_temporal.workflows.invocation.conversation import TURNS_A_RUN, Conversation, check_size
+from llm_do_temporal.workflows.invocation.conversation import Conversation, earlier_messages
 
-PLAIN = ModelRequestParameters()
-OTHER = ModelRequestParameters(allow_text_output=False)
-PROMPT = ModelRequest(parts=[UserPromptPart("Go.")], instructions="Be brief.")
-ANSWER = ModelResponse(parts=[TextPart("so")], metadata={ANSWER_MARK: "5.1"})
-RESULT = ModelRequest(parts=[ToolReturnPart("read", "text", tool_call_id="1")], instructions="Be brief.")
+PARAMETERS = ModelRequestParameters()
 
 
-def test_the_first_request_carries_everything() -> None:
-    request = Conversation((), 900).next_part([PROMPT], PLAIN)
-    assert request.messages == [PROMPT]
-    assert request.parameters is PLAIN
-    assert (request.part.number, request.part.after, request.part.max_tokens) == (1, None, 900)
+def says(text: str) -> ModelRequest:
+    return ModelRequest(parts=[UserPromptPart(text)])
 
 
-@pytest.mark.parametrize(("parameters", "retooled"), [(PLAIN, False), (OTHER, True)])
-def test_a_request_that_goes_on_carries_what_is_new(parameters: ModelRequestParameters, retooled: bool) -> None:
+def answers(text: str) -> ModelResponse:
+    return ModelResponse(parts=[TextPart(text)])
+
+
+def test_the_first_request_carries_all_messages() -> None:
     conversation = Conversation((), None)
-    conversation.next_part([PROMPT], PLAIN)
-    request = conversation.next_part([PROMPT, ANSWER, RESULT], parameters)
+    request = conversation.next_part([says("a")], PARAMETERS)
+    assert len(request.messages) == 1
+    assert (request.part.number, request.part.after, request.part.base) == (1, None, ())
+
+
+def test_a_later_request_carries_the_answer_and_what_follows() -> None:
+    conversation = Conversation((), None)
+    messages: list[ModelMessage] = [says("a")]
+    conversation.next_part(messages, PARAMETERS)
+    longer = [*messages, answers("b"), says("c")]
+    request = conversation.next_part(longer, PARAMETERS)
     assert [type(message) for message in request.messages] == [ModelResponse, ModelRequest]
-    assert (request.part.after, request.part.answer, request.part.retooled) == (1, "5.1", retooled)
-    assert request.parameters == parameters  # either way: the same are those of before
-    assert request.messages[1].parts == RESULT.parts
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [PROMPT],  # nothing new
-        [PROMPT, RESULT],  # no answer between
-        [replace(PROMPT), ANSWER, RESULT],  # the first is another one, though it looks the same
-        [PROMPT, ANSWER, replace(RESULT, instructions="Be long.")],  # other instructions
-    ],
-)
-def test_a_request_that_does_not_go_on_carries_everything(messages: list[ModelMessage]) -> None:
-    conversation = Conversation((), None)
-    conversation.next_part([PROMPT], PLAIN)
-    request = conversation.next_part(messages, PLAIN)
-    assert len(request.messages) == len(messages)
-    assert (request.part.number, request.part.after) == (2, None)
+    assert (request.part.number, request.part.after, request.part.retooled) == (2, 1, False)
+    newest = answers("d")
+    assert conversation.unsent([*longer, newest]) == [newest]
 
 
 def test_another_model_gets_the_same_request() -> None:
     conversation = Conversation((), None)
-    first = conversation.next_part([PROMPT], PLAIN)
-    assert conversation.next_part([PROMPT, ANSWER], OTHER, again=True) is first
+    first = conversation.next_part([says("a")], PARAMETERS)
+    assert conversation.next_part([says("a")], PARAMETERS, again=True) is first
     assert conversation.number == 1
 
 
-def test_what_was_not_sent_is_what_came_since_the_last_request() -> None:
+def test_messages_that_were_replaced_are_sent_whole_again() -> None:
     conversation = Conversation((), None)
-    conversation.next_part([PROMPT], PLAIN)
-    assert conversation.unsent([PROMPT, ANSWER, RESULT]) == [ANSWER, RESULT]
+    conversation.next_part([says("a")], PARAMETERS)
+    request = conversation.next_part([says("a"), answers("b"), says("c")], PARAMETERS)
+    assert len(request.messages) == 3, "the first message is another object, so it may be another message"
+    assert request.part.after is None
 
 
-@pytest.mark.parametrize(("base", "unsent"), [((), [PROMPT, ANSWER]), (("digest",), [ANSWER])])
-def test_what_a_base_stands_for_is_not_sent_again(base: tuple[str, ...], unsent: list[ModelMessage]) -> None:
-    assert Conversation(base, None).unsent([PROMPT, ANSWER]) == unsent
+def test_a_continued_conversation_names_its_base_and_leaves_the_stand_in_unsent() -> None:
+    conversation = Conversation(("digest",), None)
+    newest = answers("b")
+    assert conversation.unsent([earlier_messages(), newest]) == [newest]
+    assert conversation.next_part([earlier_messages(), says("c")], PARAMETERS).part.base == ("digest",)
 
 
-def test_a_run_is_full_after_so_many_turns() -> None:
+def test_a_run_of_the_workflow_is_full_after_a_hundred_turns() -> None:
     conversation = Conversation((), None)
-    for _ in range(TURNS_A_RUN):
-        assert not conversation.fills_run
-        conversation.next_part([PROMPT], PLAIN)
+    for _ in range(99):
+        conversation.next_part([says("a")], PARAMETERS)
+    assert not conversation.fills_run
+    conversation.next_part([says("a")], PARAMETERS)
     assert conversation.fills_run
-
-
-def test_more_than_a_value_holds_is_refused_before_it_is_sent() -> None:
-    check_size([PROMPT], PLAIN)
-    with pytest.raises(BudgetExceeded):
-        check_size([ModelRequest(parts=[UserPromptPart("x" * MAX_VALUE_BYTES)])])
