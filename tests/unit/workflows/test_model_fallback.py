@@ -13,14 +13,21 @@ from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.models.ids import ModelAlias
 from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.workflows.invocation.model_fallback import MOST_HANDOVERS, MOST_TRIES, FallbackChain
+from tests.support.workflow.activity_failures import activity_failed
+from tests.support.workflow.fake_workflow import FakeWorkflow
 
 ALIASES = {"cool": ModelAlias(model="p:b", settings={"temperature": 0})}
 
 
-def chain(model: str) -> FallbackChain:
+def chain(model: str, queues: Queues | None = None) -> FallbackChain:
     settings = RunSettings(
-        mode=Mode.STRICT, rules=ApprovalRules(), models=ModelSources(aliases=ALIASES), model_settings={"seed": 1}
+        mode=Mode.STRICT,
+        rules=ApprovalRules(),
+        models=ModelSources(aliases=ALIASES),
+        model_settings={"seed": 1},
+        queues=queues or Queues(),
     )
     worker = PinnedWorker(name="w", source="w", sha256="", description="", instructions="")
     return FallbackChain(
@@ -97,3 +104,51 @@ def test_each_model_has_its_own_name_and_settings() -> None:
         "cool (p:b)",
         {"temperature": 0, "seed": 1},
     )
+
+
+def test_a_failed_activity_is_judged_by_its_cause() -> None:
+    models = chain("p:a,p:b")
+    assert models.fall_back(activity_failed(failure("meanwhile")))
+    assert models.current == "p:b"
+    assert not models.fall_back(activity_failed(failure(None)))
+    assert (models.current, models.handovers) == ("p:b", 1)
+
+
+def test_a_new_turn_asks_again_those_that_failed_and_forgets_their_failures() -> None:
+    models = chain("p:a,p:b,p:c")
+    assert models.fall_back(failure("instead", "a has no key"))
+    assert models.fall_back(failure("instead", "b has no key"))
+    assert (models.current, models.tries) == ("p:c", None)
+    models.begin_turn()
+    assert models.tries == 2
+    asked: list[str] = []
+    for _ in range(2):
+        asked.append(models.current)
+        assert models.fall_back(failure("instead", "no quota"))
+    with pytest.raises(ModelFailed, match=r"^no model is left: no quota$"):
+        models.fall_back(failure("instead", "no quota"))
+    assert [*asked, models.current] == ["p:a", "p:b", "p:c"]
+
+
+def test_the_end_of_the_chain_names_each_failure_once_the_passing_ones_too() -> None:
+    models = chain("p:a,p:b")
+    for message in ("a is busy", "b is busy", "a is busy"):
+        assert models.fall_back(failure("meanwhile", message))
+    assert models.fall_back(failure("instead", "b has no key"))
+    last = failure("instead", "a has no key")
+    with pytest.raises(ModelFailed, match=r"left: a is busy; b is busy; b has no key; a has no key$") as failed:
+        models.fall_back(last)
+    assert failed.value.__cause__ is last
+
+
+def test_each_model_has_its_own_queue(fake_workflow: FakeWorkflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake_workflow.info, "task_queue", "q", raising=False)
+    models = chain("o:a,cool", Queues(models=("p",)))
+    assert models.queue is None
+    models.fall_back(failure("meanwhile"))
+    assert models.queue == "q.models.p"
+
+
+def test_a_summary_names_the_asked_model_for_people() -> None:
+    models = chain("cool,p:c")
+    assert models.as_shown(f"ask {models.serving_id}") == "ask cool (p:b)"
