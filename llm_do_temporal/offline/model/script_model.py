@@ -1,7 +1,8 @@
 """A model whose answers come from a Python function instead of a language model.
 
-Owns the common part of all scripted models: the profile, usage counted from the text, streaming. The offline
-models and `llm_do_temporal.testing` build theirs from it. A model keeps no state between requests.
+Owns the common part of all scripted models, on top of `FunctionModel`: the profile, usage counted from the text,
+streaming. The offline models and `llm_do_temporal.testing` build theirs from it. A model keeps no state between
+requests.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
 )
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.native_tools import AbstractNativeTool
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
@@ -42,50 +45,41 @@ ATTACHED_BYTES_PER_TOKEN = 100
 _PIECE = re.compile(r"\s*\S+\s*$|\s*\S+|\s+")
 
 
-class ScriptModel(Model):
+class ScriptModel(FunctionModel):
     """Answers every request with the parts that `script` returns for it.
 
     `system` is the part of the model's id before the colon, `name` the part after it.
     """
 
+    # As with a provider's model; `FunctionModel` leaves the notes out.
+    _announces_lookalike_notes = True
+
     def __init__(self, system: str, name: str, script: Script) -> None:
         super().__init__(
+            self._respond,
+            model_name=name,
             profile=ModelProfile(
                 supports_tools=True,
                 supports_json_schema_output=True,
                 supports_json_object_output=True,
                 supports_image_input=True,
                 supports_document_input=True,
-            )
+            ),
         )
-        self._name = name
         self._script = script
-        self._provider_name = system
+        self._system = system
 
-    @property
-    def model_name(self) -> str:
-        """The name without its provider."""
-        return self._name
+    @classmethod
+    def supported_native_tools(cls) -> frozenset[type[AbstractNativeTool]]:
+        """Return no tools: there is no provider to run them. `FunctionModel` claims all."""
+        return frozenset()
 
-    @property
-    def system(self) -> str:
-        """The provider's name."""
-        return self._provider_name
-
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        """Return the script's answer to the conversation, with usage counted from the text."""
-        settings, parameters = self.prepare_request(model_settings, model_request_parameters)
-        seen = see(messages, settings, parameters)
+    async def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen = see(messages, info.model_settings, info.model_request_parameters)
         parts = list(await self._script(seen))
         return ModelResponse(
             parts=parts,
             usage=_usage(seen, parts),
-            model_name=self.model_name,
             provider_name=self.system,
             finish_reason="tool_call" if any(isinstance(part, ToolCallPart) for part in parts) else "stop",
         )
