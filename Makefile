@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
 ASIDE := -n 3 --dist worksteal
 
-.PHONY: help setup demo browser test security check lock histories bench certify compose-test clean
+.PHONY: help setup demo browser test test-fast security check lock histories bench certify compose-test clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -36,6 +36,12 @@ test: .venv/.ready  ## Run all tests, the quick ones first
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
 	$(call PYTEST,replay) tests/replay
 	$(call PYTEST,e2e) $(ASIDE) tests/e2e
+
+# Unit tests that start many processes, and take most of the time of all of them.
+SLOW_UNITS := tests/unit/cli/test_program.py tests/unit/deploy tests/unit/scripts tests/unit/worker_service/test_adapters.py
+
+test-fast: .venv/.ready  ## Run the tests of daily work in less than a minute: units without processes, and stored histories
+	$(call PYTEST,fast) -n 2 tests/unit tests/replay $(SLOW_UNITS:%=--ignore=%)
 
 security: .venv/.ready  ## Attack what docs/concepts/security.md promises, and say how many hostile inputs were tried
 	$(call PYTEST,security) $(ASIDE) tests/security

@@ -92,7 +92,7 @@ class BlobsUnreachable(ConnectionFailed):
 
 
 class KeyMismatch(LlmDoError):
-    """Something is encrypted with a key that this process does not have. Nothing is lost: with the key it goes on."""
+    """A value is encrypted with a key that this process does not have. Nothing is lost: with the key, work goes on."""
 
     exit_code = 2
 
@@ -143,7 +143,7 @@ class EffectFailed(LlmDoError):
 
 
 class ShownDiffers(EffectFailed):
-    """What is there is not what was shown when somebody agreed to the call; nothing was done."""
+    """A file differs from the one that a person was shown when agreeing to the call; nothing was done."""
 
 
 class DecisionRefused(LlmDoError):
@@ -165,7 +165,7 @@ class RunAborted(RunFailed):
 
 
 class ApprovalTimedOut(RunFailed):
-    """Nobody decided in time about a call for which the workshop says `on_timeout: fail`."""
+    """No person decided in time about a call for which the workshop says `on_timeout: fail`."""
 
 
 class BudgetExceeded(RunFailed):
@@ -175,7 +175,7 @@ class BudgetExceeded(RunFailed):
 
 
 class RunCancelled(RunFailed):
-    """Somebody cancelled or terminated the run."""
+    """The run was cancelled or terminated."""
 
     exit_code = 5
 

@@ -1,4 +1,4 @@
-"""Who sits at the terminal, as far as the machine knows."""
+"""The login name of the person at the terminal, as far as the machine knows it."""
 
 from __future__ import annotations
 

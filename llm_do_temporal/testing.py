@@ -47,8 +47,9 @@ class Fails:
 
 Step = str | Call
 Turn = Step | Sequence[Step] | Mapping[str, Any] | Fails | Exception | Callable[[list[ModelMessage]], Any]
-"""What a model does once: text; one or several tool calls, with text among them or not; a mapping as the
-structured output; an exception to raise; or a function of the messages, async or not, that returns one of these."""
+"""Answer of a scripted model to one request: text; one or several tool calls, with text among them or not; a mapping
+as the structured output; an exception to raise; or a function of the messages, async or not, that returns one of
+these."""
 
 
 class ScriptedModel(ScriptModel):

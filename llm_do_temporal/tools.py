@@ -1,4 +1,4 @@
-"""What the author of a `tools.py` imports: two decorators, the context of a tool, and the error of a call.
+"""Names for the author of a `tools.py`: two decorators, the context of a tool, and the error of a call.
 
     from llm_do_temporal.tools import ToolContext, idempotent, tool_context
 
@@ -59,7 +59,7 @@ class ToolCallFailed(Exception):
 
 
 class ToolContext(Protocol):
-    """What a `@tool_context` function can do: call the tools of its worker."""
+    """Handle of a `@tool_context` function: with it the function calls the tools of its worker."""
 
     @property
     def idempotency_key(self) -> IdempotencyKey:

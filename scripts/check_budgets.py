@@ -163,7 +163,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return []
 
 
-CHECKS = (check_sizes, check_module_names, check_folders, check_class_names, check_test_imports)
+CHECKS = (check_sizes, check_module_names, check_folders, check_class_names, check_first_words, check_test_imports)
 
 
 def check_budgets(root: Path) -> list[Violation]:

@@ -1,4 +1,4 @@
-"""How a conversation travels: each request carries what is new, and which request it continues.
+"""Conversations on the wire: each request carries what is new, and which request it continues.
 
 Requests are numbered from 1 within one run of a workflow. What an invocation said before it was continued as new
 is kept in blobs, its base.

@@ -3,6 +3,12 @@
 Owned by whoever deploys it. `worker_service` runs it as a process; tests run it in theirs.
 """
 
-from llm_do_temporal.service.build import ServiceSettings, build_replayer, build_worker, register_search_attributes
+from llm_do_temporal.service.build import (
+    LEAST_ACTIVITIES,
+    ServiceSettings,
+    build_replayer,
+    build_worker,
+    register_search_attributes,
+)
 
-__all__ = ["ServiceSettings", "build_replayer", "build_worker", "register_search_attributes"]
+__all__ = ["LEAST_ACTIVITIES", "ServiceSettings", "build_replayer", "build_worker", "register_search_attributes"]

@@ -46,7 +46,7 @@ def tight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def helpers(process: int | None = None) -> list[psutil.Process]:
     """The processes that parse for this process."""
-    return [one for one in psutil.Process(process).children(recursive=True) if "pdf_helper.py" in " ".join(_argv(one))]
+    return [one for one in psutil.Process(process).children(recursive=True) if "pdf/helper.py" in " ".join(_argv(one))]
 
 
 def _argv(process: psutil.Process) -> list[str]:

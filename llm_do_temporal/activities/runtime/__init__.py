@@ -1,1 +1,1 @@
-"""What every activity has around it: heartbeats, spans, stand-ins and failures."""
+"""Surroundings of every activity: heartbeats, spans, stand-ins and failures."""

@@ -1,1 +1,1 @@
-"""One module a command, or a few commands of one subject."""
+"""Commands: one module each, or one for a few commands of one subject."""

@@ -1,1 +1,1 @@
-"""What pages show and forms send. Decides nothing."""
+"""Contents of pages and forms. Decides nothing."""
