@@ -44,7 +44,7 @@ def next_version(folder: Path, condition: str) -> dict[str, str]:
     """The variables with which commands are those of a version that waits before it loads a worker."""
     package = Path(llm_do_temporal.__file__).parent
     copy = shutil.copytree(package, folder / package.name)
-    with (copy / "workflows" / "run.py").open("a") as module:
+    with (copy / "workflows" / "run" / "workflow.py").open("a") as module:
         module.write(WAITS_FIRST.replace("CONDITION", condition))
     # Without it the folder that a command is typed in comes first.
     return {"PYTHONPATH": os.pathsep.join((str(folder), str(package.parent))), "PYTHONSAFEPATH": "1"}

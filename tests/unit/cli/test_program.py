@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.cli.app import COMMANDS
+from tests.support.people.forked_program import run_forked
 
 NOBODY = "127.0.0.1:1"
 """No server listens there."""
@@ -28,8 +29,13 @@ def workshop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def environment_in(folder: Path) -> dict[str, str]:
+    """The variables of a process that is at home in the folder, without those that say where a server is."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "LLM_DO_"))}
+    return kept | {"HOME": str(folder)}
+
+
 def run(*arguments: str, folder: Path, stdin: str = "", code: str | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "LLM_DO_"))}
     command = [sys.executable, "-m", "llm_do_temporal.cli"] if code is None else [sys.executable, "-c", code]
     return subprocess.run(
         [*command, *arguments],
@@ -38,7 +44,7 @@ def run(*arguments: str, folder: Path, stdin: str = "", code: str | None = None)
         capture_output=True,
         text=True,
         check=False,
-        env=environment | {"HOME": str(folder)},
+        env=environment_in(folder),
     )
 
 
@@ -91,7 +97,7 @@ USAGE = [
 def test_a_mistake_in_the_command_line_is_one_message_and_exit_code_2(
     arguments: list[str], said: str, workshop: Path
 ) -> None:
-    done = run(*arguments, folder=workshop)
+    done = run_forked(arguments, folder=workshop, environment=environment_in(workshop))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("llm-do-temporal: ")
     assert said in done.stderr
@@ -164,7 +170,8 @@ def test_no_workshop_is_exit_code_8(tmp_path: Path) -> None:
     ids=lambda arguments: arguments[0],
 )
 def test_no_server_is_exit_code_4_and_says_what_to_do(arguments: list[str], workshop: Path) -> None:
-    done = run(*arguments, "--address", NOBODY, folder=workshop)
+    arguments = [*arguments, "--address", NOBODY]
+    done = run_forked(arguments, folder=workshop, environment=environment_in(workshop))
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.splitlines() == [
         f"llm-do-temporal: no Temporal server answers at '{NOBODY}' (Connection refused)",
