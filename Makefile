@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
 ASIDE := -n 3 --dist worksteal
 
-.PHONY: help setup demo browser test test-fast security check check-types check-house lock histories bench certify compose-test clean
+.PHONY: help setup demo browser test test-fast security check lock histories bench certify compose-test clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -46,16 +46,10 @@ test-fast: .venv/.ready  ## Run the tests of daily work in less than a minute: u
 security: .venv/.ready  ## Attack what docs/concepts/security.md promises, and say how many hostile inputs were tried
 	$(call PYTEST,security) $(ASIDE) tests/security
 
-# Types take most of the time, of one processor.
 check: .venv/.ready  ## Check format, style, types, layers, budgets and documentation
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check-types check-house
-
-check-types: .venv/.ready
-	$(BIN)/basedpyright
-
-check-house: .venv/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python scripts/check_budgets.py
 	$(BIN)/python scripts/check_rooms.py

@@ -25,13 +25,13 @@ PROGRAM = "llm-do-temporal"
 COMMANDS_MODULE = "llm_do_temporal.cli.app"
 COMMANDS_PAGE = Path("docs/reference/command-line.md")
 WRITTEN = {
-    COMMANDS_PAGE: "make_cli_docs",
-    Path("docs/reference/errors.md"): "make_error_docs",
-    Path("docs/reference/python.md"): "make_python_docs",
-    Path("docs/reference/wire.md"): "make_wire_docs",
+    COMMANDS_PAGE: "pages/command_line",
+    Path("docs/reference/errors.md"): "pages/errors",
+    Path("docs/reference/python.md"): "pages/python",
+    Path("docs/reference/wire.md"): "pages/wire",
 }
 """The pages that are written by a script of this folder, whose function `render` returns the page."""
-TABLES_SCRIPT = "key_tables"
+TABLES_SCRIPT = "pages/key_tables"
 """The script that writes the tables of keys inside of pages."""
 CODE_PAGES = ("docs/architecture.md", "docs/glossary.md", "docs/decisions.md", "docs/decisions/*.md", "CONTRIBUTING.md")
 """The pages whose code spans that end in `.py` name modules of the project."""
@@ -281,8 +281,8 @@ def render_written(script: str) -> str:
 
 
 def _script(name: str) -> Any:
-    """Return a module of this folder. As a script this module has its neighbours on the path, as a module a package."""
-    return importlib.import_module(f"{__package__}.{name}" if __package__ else name)
+    """Return a module below this folder by its path without `.py`."""
+    return importlib.import_module(f"scripts.{name.replace('/', '.')}")
 
 
 def find_pages(root: Path) -> list[Path]:

@@ -19,13 +19,12 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
-from llm_do_temporal.messages.activities import KEEP_CONVERSATION, NOTIFY
+from llm_do_temporal.messages.activities import FILE_ACTIVITIES
 from llm_do_temporal.messages.base import AGENT_NAME
 from llm_do_temporal.policy.queues import Queues, files_queue
 
 _OF_MODELS = f"agent__{AGENT_NAME}__"
-_ANYWHERE = frozenset({KEEP_CONVERSATION.name, NOTIFY.name})
-"""Activities that need no file of the workshop."""
+_OF_FILES = frozenset(ref.name for ref in FILE_ACTIVITIES)
 
 
 class AskedModel(Protocol):
@@ -63,7 +62,7 @@ def queue_of(activity: str) -> str | None:
     routes = _routes()
     if routes.model is not None and activity.startswith(_OF_MODELS):
         return routes.model.queue
-    if activity in _ANYWHERE or not routes.queues.files:
+    if activity not in _OF_FILES or not routes.queues.files:
         return None
     return files_queue(workflow.info().task_queue)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.cli.app import COMMANDS
-from scripts import check_docs, make_cli_docs
+from scripts import check_docs
 from scripts.check_docs import Fault
+from scripts.pages import command_line
 
 
 def faults_of(root: Path, page: str) -> list[Fault]:
@@ -23,10 +24,10 @@ def faults_of(root: Path, page: str) -> list[Fault]:
 
 
 def test_the_page_as_the_program_writes_it_has_no_faults(tmp_path: Path) -> None:
-    assert faults_of(tmp_path, make_cli_docs.render()) == []
+    assert faults_of(tmp_path, command_line.render()) == []
 
 
-LINES = make_cli_docs.render().split("\n")
+LINES = command_line.render().split("\n")
 
 
 @pytest.mark.parametrize(
@@ -43,11 +44,11 @@ def test_a_planted_difference_is_named_with_the_command_that_mends_it(
 ) -> None:
     (fault,) = faults_of(tmp_path, "\n".join(changed))
     assert (fault.path, fault.line) == (tmp_path / check_docs.COMMANDS_PAGE, line)
-    assert fault.message.endswith("write it anew with `python scripts/make_cli_docs.py`")
+    assert fault.message.endswith("write it anew with `python scripts/pages/command_line.py`")
 
 
 def test_every_command_and_flag_is_on_the_page() -> None:
-    page = make_cli_docs.render()
+    page = command_line.render()
     assert all(f"## {name}\n" in page for name in COMMANDS)
     assert page.count("--workshop PATH") == 1
     assert "| `--output, -o text\\|json\\|jsonl` |" in page

@@ -8,7 +8,7 @@ from temporalio import workflow
 
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
-from scripts.make_wire_docs import HANDLERS, render
+from scripts.pages.wire import HANDLERS, render
 
 Named = tuple[str, str, str]
 

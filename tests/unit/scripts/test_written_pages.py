@@ -11,8 +11,11 @@ import llm_do_temporal
 from llm_do_temporal import errors
 from llm_do_temporal.environment import KNOWN
 from llm_do_temporal.errors import error_classes
-from scripts import check_docs, key_tables, make_error_docs, make_python_docs
-from scripts.key_tables import TableError
+from scripts import check_docs
+from scripts.pages import errors as errors_page
+from scripts.pages import key_tables
+from scripts.pages import python as python_page
+from scripts.pages.key_tables import TableError
 
 ROOT = Path(__file__).parents[3]
 TABLE = """\
@@ -67,10 +70,10 @@ def test_every_variable_of_ours_is_in_the_reference() -> None:
 
 
 def test_every_error_and_every_public_name_is_in_the_reference() -> None:
-    page = make_error_docs.render()
+    page = errors_page.render()
     public = {name for name, cls in error_classes().items() if cls.__module__ == errors.__name__}
     assert {name for name in public if f"`{name}`" not in page} == {"LlmDoError"}
-    assert all(f"| `{name}" in make_python_docs.render() for name in llm_do_temporal.__all__)
+    assert all(f"| `{name}" in python_page.render() for name in llm_do_temporal.__all__)
 
 
 @pytest.mark.parametrize("page", list(check_docs.WRITTEN))

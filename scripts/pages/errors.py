@@ -13,6 +13,7 @@ from pathlib import Path
 
 from llm_do_temporal import errors
 from llm_do_temporal.errors import LlmDoError
+from scripts.pages.docstrings import first_paragraph
 
 PAGE = Path("docs/reference/errors.md")
 _BRANCH = re.compile(r"^ *[│├└─ ]+(?P<name>[A-Z]\w+) +(?P<actor>[^:]+): ")
@@ -20,7 +21,7 @@ _BRANCH = re.compile(r"^ *[│├└─ ]+(?P<name>[A-Z]\w+) +(?P<actor>[^:]+): 
 _INTRODUCTION = """\
 # Errors
 
-<!-- Written by scripts/make_error_docs.py from `llm_do_temporal/errors.py`; change that, and run it again. -->
+<!-- Written by scripts/pages/errors.py from `llm_do_temporal/errors.py`; change that, and run it again. -->
 
 Every error that a person or a model can see is one of these classes. Its name is the `code` of `-o json` and the type
 of the failure in Temporal's history; the message says what happened, the name in quotes, what is allowed, and what to
@@ -56,7 +57,7 @@ def _rows(parent: type[LlmDoError], actor: str, depth: int, actors: Mapping[str,
         if cls.__module__ != errors.__name__:
             continue
         acting = actors.get(cls.__name__, actor)
-        meaning = inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+        meaning = first_paragraph(cls.__doc__)
         yield f"| {'&emsp;' * depth}`{cls.__name__}` | {meaning} | {acting} | {cls.exit_code} |\n"
         yield from _rows(cls, acting, depth + 1, actors)
 

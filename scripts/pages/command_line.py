@@ -6,7 +6,6 @@ output objects are fixed text here. Run it after a change of the command line; `
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from cyclopts.argument import Argument
 
 from llm_do_temporal.cli.app import COMMANDS, app
 from llm_do_temporal.cli.options import Location
+from scripts.pages.docstrings import first_paragraph
 
 PAGE = Path("docs/reference/command-line.md")
 _VALUES = {"Path": "PATH", "int": "N", "float": "SECONDS", "str": "TEXT", "Decimal": "USD"}
@@ -25,7 +25,7 @@ _SHARED = frozenset(Location.__dataclass_fields__)
 _INTRODUCTION = """\
 # Command line
 
-<!-- Written by scripts/make_cli_docs.py; change that, or the command line itself, and run it again. -->
+<!-- Written by scripts/pages/command_line.py; change that, or the command line itself, and run it again. -->
 
 stdout carries results and nothing else; everything for people goes to stderr. `--help` works everywhere.
 A run is named by its id, which `start` prints and `list` shows.
@@ -254,7 +254,7 @@ def _is_shared(argument: Argument) -> bool:
 
 
 def _summary(name: str) -> str:
-    return inspect.cleandoc(_find(name).help).split("\n\n")[0].replace("\n", " ")
+    return first_paragraph(_find(name).help)
 
 
 def _usage(name: str, values: Sequence[Argument], flags: Sequence[Argument]) -> str:

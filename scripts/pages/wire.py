@@ -10,7 +10,6 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -44,6 +43,7 @@ from llm_do_temporal.messages.runs import (
 from llm_do_temporal.messages.sizes import TOO_LARGE
 from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
 from llm_do_temporal.policy.budget.ledger import Action, Report
+from scripts.pages.docstrings import assigned, first_paragraph
 
 PAGE = Path("docs/reference/wire.md")
 Type = type[BaseModel]
@@ -92,7 +92,7 @@ _OTHER_FAILURES = (base.FILES_ELSEWHERE, base.TIME_IS_UP, TOO_LARGE)
 _INTRODUCTION = f"""\
 # Names on the wire
 
-<!-- Written by scripts/make_wire_docs.py from `llm_do_temporal/messages/`; change that, and run it again. -->
+<!-- Written by scripts/pages/wire.py from `llm_do_temporal/messages/`; change that, and run it again. -->
 
 Stable, because open runs and stored histories depend on them: a field may be added with a default, and nothing is
 renamed or removed. The task queue is `{base.TASK_QUEUE}`, or `LLM_DO_TASK_QUEUE`.
@@ -108,7 +108,7 @@ A malformed input ends the run with a message (`malformed start: worker: Field r
 
 def render() -> str:
     """Return the whole page."""
-    meanings = _meanings(ast.parse(inspect.getsource(activities)).body)
+    meanings = assigned(ast.parse(inspect.getsource(activities)).body)
     names: dict[str, str] = {
         value.name: name for name, value in vars(activities).items() if isinstance(value, ActivityRef)
     }
@@ -121,7 +121,7 @@ def render() -> str:
             "Activities",
             ("activity", "request", "result", "meaning"),
             (
-                (f"`{ref.name}`", _link(ref.request), _link(ref.result), meanings.get(names[ref.name], ""))
+                (f"`{ref.name}`", _link(ref.request), _link(ref.result), _line(meanings.get(names[ref.name], "")))
                 for ref in ALL_ACTIVITIES
             ),
         ),
@@ -185,7 +185,7 @@ def _reachable() -> set[Type]:
 
 
 def _fields(model: Type) -> str:
-    about = inspect.cleandoc(model.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    about = first_paragraph(model.__doc__)
     if not model.model_fields:
         return f"### {model.__name__}\n\n{about}\n"
     rows = ((f"`{name}`", f"`{kind}`".replace("|", "\\|"), meaning) for name, kind, meaning in _described(model))
@@ -200,23 +200,15 @@ def _described(model: Type) -> Iterator[tuple[str, str, str]]:
         if issubclass(cls, BaseModel) and cls is not BaseModel:
             (definition,) = ast.parse(inspect.getsource(cls)).body
             assert isinstance(definition, ast.ClassDef)
-            meanings |= _meanings(definition.body)
+            meanings |= assigned(definition.body)
             for node in definition.body:
                 if isinstance(node, ast.AnnAssign):
                     kinds[ast.unparse(node.target)] = ast.unparse(node.annotation)
-    return ((name, kinds[name], meanings.get(name, "")) for name in model.model_fields)
+    return ((name, kinds[name], _line(meanings.get(name, ""))) for name in model.model_fields)
 
 
-def _meanings(body: list[ast.stmt]) -> dict[str, str]:
-    """Return the docstrings that stand below assignments, by the name that is assigned, each on one line."""
-    found: dict[str, str] = {}
-    for node, below in pairwise(body):
-        match node, below:
-            case ((ast.AnnAssign(target=target) | ast.Assign(targets=[target])), ast.Expr(ast.Constant(str(text)))):
-                found[ast.unparse(target)] = " ".join(text.split())
-            case _:
-                pass
-    return found
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 if __name__ == "__main__":

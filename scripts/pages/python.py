@@ -5,6 +5,7 @@ Run it after a change of a public name; `check_docs` compares.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
@@ -13,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from scripts.pages.docstrings import assigned, first_paragraph
 
 PAGE = Path("docs/reference/python.md")
 MODULES = {
@@ -35,7 +38,7 @@ WITH_METHODS = {
 _INTRODUCTION = """\
 # Python
 
-<!-- Written by scripts/make_python_docs.py from the package itself; change its docstrings, and run it again. -->
+<!-- Written by scripts/pages/python.py from the package itself; change its docstrings, and run it again. -->
 
 All that can be imported from these modules stays importable from them; other modules are the project's own. How the
 names are used: [from Python](../how-to/python.md), and [in Python tools](../how-to/python-tools.md). Errors have
@@ -66,7 +69,7 @@ def _rows(module: ModuleType, name: str) -> Iterator[str]:
 
 
 def _row(name: str, docstring: str) -> str:
-    first = inspect.cleandoc(docstring).split("\n\n")[0].replace("\n", " ")
+    first = first_paragraph(docstring)
     sentence = re.split(r"(?<=[.!?]) (?=[A-Z`])", first)[0]
     return f"| {name} | {sentence.replace('|', chr(92) + '|')} |\n"
 
@@ -76,8 +79,7 @@ def _docstring(module: ModuleType, name: str, value: Any) -> str:
     if inspect.isclass(value) or inspect.isfunction(value):
         return value.__doc__ or ""
     home = import_module(getattr(value, "__module__", module.__name__))
-    match = re.search(rf'^{name}\b.* = .*\n"""(.+?)"""', inspect.getsource(home), re.DOTALL | re.MULTILINE)
-    return match[1] if match is not None else ""
+    return assigned(ast.parse(inspect.getsource(home)).body).get(name, "")
 
 
 def _signature(value: Any) -> str:
