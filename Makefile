@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
 ASIDE := -n 3 --dist worksteal
 
-.PHONY: help setup demo browser test test-fast security check lock histories bench certify compose-test clean
+.PHONY: help setup demo browser test test-fast security check lock histories bench certify compose-test cluster cluster-down clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -78,6 +78,15 @@ certify: .venv/.ready  ## Kill a run after every event of its history, in four w
 compose-test: .venv/.ready  ## Bring up docker-compose.yml, break it in mid-run, and take it down; needs a Docker engine
 	@$(BIN)/python -m tests.compose.stack
 	$(call PYTEST,compose) --verbose --timeout 1800 tests/compose/check_stack.py
+
+# Where a cluster is kept (a folder below /var/tmp unless this names one), and whose workers it serves.
+CLUSTER ?=
+WORKSHOP ?= workers
+cluster: .venv/.ready  ## Run the services of docker-compose.yml without containers, on PostgreSQL, until Ctrl-C
+	@$(BIN)/python -m tests.cluster up $(CLUSTER:%=--folder '%') --workshop '$(WORKSHOP)'
+
+cluster-down: .venv/.ready  ## End what `make cluster` started, from another terminal
+	@$(BIN)/python -m tests.cluster down $(CLUSTER:%=--folder '%')
 
 clean:  ## Remove everything that these targets made
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output
