@@ -6,10 +6,10 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
 ASIDE := -n 3 --dist worksteal
 
-.PHONY: help setup demo browser test test-fast security check lock histories bench certify compose-test cluster cluster-down clean
+.PHONY: help setup demo browser test test-fast security check lock histories bench certify compose-images compose-test cluster cluster-down clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 setup: .venv/.ready  ## Install the project and its tools into .venv
 
@@ -75,8 +75,10 @@ certify: .venv/.ready  ## Kill a run after every event of its history, in four w
 	$(BIN)/llm-do-temporal certify editor - --workshop tests/support/relay --every $(EVERY) --jobs $(JOBS) \
 	    --kill service --kill server --kill two --kill freeze < tests/support/relay/prompt.txt
 
-compose-test: .venv/.ready  ## Bring up docker-compose.yml, break it in mid-run, and take it down; needs a Docker engine
-	@$(BIN)/python -m tests.compose.stack
+compose-images: .venv/.ready  ## Pull the images that docker-compose.yml names; build them here where there is no registry
+	@$(BIN)/python -m tests.compose.local_images
+
+compose-test: compose-images  ## Bring up docker-compose.yml, break it in mid-run, and take it down; needs a Docker engine
 	$(call PYTEST,compose) --verbose --timeout 1800 tests/compose/check_stack.py
 
 # Where a cluster is kept (a folder below /var/tmp unless this names one), and whose workers it serves.

@@ -27,7 +27,7 @@ _SCHEMA = Path("schema/postgresql/v12")
 
 @dataclass(frozen=True)
 class Module:
-    """A Go module, the commands of it that are wanted, and folders that they need beside them."""
+    """A Go module, the commands of it that are wanted, and folders and files that they need beside them."""
 
     name: str
     path: str
@@ -78,7 +78,8 @@ def build(module: Module, tell: Callable[[str], None]) -> None:
                 f"{module.name} {module.version} is not in {module.home}, and there is no `go` to build it with: "
                 "install Go 1.26 or newer (https://go.dev/dl), or copy that folder from a machine that has it"
             )
-        tell(f"building {module.name} {module.version} with go, into {module.home}; the first time takes 5 to 20 min …")
+        if module.commands:
+            tell(f"building {module.name} {module.version} with go, into {module.home}; it takes up to 20 min, once …")
         with tempfile.TemporaryDirectory(dir=programs_folder(), prefix=".building-") as made:
             _install(module, Path(made))
             # A folder is there whole or not at all.
@@ -101,8 +102,8 @@ def _install(module: Module, made: Path) -> None:
 
 
 def _copy_readable(source: Path, target: Path) -> None:
-    """Copy a folder of the module cache, in which nothing may be written or removed, as ordinary files."""
-    for path in sorted(one for one in source.rglob("*") if one.is_file()):
+    """Copy a folder or a file of the module cache, where nothing may be written or removed, as ordinary files."""
+    for path in [source] if source.is_file() else sorted(one for one in source.rglob("*") if one.is_file()):
         (to := target / path.relative_to(source)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, to)
 
