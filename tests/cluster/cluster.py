@@ -89,9 +89,9 @@ class Cluster:
         services = self._services = self._prepare()
         self._running = self._describe()
         self.write_state()
-        sql = self._add(
-            postgresql.server(self.folder / "postgresql", services.ports["sql"], self.place.log("postgresql"))
-        )
+        folder, log = self.folder / "postgresql", self.place.log("postgresql")
+        told = services.composition.command("postgresql", {})
+        sql = self._add(postgresql.server(folder, services.ports["sql"], log, told))
         store = None if self.server_only else self._add(services.blobs())
         sql.await_well()
         _patiently(services.make_tables)

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.cluster.errors import ClusterError
@@ -83,10 +84,10 @@ def make_database(folder: Path, password: str, log: Path) -> None:
         raise ClusterError(f"initdb failed: {last_line(log)}; its log: {log}")
 
 
-def server(folder: Path, port: int, log: Path) -> Process:
-    """The server of these files. It ends at once when it is stopped: connections are broken off."""
+def server(folder: Path, port: int, log: Path, told: Sequence[str]) -> Process:
+    """The server of these files with these arguments. It ends at once when stopped, and breaks connections off."""
     programs = find_programs()
-    options = ["-c", f"port={port}", "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+    options = ["-c", f"port={port}", "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", *told]
     ready = [programs / "pg_isready", "--host", "127.0.0.1", "--port", str(port), "--username", USER, "--quiet"]
 
     def is_well() -> bool:

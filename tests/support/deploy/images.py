@@ -25,6 +25,7 @@ IMAGES = {
         variables="POSTGRES_USER POSTGRES_PASSWORD POSTGRES_DB",
         ports=(5432,),
         programs=("pg_isready",),
+        options=("-c", "max_connections"),
         places=("/var/lib/postgresql/data",),
     ),
     # temporalio/temporal: docker/targets/server.Dockerfile, common/config/config_template_embedded.yaml.

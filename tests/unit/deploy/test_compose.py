@@ -199,6 +199,13 @@ def test_what_is_not_there_is_found(compose: Compose, change: Change, said: str)
     assert any(said in fault for fault in compose_faults(changed)), compose_faults(changed)
 
 
+def test_the_database_takes_every_connection_that_the_server_may_open(compose: Compose) -> None:
+    (limit,) = re.findall(r"max_connections=(\d+)", " ".join(compose["services"]["postgresql"]["command"]))
+    # For each of its four roles, as the file leaves them alone: SQL_MAX_CONNS and SQL_VIS_MAX_CONNS.
+    assert not {"SQL_MAX_CONNS", "SQL_VIS_MAX_CONNS"} & compose["services"]["temporal"]["environment"].keys()
+    assert int(limit) > 4 * (20 + 10)
+
+
 def test_it_stops_where_a_secret_is_missing(tmp_path: Path) -> None:
     text = EXAMPLE.read_text()
     for name in re.findall(r"^(\w+)=$", text, flags=re.MULTILINE):
