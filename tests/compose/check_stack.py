@@ -14,10 +14,11 @@ import httpx2
 import pytest
 from google.protobuf.json_format import MessageToDict
 from temporalio.api.common.v1 import Payloads
+from temporalio.api.workflowservice.v1 import GetClusterInfoRequest
 from temporalio.client import Client
 
 from tests.compose.ledger import IT_RAN, RUN, Ledger
-from tests.compose.script import CALLS, END
+from tests.compose.script import CALLS, END, LONG
 from tests.compose.stack import ROOT, Stack, eventually, missing_engine
 from tests.support.deploy.dashboard import queries
 
@@ -100,13 +101,15 @@ def test_nothing_runs_twice_whatever_is_killed_cut_off_and_restarted(stack: Stac
     ledger.give_up(killed)
     stack.docker("start", killed)
 
-    cut = ledger.caught(after=14)
+    cut = ledger.caught(after=12)
     network = f"{stack.project}_default"
     stack.docker("network", "disconnect", network, cut)
     eventually(ledger.questions, "the server takes what the container was doing for lost")
     stack.docker("network", "connect", "--alias", "worker", network, cut)
 
-    ledger.reach(22)
+    ledger.outlive("postgresql", after=16)
+    ledger.outlive("temporal", after=20)
+    ledger.reach(24)
     stack.compose("restart", "temporal")
 
     ledger.reach(28)
@@ -126,6 +129,48 @@ def test_nothing_runs_twice_whatever_is_killed_cut_off_and_restarted(stack: Stac
 def _is_over(stack: Stack) -> bool:
     shown = json.loads(stack.ours("show", RUN, "--json").stdout)
     return shown["status"] != "running"
+
+
+async def test_the_server_is_a_production_server_on_postgresql(stack: Stack) -> None:
+    client = await Client.connect(f"127.0.0.1:{stack.ports['TEMPORAL_PORT']}")
+    server = await client.workflow_service.get_cluster_info(GetClusterInfoRequest())
+    assert (server.persistence_store, server.visibility_store) == ("postgres12", "postgres12")
+    assert server.server_version == stack.setting("TEMPORAL_VERSION")
+    assert server.history_shard_count == 128
+    kept = "select count(*) from current_executions where workflow_id = 'isolated'"
+    assert stack.sql("temporal", kept) == "1"
+    listed = "select count(*) from executions_visibility where workflow_id = 'isolated'"
+    eventually(lambda: stack.sql("temporal_visibility", listed) == "1", "the run is among those that can be listed")
+
+
+def test_its_http_api_answers_nobody(stack: Stack) -> None:
+    asked = ("wget", "-q", "-O", "-", "http://temporal:7243/api/v1/namespaces")
+    done = stack.compose("exec", "-T", "prometheus", *asked, check=False)
+    assert done.returncode != 0
+    assert "403 Forbidden" in done.stderr
+
+
+def test_runs_and_blobs_outlive_all_containers(stack: Stack) -> None:
+    stack.ours("start", "teller", "go", "--id", "told", "--detach")
+    stack.ours("start", "asker", "cat readme.txt", "--id", "asked", "--detach")
+    assert result(stack, "told")["output"] == LONG
+    (asked,) = eventually(lambda: questions(stack, "asked"), "a run waits for a person")
+    stored = stack.compose("exec", "-T", "blobs", "find", "/data/llm-do/blobs", "-type", "f", "-size", "+256k").stdout
+    assert stored
+
+    stack.compose("down")
+    assert stack.containers() == []
+    stack.up()
+
+    assert result(stack, "told")["output"] == LONG
+    assert [one["id"] for one in questions(stack, "asked")] == [asked["id"]]
+    stack.ours("approve", "asked", asked["id"])
+    assert "A file of the workers." in result(stack, "asked")["output"]
+
+
+def questions(stack: Stack, run: str) -> list[dict[str, Any]]:
+    """The approvals of a run that wait."""
+    return json.loads(stack.ours("approvals", run, "--json").stdout)
 
 
 def test_maintenance_is_done_beside_what_runs(stack: Stack) -> None:
@@ -149,6 +194,9 @@ def test_prometheus_knows_the_worker_services_and_understands_what_it_is_asked(s
     eventually(lambda: len(ask('up{job="llm-do-worker"} == 1')) == services, "all worker services are asked")
     for _, query in queries():
         ask(query)
+    # What the server tells of itself has the names that the dashboard knows.
+    for query in (query for _, query in queries() if 'service_name="frontend"' in query):
+        eventually(lambda query=query: ask(query), query)
 
 
 def test_as_root_the_image_refuses_to_run(stack: Stack) -> None:

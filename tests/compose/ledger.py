@@ -87,3 +87,14 @@ class Ledger:
 
         self.wait(look, f"{after} calls have begun, and one of them goes on")
         return found[-1]
+
+    def outlive(self, service: str, after: int) -> None:
+        """Kill a service while calls go on, once so many have begun; start it when these have ended without it."""
+        going: set[int] = set()
+        while not going:
+            self.caught(after)
+            self.stack.compose("kill", "--signal", "KILL", service)
+            # Those that have not ended while the service was being killed.
+            going = set(self.open_calls())
+            eventually(lambda left=going: not left & set(self.open_calls()), f"calls end without {service}")
+            self.stack.compose("start", service)

@@ -10,6 +10,8 @@ CALLS = 40
 TOGETHER = 4
 """Of one turn, so that several worker services have some of them."""
 END = "all are asked for"
+LONG = "A value that is too long for a history. " * 10_000
+"""400 kB, which are kept in the blob store."""
 
 WORKSHOP = """\
 name: containers
@@ -22,6 +24,8 @@ KEEPER = "toolsets: {custom: {note: {pre_approved: true}}}\n---\nNote down all n
 READER = (
     "toolsets: {shell: {rules: [{pattern: cat, approval_required: false}]}}\n---\nRead what you are told to, by cat.\n"
 )
+ASKER = READER.replace("false", "true")
+TELLER = "description: Tells something long.\n---\nTell something long.\n"
 TOOLS = '''\
 import os
 import socket
@@ -48,11 +52,13 @@ def note(number: int) -> str:
 
 
 def answer(request: dict[str, Any], _number: int) -> Answer:
-    """The next numbers for who has a tool for them; one command for who has a shell, then what came of it."""
+    """The next numbers for who has a tool for them, one command and its output for who has a shell, or a long text."""
     results = [message["content"] for message in request["messages"] if message["role"] == "tool"]
     names = {tool["function"]["name"] for tool in request.get("tools", ())}
     if "note" in names:
         numbers = range(len(results), min(len(results) + TOGETHER, CALLS))
         return ToolCalls(tuple(Call("note", {"number": number}) for number in numbers)) if numbers else Text(END)
+    if "shell" not in names:
+        return Text(LONG)
     asked = next(message["content"] for message in request["messages"] if message["role"] == "user")
     return Text("\n".join(results)) if results else tool_call("shell", command=asked)

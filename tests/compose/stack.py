@@ -1,7 +1,6 @@
 """The compose file, brought up for a test: a project, ports, secrets and a workshop of its own, gone at the end.
 
-Asks nothing of a registry where images of the names in the file are there already. Also says, as a program, what is
-missing where there is no engine: `python -m tests.compose.stack`.
+Asks nothing of a registry where images of the names in the file are there already; `local_images` builds them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import re
 import secrets
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from llm_do_temporal.client.embedded.server import any_free_port
-from tests.compose.script import KEEPER, READER, TOOLS, WORKSHOP
+from tests.compose.script import ASKER, KEEPER, READER, TELLER, TOOLS, WORKSHOP
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 300
@@ -94,6 +92,8 @@ class Stack:
         self._write("workshop/workers/keeper/worker.worker", KEEPER)
         self._write("workshop/workers/keeper/tools.py", TOOLS)
         self._write("workshop/workers/reader.worker", READER)
+        self._write("workshop/workers/asker.worker", ASKER)
+        self._write("workshop/workers/teller.worker", TELLER)
         if not os.getuid():
             for path in (self.folder / "secrets", self.workshop):
                 for one in (path, *path.rglob("*")):
@@ -112,6 +112,17 @@ class Stack:
     def address(self, port: str) -> str:
         """Where a published port is reached."""
         return f"http://127.0.0.1:{self.ports[port]}"
+
+    def setting(self, name: str) -> str:
+        """The value of a variable of the services."""
+        found = re.search(rf"^{name}=(.*)$", (self.folder / "env").read_text(), re.MULTILINE)
+        assert found is not None, name
+        return found[1]
+
+    def sql(self, database: str, query: str) -> str:
+        """The rows of an answer of PostgreSQL."""
+        asked = ("--username", "temporal", "--no-align", "--tuples-only", "--command", query, database)
+        return self.compose("exec", "-T", "postgresql", "psql", *asked).stdout.strip()
 
     def docker(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run `docker` with nothing of this shell's settings for the services."""
@@ -164,14 +175,3 @@ class Stack:
     def logs(self) -> str:
         """The last lines of everybody."""
         return self.compose("logs", "--no-color", "--tail", "40", check=False).stdout[-20_000:]
-
-
-def main() -> int:
-    """Say what is missing, where something is."""
-    if (missing := missing_engine()) is not None:
-        print(f"compose-test needs a Docker engine: {missing}", file=sys.stderr)
-    return int(missing is not None)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
