@@ -6,7 +6,8 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
 ASIDE := -n 3 --dist worksteal
 
-.PHONY: help setup demo browser test test-fast security check lock histories bench certify compose-images compose-test cluster cluster-down clean
+.PHONY: help setup demo browser test test-fast security check lock histories bench bench-cluster certify compose-images compose-test \
+    cluster cluster-down cluster-test clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -68,6 +69,9 @@ histories: .venv/.ready  ## Record what features without a history of this versi
 bench: .venv/.bench  ## Measure speed and memory beside the peers; takes 25 minutes of an idle machine
 	$(BIN)/python -m benchmarks
 
+bench-cluster: .venv/.ready  ## Measure the main lines of ours and bare on a Temporal server on PostgreSQL
+	$(BIN)/python -m benchmarks --cluster $(BENCH)
+
 # Everything that can die, after every event. EVERY=10 takes every tenth; JOBS runs go on at a time.
 EVERY ?= 1
 JOBS ?= 4
@@ -89,6 +93,17 @@ cluster: .venv/.ready  ## Run the services of docker-compose.yml without contain
 
 cluster-down: .venv/.ready  ## End what `make cluster` started, from another terminal
 	@$(BIN)/python -m tests.cluster down $(CLUSTER:%=--folder '%')
+
+# The integration tests on its server, and the deployment of all of it. QUICK=1 takes the part that CI runs.
+ifdef QUICK
+CLUSTER_TESTS := $(patsubst %,tests/integration/test_%.py,first_worker approvals cancellation delegation long_conversations)
+CLUSTER_CHECKS := -k 'not nothing_runs_twice'
+else
+CLUSTER_TESTS := tests/integration
+endif
+cluster-test: .venv/.ready  ## Run the integration tests and a deployment on a Temporal server on PostgreSQL; takes half an hour
+	$(BIN)/python -m tests.cluster run --server-only $(call PYTEST,cluster-integration) $(ASIDE) $(CLUSTER_TESTS)
+	$(call PYTEST,cluster) --timeout 900 tests/cluster/check_cluster.py $(CLUSTER_CHECKS)
 
 clean:  ## Remove everything that these targets made
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output

@@ -1,6 +1,7 @@
 """All measurements, or the ones that are named: `python -m benchmarks [--only NAME]… [--quick] [--output FILE]`.
 
 A full run writes `benchmarks/results.md`; one that is quick or partial prints its table, unless a file is named.
+With `--cluster` these are the main lines, ours and bare on the Temporal server on PostgreSQL; see tests/cluster.
 Exits 1 when a measurement could not be taken, and says why below the table.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import time
 import traceback
@@ -18,6 +20,7 @@ from pathlib import Path
 from benchmarks.machine import describe
 from benchmarks.processes import NotMeasured
 from benchmarks.runner import Measure, end_politely
+from benchmarks.servers import CLUSTER_VARIABLE, on_cluster
 from benchmarks.table import Row, markdown
 
 MEASUREMENTS = (
@@ -35,6 +38,8 @@ MEASUREMENTS = (
     "throughput",
 )
 RESULTS = Path(__file__).with_name("results.md")
+ON_CLUSTER = ("turns", "children", "decisions", "parked", "throughput")
+"""Main lines: those in which the server takes part with each step."""
 LONGEST_SECONDS = 900
 """A measurement that takes longer is stuck."""
 
@@ -43,12 +48,14 @@ def main() -> int:
     """Run them, one after the other."""
     arguments = _parser().parse_args()
     end_politely()
-    names: list[str] = arguments.only or list(MEASUREMENTS)
+    if arguments.cluster:
+        os.environ[CLUSTER_VARIABLE] = "1"
+    names: list[str] = arguments.only or list(ON_CLUSTER if arguments.cluster else MEASUREMENTS)
     about, began = describe(), time.monotonic()
     rows: list[Row] = []
     failed: list[str] = []
     page = ""
-    whole = not arguments.quick and not arguments.only
+    whole = not arguments.quick and not arguments.only and not arguments.cluster
     output: Path | None = arguments.output or (RESULTS if whole else None)
     for number, name in enumerate(names, start=1):
         print(f"{name} …", file=sys.stderr, flush=True)
@@ -82,13 +89,15 @@ async def _in_time(rows: Awaitable[list[Row]]) -> list[Row]:
 
 def _page(rows: list[Row], failed: list[str], about: str, *, quick: bool) -> str:
     note = "**Quick: small sizes, which show that it works and mean nothing.**\n" if quick else ""
-    parts = ["# Benchmarks", note, about, markdown(rows), "\n".join(failed), "[What each line means](README.md)"]
+    where = "On the Temporal server on PostgreSQL, its roles in processes of their own." if on_cluster() else ""
+    parts = ["# Benchmarks", note, where, about, markdown(rows), "\n".join(failed), "[What each line means](README.md)"]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ours, a bare durable agent, and DBOS.")
     parser.add_argument("--only", action="append", choices=MEASUREMENTS, metavar="NAME", help=", ".join(MEASUREMENTS))
+    parser.add_argument("--cluster", action="store_true", help="on the Temporal server on PostgreSQL, without DBOS")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     parser.add_argument("--output", type=Path, help="where to write the page")
     return parser

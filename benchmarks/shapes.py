@@ -15,6 +15,7 @@ from benchmarks.contenders.contender import Place, executions
 from benchmarks.contenders.ours import Ours
 from benchmarks.contenders.plans import Plan
 from benchmarks.contenders.texts import INSTRUCTIONS
+from benchmarks.processes import NotMeasured
 from benchmarks.runner import all_at_once, run_alone
 from benchmarks.stage import Stage, stage
 from benchmarks.table import Row
@@ -63,8 +64,10 @@ async def measure(quick: bool) -> list[Row]:
 
 
 async def _take(place: Stage, worker: str, plans: list[Plan]) -> list[Row]:
-    service, server, runs = place.ours.running, place.server.process, len(plans)
-    kept, ours, theirs = _database_bytes(place.server.database), service.cpu_seconds(), server.cpu_seconds()
+    service, server, database, runs = place.ours.running, place.server.process, place.server.database, len(plans)
+    if server is None or database is None:
+        raise NotMeasured("shapes are those on a development server, with its processor time and its file")
+    kept, ours, theirs = _database_bytes(database), service.cpu_seconds(), server.cpu_seconds()
     began = time.monotonic()
     await all_at_once([partial(place.ours.run, worker, plan) for plan in plans], RUNS_AT_ONCE)
     seconds = time.monotonic() - began
@@ -74,7 +77,7 @@ async def _take(place: Stage, worker: str, plans: list[Plan]) -> list[Row]:
     return [
         *(Row(what, {"ours": float(value)}) for what, value in histories.items()),
         Row("histories", {"ours": size / KB}, "KB"),
-        Row("growth of the SQLite file", {"ours": (_database_bytes(place.server.database) - kept) / runs / KB}, "KB"),
+        Row("growth of the SQLite file", {"ours": (_database_bytes(database) - kept) / runs / KB}, "KB"),
         Row("processor time of the worker service", {"ours": ours / runs * MS}, "ms"),
         Row("processor time of the server", {"ours": theirs / runs * MS}, "ms"),
         Row("runs a second", {"ours": runs / seconds}),

@@ -8,24 +8,17 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from temporalio.client import Client
 
 from benchmarks.contenders.bare import Bare
 from benchmarks.contenders.contender import POLL_SECONDS, Contender, Place
 from benchmarks.contenders.dbos_peer import Dbos
 from benchmarks.contenders.ours import Ours
 from benchmarks.contenders.plans import Plan
-from benchmarks.processes import NotMeasured, Service, free_port, python, read_line, spawn
-from llm_do_temporal.client.connection.connect import Connection, connect
-from llm_do_temporal.client.embedded.processes import temporal_binary
-from llm_do_temporal.errors import ConnectionFailed
-
-SERVER_START_SECONDS = 30
-SERVER_STARTS = 3
+from benchmarks.processes import NotMeasured, Service, python, read_line, spawn
+from benchmarks.servers import Server, on_cluster, start_server
 
 ALL: tuple[type[Contender], ...] = (Bare, Dbos, Ours)
 ON_TEMPORAL: tuple[type[Contender], ...] = (Bare, Ours)
@@ -38,16 +31,6 @@ class Asked:
     job: str
     turn: int
     at: float
-
-
-@dataclass(frozen=True)
-class Server:
-    """The Temporal server of one measurement, and where it keeps everything (SQLite)."""
-
-    temporal: Client
-    address: str
-    process: Service
-    database: Path
 
 
 @dataclass(frozen=True)
@@ -88,12 +71,17 @@ class Stage:
 
 @asynccontextmanager
 async def stage(kinds: Sequence[type[Contender]] = ALL) -> AsyncGenerator[Stage]:
-    """Start everything; kill everything at the end. Each contender has run once, so nothing is loaded any more."""
+    """Start everything; kill everything at the end. Each contender has run once, so nothing is loaded any more.
+
+    On the cluster only those that use it are there: DBOS would not notice it.
+    """
+    if on_cluster():
+        kinds = [kind for kind in kinds if kind in ON_TEMPORAL]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
         model = _kept(stack, spawn("model", python("benchmarks.contenders.model_server"), folder, heard=True))
         url = await asyncio.to_thread(read_line, model)
-        server = await _temporal(stack, folder)
+        server = await start_server(stack, folder)
         contenders = [_make(kind, folder, url, server) for kind in kinds]
         made = Stage(contenders, url, folder / "effects.txt", server)
         for one in contenders:
@@ -105,30 +93,6 @@ async def stage(kinds: Sequence[type[Contender]] = ALL) -> AsyncGenerator[Stage]
 async def _warm(one: Contender) -> None:
     await one.serve()
     await one.run("agent", Plan(job=f"{one.name}-first", turns=2))
-
-
-async def _temporal(stack: ExitStack, folder: Path) -> Server:
-    """Start the server. On a busy machine somebody may take one of its ports first, so it gets more than one chance."""
-    for _ in range(SERVER_STARTS - 1):
-        with suppress(NotMeasured):
-            return await _start_temporal(stack, folder)
-    return await _start_temporal(stack, folder)
-
-
-async def _start_temporal(stack: ExitStack, folder: Path) -> Server:
-    address = f"127.0.0.1:{(port := free_port())}"
-    database = folder / f"temporal-{port}.db"
-    command = [temporal_binary(), "server", "start-dev", "--headless", "--port", str(port), "--log-level", "error"]
-    process = _kept(stack, spawn("temporal", [*command, "--db-filename", str(database)], folder))
-    deadline = time.monotonic() + SERVER_START_SECONDS
-    while True:
-        process.check()
-        try:
-            return Server(await connect(Connection(address, "default")), address, process, database)
-        except ConnectionFailed as error:
-            if time.monotonic() > deadline:
-                raise NotMeasured(f"the Temporal server does not answer: {error}") from error
-            await asyncio.sleep(POLL_SECONDS)
 
 
 def _make(kind: type[Contender], folder: Path, url: str, server: Server) -> Contender:

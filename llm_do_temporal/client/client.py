@@ -56,12 +56,14 @@ from llm_do_temporal.messages.base import (
     TASK_QUEUE,
 )
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput
-from llm_do_temporal.messages.sizes import SUMMARY_CHARS
+from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.telemetry import start_span
 
 UPDATE_SECONDS = 8
 """Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
+_NAMED_CHARS = 60
+"""Most characters of a worker's name in an id, and of an id in an error."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,14 @@ class LlmDoClient:
 
     async def start(self, request: StartRunInput, *, run: str | None = None) -> str:
         """Start a run and return its id. Raises UsageError when the id is taken."""
-        run = run or f"{request.worker.replace(':', '-').replace('/', '-')}-{secrets.token_hex(4)}"
+        run = run or f"{request.worker.replace(':', '-').replace('/', '-')[-_NAMED_CHARS:]}-{secrets.token_hex(4)}"
         if "/" in run:
             raise UsageError(f"the run id '{run}' contains '/', which separates a run from its invocations")
+        if len(run) > MAX_RUN_ID_CHARS:
+            raise UsageError(
+                f"the run id '{run[:_NAMED_CHARS]}…' has {len(run)} characters; it may have {MAX_RUN_ID_CHARS}",
+                next_step="Choose a shorter one; the rest of an id is for the paths of what the run delegates to.",
+            )
         try:
             async with translated():
                 with start_span(request.worker, run):

@@ -66,8 +66,11 @@ ITEM_RESULT_BYTES = 300
 """Most that one item's result takes in the state that a batch carries on when it is continued as new."""
 
 # Names, summaries, notifications
-MAX_ID_CHARS = 900
-"""Longest id of a workflow: Temporal accepts 1,000 bytes, and ours are ASCII but for the run's own part."""
+MAX_ID_CHARS = 255
+"""Longest id of a workflow: PostgreSQL and MySQL keep no more, and a server on one of them tries a start with a longer
+id for ever. The development server would take 1,000."""
+MAX_RUN_ID_CHARS = 150
+"""Longest id of a run, which leaves room for the paths of what it delegates to."""
 SUMMARY_CHARS = 200
 """Longest one-line summary of an activity, a workflow or a call, in histories, memos and lists."""
 NOTIFIED_SUMMARY_CHARS = 500

@@ -22,16 +22,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.cluster.binaries import Module, build, wanted_modules
-from tests.cluster.cluster import Cluster, held, is_running
+from tests.cluster.cluster import DYNAMIC_SETTINGS, Cluster, held, is_running, merge_settings
 from tests.cluster.composition import fill_settings, make_passwords, read_composition
 from tests.cluster.errors import ClusterError
 from tests.cluster.postgresql import find_programs
 from tests.cluster.processes import STOP_SECONDS, last_line
 from tests.cluster.state import Place, RunningCluster, default_folder, read_running
 from tests.support.deploy.programs import ROOT
+from tests.support.servers.session import ALL, SERVER_VARIABLE
 
-SERVER_VARIABLE = "LLM_DO_TEST_SERVER"
-"""Address of a Temporal server that tests and benchmarks use in place of one that they start."""
 _LOOK_SECONDS = 1.0
 _DOWN_SECONDS = 2 * STOP_SECONDS
 
@@ -102,7 +101,9 @@ def _down(chosen: argparse.Namespace) -> int:
 
 def _run(chosen: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(dir=default_folder().parent, prefix="llm-do-cluster-") as made, _told_to_end():
-        cluster = Cluster(Path(made), chosen.workshop.resolve(), chosen.workers, chosen.server_only)
+        folder = Path(made)
+        (settings := folder / "dynamicconfig.yaml").write_text(merge_settings(DYNAMIC_SETTINGS, ALL))
+        cluster = Cluster(folder, chosen.workshop.resolve(), chosen.workers, chosen.server_only, settings)
         cluster.up()
         try:
             print(f"Temporal server on PostgreSQL at {cluster.running.address}", file=sys.stderr, flush=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from llm_do_temporal.client.embedded.server import locked
 from tests.cluster import postgresql
@@ -18,6 +21,7 @@ from tests.cluster.processes import Process
 from tests.cluster.services import ROLES, Services, port_names
 from tests.cluster.state import Kept, Place, RunningCluster, write_running
 from tests.support.deploy.programs import ROOT
+from tests.support.servers.session import Options
 
 _SCHEMA_TRIES = 5
 """As often as docker-compose.yml lets the service for the tables start."""
@@ -38,8 +42,8 @@ class Cluster:
     server_only: bool = False
     """Whether there is the Temporal server on PostgreSQL alone, with no object store and nothing of ours."""
     dynamic_settings: Path = DYNAMIC_SETTINGS
-    role_variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    """Variables of the server's own for single roles, like `{"frontend": {"LOG_LEVEL": "warn"}}`."""
+    variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """More variables for single processes, like `{"temporal-frontend": {"LOG_LEVEL": "warn"}}`."""
     tell: Callable[[str], None] = print
     processes: dict[str, Process] = field(default_factory=dict[str, Process])
     _services: Services | None = None
@@ -95,7 +99,7 @@ class Cluster:
         store = None if self.server_only else self._add(services.blobs())
         sql.await_well()
         _patiently(services.make_tables)
-        first, *others = (services.role(name, self.role_variables.get(name, {})) for name in ROLES)
+        first, *others = (services.role(name) for name in ROLES)
         # With a new database the first one gives the cluster its id, which two at once cannot.
         self._add(first).await_well()
         for one in others:
@@ -134,6 +138,7 @@ class Cluster:
         return Services(place, composition, kept.ports, self.workshop, self.dynamic_settings, temporal, versitygw)
 
     def _add(self, process: Process) -> Process:
+        process.variables = {**process.variables, **self.variables.get(process.name, {})}
         self.processes[process.name] = process
         process.start()
         return process
@@ -159,6 +164,21 @@ def held(folder: Path) -> Generator[Place]:
         if mine is None:
             raise ClusterError(f"a cluster runs in {folder} already: `make cluster-down` ends it")
         yield place
+
+
+def merge_settings(base: Path, options: Sequence[Options]) -> str:
+    """The text of a file of dynamic settings with those of these options added.
+
+    A setting that the file has stays what it is, but for the namespaces of the options that have another value.
+    """
+    settings: dict[str, list[dict[str, Any]]] = yaml.safe_load(base.read_text(encoding="utf-8"))
+    for one in options:
+        for name, value in one.settings.items():
+            if name in settings:
+                settings[name] += [{"value": value, "constraints": {"namespace": it}} for it in one.namespaces()]
+            else:
+                settings[name] = [{"value": value}]
+    return yaml.safe_dump(settings)
 
 
 def is_running(folder: Path) -> bool:

@@ -48,18 +48,12 @@ class Composition:
         if unknown := changed.keys() - told.keys():
             raise ClusterError(f"'{service}' of docker-compose.yml has no {', '.join(sorted(unknown))} any more")
         given = {name: os.environ.get(name) if value is None else value for name, value in told.items()}
-        found = {name: _exchange(value, exchanged) for name, value in given.items() if value is not None}
-        found |= changed
-        for name, value in found.items():
-            _check(service, f"{name}={value}")
-        return found
+        kept = {name: value for name, value in given.items() if value is not None and name not in changed}
+        return {name: _exchange(service, value, exchanged) for name, value in kept.items()} | dict(changed)
 
     def command(self, service: str, exchanged: Mapping[str, str]) -> list[str]:
         """Its arguments. Raises ClusterError where something of a container would remain."""
-        found = [_exchange(word, exchanged) for word in self.services[service]["command"]]
-        for word in found:
-            _check(service, word)
-        return found
+        return [_exchange(service, word, exchanged) for word in self.services[service]["command"]]
 
 
 def read_composition(settings: Path) -> Composition:
@@ -96,14 +90,11 @@ def built_in_variables() -> dict[str, str]:
     return {name: value for name, value in found.items() if name not in ("PATH", "HOME", "PYTHONDONTWRITEBYTECODE")}
 
 
-def _exchange(text: str, exchanged: Mapping[str, str]) -> str:
-    for old, new in exchanged.items():
-        text = text.replace(old, new)
-    return text
-
-
-def _check(service: str, text: str) -> None:
-    if left := _CONTAINER.search(text):
+def _exchange(service: str, text: str, exchanged: Mapping[str, str]) -> str:
+    # In one go: a path of this machine may have in it what is exchanged elsewhere.
+    known = re.compile("|".join(re.escape(old) for old in exchanged) or "(?!)")
+    if left := _CONTAINER.search(known.sub("", text)):
         raise ClusterError(
             f"'{service}' of docker-compose.yml has '{left[0]}', for which there is nothing here: {text}"
         )
+    return known.sub(lambda found: exchanged[found[0]], text)

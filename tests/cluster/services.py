@@ -60,8 +60,8 @@ class Services:
             "--port=8235": f"--port={self.ports['codec']}",
         }
 
-    def role(self, name: str, variables: Mapping[str, str]) -> Process:
-        """A role of the Temporal server; `variables` are some of the server's own, beside those of the compose file."""
+    def role(self, name: str) -> Process:
+        """A role of the Temporal server."""
         told = self.composition.environment(
             "temporal",
             {
@@ -84,7 +84,7 @@ class Services:
         return Process(
             name=f"temporal-{name}",
             command=[str(self.temporal.home / "temporal-server"), "--allow-no-auth", "start", "--service", name],
-            variables={**_system(), **told, **variables},
+            variables={**_system(), **told},
             log=self.place.log(f"temporal-{name}"),
             ports=ports,
             is_well=lambda: listens(asked),

@@ -13,8 +13,9 @@ from temporalio.testing import WorkflowEnvironment
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.service.build import build_replayer
 from tests.support.runs.fixtures import place, point_at, server
-from tests.support.runs.place import Place, development_server, served
+from tests.support.runs.place import Place, served
 from tests.support.runs.vault import NEW_KEY, OLD_KEY, Vault
+from tests.support.servers.session import HASTY, is_given, session_server
 
 __all__ = ["place", "point_at", "server"]
 
@@ -22,8 +23,7 @@ __all__ = ["place", "point_at", "server"]
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def hasty_server() -> AsyncIterator[WorkflowEnvironment]:
     """A server that suggests to continue as new after some turns."""
-    advice = "limit.historyCount.suggestContinueAsNew=40"
-    async with development_server("--dynamic-config-value", advice) as environment:
+    async with session_server(HASTY) as environment:
         yield environment
 
 
@@ -46,3 +46,11 @@ async def vault(server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest
     vault.use(NEW_KEY, OLD_KEY)
     for history in await vault.raw():
         await build_replayer(folder).replay_workflow(history)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is about the development server itself where the server is another one."""
+    for item in items:
+        mark = item.get_closest_marker("embedded")
+        if mark is not None and is_given():
+            item.add_marker(pytest.mark.skip(reason=f"is about the development server: {mark.args[0]}"))

@@ -196,7 +196,10 @@ async def test_the_commands_tell_who_agreed_and_take_back_what_is_remembered(
 ) -> None:
     place.workshop(approvals={"rules": {"sandbox.write": {"quorum": 2, "timeout": "72h"}}})
     run, _ = await start_parked(place, write_call(), write_call("/b.txt"), "Never.")
-    where = Location(address=place.client.temporal.service_client.config.target_host, workshop=place.folder)
+    temporal = place.client.temporal
+    where = Location(
+        address=temporal.service_client.config.target_host, namespace=temporal.namespace, workshop=place.folder
+    )
 
     async def typed(command: Awaitable[int]) -> str:
         assert await command == 0

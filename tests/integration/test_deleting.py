@@ -19,20 +19,16 @@ from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
-from tests.support.runs.place import Place, development_server
+from tests.support.runs.place import Place
+from tests.support.servers.session import FORGETFUL, session_server
 
 LARGE = "x" * 900_000
-
-
-AT_ONCE = "history.transferProcessorEnsureCloseBeforeDelete=false"
-"""Without it the server first puts all that it knows of a run away, which takes it half a minute."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
     """A server that deletes at once."""
-    flag = "--dynamic-config-value"
-    async with development_server(flag, AT_ONCE, flag, AT_ONCE.replace("transfer", "visibility")) as environment:
+    async with session_server(FORGETFUL) as environment:
         yield environment
 
 
@@ -124,7 +120,8 @@ async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, ser
 async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", place.client.temporal.service_client.config.target_host)
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
     run = await place.start("main")
     await place.pending(run)

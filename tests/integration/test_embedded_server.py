@@ -11,6 +11,7 @@ from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.errors import ConnectionFailed
 
 
+@pytest.mark.embedded("two of them are started here")
 async def test_a_server_of_somebody_else_at_the_same_address_is_not_taken_for_ours(tmp_path: Path) -> None:
     address = f"127.0.0.1:{any_free_port()}"
     theirs, ours = tmp_path / "theirs.db", tmp_path / "ours.db"

@@ -116,7 +116,8 @@ async def test_a_run_whose_key_is_missing_is_listed_and_hides_no_other(
 ) -> None:
     place, name = vault.place, f"job-{uuid4().hex}"
     theirs, ours = f"{name}-theirs", f"{name}-ours"
-    monkeypatch.setenv("TEMPORAL_ADDRESS", place.client.temporal.service_client.config.target_host)
+    for variable, value in place.variables.items():
+        monkeypatch.setenv(variable, value)
     place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
     for run, key in ((theirs, OLD_KEY), (ours, NEW_KEY)):
         async with vault.serving(key):

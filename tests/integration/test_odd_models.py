@@ -11,7 +11,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from llm_do_temporal.errors import BudgetExceeded, EffectFailed, ModelFailed, UsageError
-from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES
+from llm_do_temporal.messages.sizes import MAX_ANSWER_BYTES, MAX_CALL_BYTES, MAX_RUN_ID_CHARS
 from llm_do_temporal.storage import external_storage as big_payloads
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation import conversation
@@ -164,13 +164,19 @@ async def test_a_child_that_cannot_be_started_is_a_result_for_its_caller(
     assert "at most 1900000 fit" in main.requests[1].results("worker_call")[0].text
 
 
+async def test_a_run_id_that_no_database_takes_is_refused(place: Place) -> None:
+    place.worker("main", scripted("Done."))
+    with pytest.raises(UsageError, match=f"has {MAX_RUN_ID_CHARS + 1} characters; it may have {MAX_RUN_ID_CHARS}"):
+        await place.start("main", run="r" * (MAX_RUN_ID_CHARS + 1))
+
+
 async def test_a_tree_too_deep_for_its_names_stops_growing(place: Place) -> None:
     name = "a" + "b" * 60
     place.workshop(max_depth=100)
     place.worker(
         name, scripted(call("worker_call", worker_name=name, input_data="go"), "Up."), toolsets=generic_delegation("*")
     )
-    run = await place.start(name, run="r" * 800, mode=APPROVE_ALL)
+    run = await place.start(name, run="r" * MAX_RUN_ID_CHARS, mode=APPROVE_ALL)
     assert (await place.client.result(run)).output == "Up."
     assert len((await place.client.view(run)).nodes) == 2
 

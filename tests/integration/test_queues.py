@@ -24,6 +24,7 @@ from pydantic_ai.messages import ModelMessage
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeTaskQueueResponse
+from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import ResourceBasedTunerConfig
 
@@ -43,7 +44,8 @@ from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.support.providers.answers import Text
 from tests.support.providers.provider import FakeProvider
-from tests.support.runs.place import Place, development_server, served
+from tests.support.runs.place import Place, served
+from tests.support.servers.session import TALKATIVE, connection_variables, session_server
 
 PATIENCE_SECONDS = 60
 
@@ -51,8 +53,7 @@ PATIENCE_SECONDS = 60
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def fair() -> AsyncIterator[WorkflowEnvironment]:
     """A server with the options of the embedded one, which tells at once how much waits."""
-    fresh = ("--dynamic-config-value", 'matching.TaskQueueInfoByBuildIdTTL="0s"')
-    async with development_server(*SERVER_OPTIONS, *fresh) as environment:
+    async with session_server(TALKATIVE, *SERVER_OPTIONS) as environment:
         yield environment
 
 
@@ -83,15 +84,15 @@ AT_ONCE = RATE + 1
 
 
 @contextmanager
-def services(workshop: Path, address: str, queue: str, provider: FakeProvider) -> Generator[None]:
+def services(workshop: Path, temporal: Client, queue: str, provider: FakeProvider) -> Generator[None]:
     """Worker services in processes of their own."""
-    environment = {**os.environ, "OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-test"}
+    environment = {**os.environ, **connection_variables(temporal)}
+    environment |= {"OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-test"}
     command = [
         sys.executable,
         "-m",
         "tests.support.servers.forked_services",
         str(SERVICES),
-        address,
         queue,
         str(workshop),
     ]
@@ -108,7 +109,6 @@ async def test_a_providers_limit_holds_over_three_processes(fair: WorkflowEnviro
     (tmp_path / "workshop.yaml").write_text(f"providers: {{openai: {{max_requests_per_second: {RATE}}}}}\n")
     (tmp_path / "workers").mkdir()
     (tmp_path / "workers" / "greeter.worker").write_text("model: openai-chat:any\n---\nGreet.\n")
-    address = fair.client.service_client.config.target_host
     client = LlmDoClient(fair.client, task_queue=queue)
 
     async def all_poll() -> bool:
@@ -116,7 +116,7 @@ async def test_a_providers_limit_holds_over_three_processes(fair: WorkflowEnviro
 
     with (
         FakeProvider(lambda _request, _number: Text("Hello.")) as provider,
-        services(tmp_path, address, queue, provider),
+        services(tmp_path, fair.client, queue, provider),
     ):
         await until(all_poll, "all services ask for requests to the provider")
         began = time.time()
@@ -274,8 +274,9 @@ async def test_a_run_says_which_queue_nobody_polls_and_goes_on_when_somebody_doe
     await until(lambda: waits_at("run", place.queue), "the run waits for any service")
     async with machines.serving(machines.elsewhere, "workflows"):
         await until(lambda: waits_at("run", f"{place.queue}.files"), "it waits for a service for files")
-        address = place.client.temporal.service_client.config.target_host
-        findings = await examine_server(Connection(address=address), place.folder, place.queue)
+        temporal = place.client.temporal
+        where = Connection(temporal.service_client.config.target_host, temporal.namespace)
+        findings = await examine_server(where, place.folder, place.queue)
         wrong = [one.message.split("'")[1] for one in findings if one.status == "error"]
         assert wrong == [f"{place.queue}.models.test", f"{place.queue}.files"]
         async with machines.serving(place.folder, "files"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
@@ -48,13 +49,13 @@ class Services:
     """A workshop whose worker service is a process that tests kill."""
 
     place: Place
-    address: str
     running: list[Process] = field(default_factory=list[Process])
 
     async def begin(self) -> None:
         """Start a worker service."""
-        arguments = ("-m", "tests.support.servers.job_service", self.address, self.place.queue, str(self.place.folder))
-        self.running.append(await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT))
+        arguments = ("-m", "tests.support.servers.job_service", self.place.queue, str(self.place.folder))
+        told = {**os.environ, **self.place.variables}
+        self.running.append(await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, env=told))
 
     async def kill(self) -> None:
         """SIGKILL the worker service."""
@@ -96,7 +97,7 @@ async def services(server: WorkflowEnvironment, tmp_path: Path) -> AsyncIterator
     place.workshop(sandbox={"root": "files"})
     rules = [{"pattern": "sh job.sh", "approval_required": False}]
     place.worker("runner", "test:job", toolsets={"shell": {"rules": rules}})
-    services = Services(place, server.client.service_client.config.target_host)
+    services = Services(place)
     try:
         yield services
     finally:

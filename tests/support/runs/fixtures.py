@@ -1,4 +1,4 @@
-"""Fixtures of all folders whose tests need a development server: their conftest modules import them."""
+"""Fixtures of all folders whose tests need a Temporal server: their conftest modules import them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.providers.answers import Script
 from tests.support.providers.provider import FakeProvider
-from tests.support.runs.place import Place, development_server, served
+from tests.support.runs.place import Place, served
+from tests.support.servers.session import session_server
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    """One development server for the session."""
-    async with development_server() as environment:
+    """One server for the session."""
+    async with session_server() as environment:
         yield environment
 
 

@@ -1,4 +1,4 @@
-"""A workshop with a worker service on the real development server, and a replay of all histories made there."""
+"""A workshop with a worker service on a real server, and a replay of all histories made there."""
 
 from __future__ import annotations
 
@@ -14,36 +14,21 @@ import yaml
 from pydantic_ai.models import Model
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient, Question
-from llm_do_temporal.client.embedded.processes import temporal_binary
 from llm_do_temporal.messages.approvals import Approval, Decision
 from llm_do_temporal.messages.base import DECIDE_SIGNAL, RUN_WORKFLOW
 from llm_do_temporal.messages.runs import RunResult, StartRunInput
-from llm_do_temporal.service.build import ServiceSettings, build_replayer, build_worker, register_search_attributes
+from llm_do_temporal.service.build import ServiceSettings, build_replayer, build_worker
 from llm_do_temporal.storage.external_storage import with_big_payloads
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import register_model
 from tests.support.runs.histories import record_histories
+from tests.support.servers.session import connection_variables
 
 NO_CACHE = os.environ.get("LLM_DO_TEST_NO_CACHE") == "1"
 """Whether every workflow task replays its history from the start."""
-
-
-@asynccontextmanager
-async def development_server(*arguments: str) -> AsyncGenerator[WorkflowEnvironment]:
-    """A development server with these arguments, whose namespace knows our search attributes."""
-    environment = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(),
-        data_converter=pydantic_data_converter,
-        dev_server_log_level="error",
-        dev_server_extra_args=arguments,
-    )
-    async with environment:
-        assert await register_search_attributes(environment.client)
-        yield environment
 
 
 @dataclass
@@ -54,6 +39,11 @@ class Place:
     client: LlmDoClient
     queue: str
     started: list[str] = field(default_factory=list[str])
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a program is told to reach the same server."""
+        return connection_variables(self.client.temporal)
 
     def write(self, name: str, text: str) -> Path:
         """Put a file into the workshop."""

@@ -1,8 +1,8 @@
 """Worker services in processes of their own, which load their code once.
 
-    python -m tests.support.servers.forked_services COUNT ADDRESS QUEUE WORKSHOP
+    python -m tests.support.servers.forked_services COUNT QUEUE WORKSHOP
 
-To end them, kill the whole process group.
+The server is that of TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE. To end them, kill the whole process group.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 
 
-async def serve(address: str, queue: str, folder: str) -> None:
+async def serve(queue: str, folder: str) -> None:
     """Serve until killed."""
-    client = await Client.connect(address, data_converter=pydantic_data_converter)
+    address, namespace = os.environ["TEMPORAL_ADDRESS"], os.environ["TEMPORAL_NAMESPACE"]
+    client = await Client.connect(address, namespace=namespace, data_converter=pydantic_data_converter)
     await build_worker(client, Path(folder), ServiceSettings(task_queue=queue)).run()
 
 
@@ -29,4 +30,4 @@ if __name__ == "__main__":
     for _ in range(int(sys.argv[1]) - 1):
         if os.fork() == 0:
             break
-    asyncio.run(serve(*sys.argv[2:5]))
+    asyncio.run(serve(*sys.argv[2:4]))
