@@ -96,7 +96,7 @@ cluster-down: .venv/.ready  ## End what `make cluster` started, from another ter
 
 # The integration tests on its server, and the deployment of all of it. QUICK=1 takes the part that CI runs.
 ifdef QUICK
-CLUSTER_TESTS := $(patsubst %,tests/integration/test_%.py,first_worker approvals cancellation delegation long_conversations)
+CLUSTER_TESTS := $(patsubst %,tests/integration/test_%.py,first_worker approvals cancellation long_conversations)
 CLUSTER_CHECKS := -k 'not nothing_runs_twice'
 else
 CLUSTER_TESTS := tests/integration
