@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from llm_do_temporal.messages.approvals import DeskRecord
 from llm_do_temporal.messages.conversation import KeepConversationInput, KeptConversation
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.delegation import (
@@ -112,6 +113,8 @@ KEEP_CONVERSATION = ActivityRef("keep_conversation", KeepConversationInput, Kept
 """Move the conversation of an invocation that is continued as new into the blob store."""
 NOTIFY = ActivityRef("notify", NotifyInput, type(None))
 """Tell a target outside of an event of a run."""
+RECORD_AT_DESK = ActivityRef("record_at_desk", DeskRecord, DeskRecord)
+"""Keep news between a run's desk and its entry invocation in the history. Always a local activity; has no effect."""
 REQUEST_MODEL: ActivityRef[Any, Any] = ActivityRef("agent__llmdo__model_request", object, object)
 """Ask a model for its next answer. Registered by Pydantic AI for the agent `llmdo`, with types of its own that messages
 may not name: messages and parameters of a request, and a ModelResponse."""
@@ -140,5 +143,5 @@ FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     CALL_EXTERNAL_TOOL,
 )
 """Activities that need the files of the workshop."""
-ALL_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (*FILE_ACTIVITIES, KEEP_CONVERSATION, NOTIFY, REQUEST_MODEL)
+ALL_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (*FILE_ACTIVITIES, KEEP_CONVERSATION, NOTIFY, RECORD_AT_DESK, REQUEST_MODEL)
 """Every activity that workflows run."""

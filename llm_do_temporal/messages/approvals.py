@@ -206,6 +206,23 @@ class DeliverVotesInput(Message):
     votes: tuple[Verdict, ...]
 
 
+class DeskRecord(Message):
+    """Input and result of `record_at_desk`: news between a run's desk and its entry invocation.
+
+    Both are in one workflow, so nothing is sent. The history keeps the news as the result of a local activity.
+    Exactly one field is set.
+    """
+
+    asked: RequestApprovalInput | None = None
+    """Question of the entry invocation."""
+    withdrawn: WithdrawApprovalsInput | None = None
+    """Questions that the entry invocation takes back."""
+    decided: DeliverDecisionInput | None = None
+    """Answer of the desk."""
+    voted: DeliverVotesInput | None = None
+    """Votes so far on a question that several people must agree to."""
+
+
 class RevokeGrantInput(Strict):
     """Payload of the signal `revoke_grant`."""
 

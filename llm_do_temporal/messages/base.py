@@ -16,6 +16,9 @@ FILES_ELSEWHERE = "FilesElsewhere"
 TIME_IS_UP = "TimeIsUp"
 """Type of the failure of an attempt at a tool that took longer than the tool may."""
 
+ENTRY_PATH = "main"
+"""Place of the entry invocation in the tree of its run."""
+
 DECIDE_SIGNAL = "decide"
 DECIDE_UPDATE = "decide_now"
 REQUEST_APPROVAL_SIGNAL = "request_approval"

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
 
-from llm_do_temporal.messages.approvals import DeskState
 from llm_do_temporal.messages.base import Json, Message, Strict
 from llm_do_temporal.messages.budget import Spending, Usage
-from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.files.sandbox import Tree
-from llm_do_temporal.policy.notifications import NotifySettings
 
 DEFAULT_CONCURRENCY = 8
 MAX_CONCURRENCY = 500
@@ -50,19 +45,12 @@ class ItemResult(Message):
 
 
 class ContinuedBatch(Message):
-    """State of a batch's desk that its workflow takes along when it is continued as new."""
+    """Progress of a batch that its workflow takes along when it is continued as new."""
 
     done: dict[int, ItemResult]
     """Outcomes by the number of the item."""
     usage: Usage
-    worker: PinnedWorker
-    settings: RunSettings
-    tree: Tree
-    """The workshop's own tree."""
-    notify: NotifySettings = NotifySettings()
-    desk: DeskState
     spending: Spending
-    started_at: datetime
 
 
 class Batch(Strict):
@@ -70,5 +58,3 @@ class Batch(Strict):
 
     items: tuple[BatchItem, ...] = Field(min_length=1)
     concurrency: int = Field(default=DEFAULT_CONCURRENCY, ge=1, le=MAX_CONCURRENCY)
-    continued: ContinuedBatch | None = None
-    """State to go on from, if the workflow of the batch was continued as new; None for a new batch."""

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Json, Message, Strict, is_empty, is_none
-from llm_do_temporal.messages.batches import Batch, ItemResult
+from llm_do_temporal.messages.approvals import DeskState
+from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
+from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemResult
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
@@ -15,44 +16,19 @@ from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
+from llm_do_temporal.policy.notifications import NotifySettings
 
 
-class StartRunInput(Strict):
-    """Input of `LlmDoRun`. `{"worker": "greeter", "prompt": "hi"}` is enough."""
+def workflow_id_of(run: str, path: str) -> str:
+    """Return the id of the workflow in which the invocation at this place of a run's tree runs.
 
-    worker: str
-    """A worker's name; or a template, by its path below the workshop or as `pkg:name`."""
-    prompt: str = ""
-    input: Json = None
-    params: dict[str, str | int | float | bool] = Field(default_factory=dict, exclude_if=is_empty)
-    """Values for the parameters of a template."""
-    attachments: tuple[Attachment, ...] = ()
-    model: str | None = None
-    force_model: str | None = None
-    environment_model: str | None = None
-    mode: Mode | None = None
-    started_by: str = ""
-    depth: int = Field(default=0, ge=0)
-    """The level at which the entry worker runs: above 0 for a run that a tool of another run started,
-as earlier versions did."""
-    limits: Limits = Limits()
-    """Limits of the whole run; each of these is used instead of the workshop's."""
-    batch: Batch | None = None
-    """Items to run the worker for, each by itself. Prompt, input and attachments are for every one of them."""
-
-
-class RunResult(Message):
-    """Result of `LlmDoRun`."""
-
-    output: Json
-    """The worker's text, or its structured value; None for a batch."""
-    usage: Usage
-    items: tuple[ItemResult, ...] | None = None
-    """Outcome of each item of a batch; None for other runs. The output of an item is the result of its own workflow."""
+    The entry invocation runs in the run's own workflow, every other one in a child.
+    """
+    return run if path == ENTRY_PATH else f"{run}/{path}"
 
 
 class InvokeWorkerInput(Message):
-    """Input of `LlmDoWorker`."""
+    """Start of an invocation: the input of `LlmDoWorker`. That of the entry worker runs in `LlmDoRun`."""
 
     run: str
     """Workflow id of the run, where the desk is."""
@@ -78,15 +54,62 @@ class InvokeWorkerInput(Message):
     """State to go on from, if its workflow was continued as new; None for a new invocation."""
 
 
+class ContinuedRun(Message):
+    """State of a run that its workflow takes along when it is continued as new."""
+
+    entry: InvokeWorkerInput
+    """The entry invocation as it goes on; for a batch, the invocation that its items are made from."""
+    notify: NotifySettings = NotifySettings()
+    desk: DeskState
+    batch: ContinuedBatch | None = None
+    """None for a run without a batch."""
+
+
+class StartRunInput(Strict):
+    """Input of `LlmDoRun`. `{"worker": "greeter", "prompt": "hi"}` is enough."""
+
+    worker: str
+    """A worker's name; or a template, by its path below the workshop or as `pkg:name`."""
+    prompt: str = ""
+    input: Json = None
+    params: dict[str, str | int | float | bool] = Field(default_factory=dict, exclude_if=is_empty)
+    """Values for the parameters of a template."""
+    attachments: tuple[Attachment, ...] = ()
+    model: str | None = None
+    force_model: str | None = None
+    environment_model: str | None = None
+    mode: Mode | None = None
+    started_by: str = ""
+    depth: int = Field(default=0, ge=0)
+    """The level at which the entry worker runs: above 0 for a run that a tool of another run started,
+as earlier versions did."""
+    limits: Limits = Limits()
+    """Limits of the whole run; each of these is used instead of the workshop's."""
+    batch: Batch | None = None
+    """Items to run the worker for, each by itself. Prompt, input and attachments are for every one of them."""
+    continued: ContinuedRun | None = Field(default=None, exclude_if=is_none)
+    """State to go on from, if the run's workflow was continued as new; None for a new run."""
+
+
+class RunResult(Message):
+    """Result of `LlmDoRun`."""
+
+    output: Json
+    """The worker's text, or its structured value; None for a batch."""
+    usage: Usage
+    items: tuple[ItemResult, ...] | None = None
+    """Outcome of each item of a batch; None for other runs. The output of an item is the result of its own workflow."""
+
+
 class InvocationResult(Message):
-    """Result of `LlmDoWorker`; `usage` includes that of everything it delegated."""
+    """Result of an invocation; `usage` includes that of everything it delegated."""
 
     output: Json
     usage: Usage
 
 
 class InvocationMemo(Message):
-    """Memo of `LlmDoWorker`: what a list of workflows shows without opening a history."""
+    """Memo of a workflow about the invocation in it: facts for lists, so that no history is opened for them."""
 
     path: str
     worker: str

@@ -123,6 +123,11 @@ class Amounts(Value):
         return tuple(dict.fromkeys((*counts, *MEASURED))) if self.turns else counts
 
 
+def limited_by(limits: Limits, above: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
+    """Return the dimensions that are limited for an invocation with `limits`, below others that limit `above`."""
+    return tuple(dict.fromkeys((*above, *limits.set_ones)))
+
+
 def agreed_limit(dimension: Dimension, given: Mapping[str, Any], asked: Mapping[str, Any]) -> Decimal:
     """Return the limit in the decision's arguments (`given`), else the one in the question's (`asked`).
 

@@ -15,6 +15,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from llm_do_temporal.desk.entry import prompt_and_input
 from llm_do_temporal.errors import EffectFailed, LlmDoError, RunAborted
 from llm_do_temporal.messages.activities import BUILD_INPUT, LOAD_WORKER
 from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, PinnedWorker
@@ -22,7 +23,7 @@ from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
 from llm_do_temporal.messages.effects import LoadWorkerInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import CapabilityUse
-from llm_do_temporal.policy.budget.limits import Dimension, Limits
+from llm_do_temporal.policy.budget.limits import Dimension, limited_by
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
@@ -204,11 +205,6 @@ class Delegator:
         return ToolOutcome(call.shape(result.output) if call.shape else result.output, result.usage)
 
 
-def limited_by(limits: Limits, above: tuple[Dimension, ...] = ()) -> tuple[Dimension, ...]:
-    """Return the dimensions that are limited for an invocation with `limits`, below others that limit `above`."""
-    return tuple(dict.fromkeys((*above, *limits.set_ones)))
-
-
 def limits_for(caller: InvokeWorkerInput, worker: PinnedWorker) -> dict[str, Any]:
     """Return the fields of InvokeWorkerInput about limits, for a callee; none where nothing is limited."""
     limited = limited_by(worker.limits, caller.limited)
@@ -257,15 +253,11 @@ async def build_input(worker: PinnedWorker, reference: str, values: Any) -> Buil
     return await run_local_first(BUILD_INPUT, request, summary=f"input of {worker.name}")
 
 
-def prompt_and_input(built: BuiltInput) -> tuple[str, Any]:
-    """Return prompt and input of a worker with typed input: the prompt that its class made and None, or "" and the
-    fields."""
-    return ("", built.values) if built.prompt is None else (built.prompt, None)
+async def with_built_attachments(entry: InvokeWorkerInput, built: BuiltInput) -> InvokeWorkerInput:
+    """Return the entry worker's invocation with the files of its own tree that its typed input attaches.
 
-
-async def with_built_input(entry: InvokeWorkerInput, built: BuiltInput) -> InvokeWorkerInput:
-    """Return the entry worker's invocation with its typed input, files of its own tree attached. Raises LlmDoError."""
-    prompt, values = prompt_and_input(built)
+    Raises LlmDoError.
+    """
     source = AttachmentSource(entry.tree, entry.worker.attachment_paths)
     try:
         attachments = await snapshot_attachments(source, built.attachments, (own_policy(entry.worker),))
@@ -273,8 +265,7 @@ async def with_built_input(entry: InvokeWorkerInput, built: BuiltInput) -> Invok
         raise explain(failure) from failure
     attachments = (*entry.attachments, *attachments)
     check_attachments(entry.worker.attachment_policy, attachments, whose=own_policy(entry.worker).whose)
-    prompt = "\n\n".join(text for text in (entry.prompt, prompt) if text.strip())
-    return entry.model_copy(update={"prompt": prompt, "input": values, "attachments": attachments})
+    return entry.model_copy(update={"attachments": attachments})
 
 
 def _call_question(call: Delegation, attachments: tuple[Attachment, ...], circumstances: str) -> ToolQuestion:
