@@ -143,5 +143,11 @@ FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     CALL_EXTERNAL_TOOL,
 )
 """Activities that need the files of the workshop."""
-ALL_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (*FILE_ACTIVITIES, KEEP_CONVERSATION, NOTIFY, RECORD_AT_DESK, REQUEST_MODEL)
+ALL_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
+    *FILE_ACTIVITIES,
+    KEEP_CONVERSATION,
+    NOTIFY,
+    RECORD_AT_DESK,
+    REQUEST_MODEL,
+)
 """Every activity that workflows run."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -147,24 +147,21 @@ class JudgedCommand(Value):
         return shlex.join(self.argv)
 
 
-def judge_command(
-    policy: ShellPolicy, tree: Tree, command: str, *, strict: Callable[[], bool] = lambda: True
-) -> JudgedCommand:
+def judge_command(policy: ShellPolicy, tree: Tree, command: str) -> JudgedCommand:
     """Judge `command` for a worker with this policy and these files.
 
-    `strict` is asked only where it makes a difference whether wildcards take options; runs that began when they did
-    answer False. Raises ShellRefusal for text that is no plain command, ApprovalRefusal for a command that a rule
+    Raises ShellRefusal for text that is no plain command, ApprovalRefusal for a command that a rule
     blocks, SandboxRefusal for a worker without files and for a path outside the rule's `sandbox_paths`.
     """
-    judged = _judged(policy, tree, split_command(command), strict)
+    judged = _judged(policy, tree, split_command(command))
     named = [name for name in dict.fromkeys(policy.capabilities) if name != judged.use.name]
     more = tuple(CapabilityUse(name=name, payload=judged.use.payload) for name in named)
     return judged.model_copy(update={"more": more})
 
 
-def _judged(policy: ShellPolicy, tree: Tree, argv: tuple[str, ...], strict: Callable[[], bool]) -> JudgedCommand:
+def _judged(policy: ShellPolicy, tree: Tree, argv: tuple[str, ...]) -> JudgedCommand:
     cwd = working_directory(tree)
-    rule, asks = _ruling(policy.rules, argv, strict)
+    rule, asks = _ruling(policy.rules, argv)
     if rule is None:
         return _by_default(policy.default, argv, cwd, asks=asks)
     if rule.blocked:
@@ -246,9 +243,7 @@ def describe_policy(policy: ShellPolicy, tree: Tree) -> str:
     return f"{known}{others}{where}{fixed}"
 
 
-def _ruling(
-    rules: Sequence[ShellRule], argv: Sequence[str], strict: Callable[[], bool]
-) -> tuple[ShellRule | None, bool]:
+def _ruling(rules: Sequence[ShellRule], argv: Sequence[str]) -> tuple[ShellRule | None, bool]:
     """Return the rule that decides, or None, and whether a person is asked in any case.
 
     Where a wildcard would have to take an option, a rule allows nothing; but it blocks all the commands it would block,
@@ -258,7 +253,7 @@ def _ruling(
     for rule in rules:
         if not matches(rule.pattern, argv, strict=False):
             continue
-        if rule.blocked or matches(rule.pattern, argv, bounded=rule.sandbox_paths is not None) or not strict():
+        if rule.blocked or matches(rule.pattern, argv, bounded=rule.sandbox_paths is not None):
             return rule, asks
         asks = asks or rule.approval_required
     return None, asks

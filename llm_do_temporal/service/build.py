@@ -32,6 +32,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from llm_do_temporal.activities.attachments import AttachmentActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.delegation import DelegationActivities
+from llm_do_temporal.activities.desk import record_at_desk
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities
@@ -205,7 +206,11 @@ def activities_by_role(
     Without files, a process with workflows has stand-ins for all activities that need them.
     """
     absent = [] if has_files else [stand_in(activity) for activity in FILE_ACTIVITIES]
-    return {"workflows": [conversations.keep_conversation, notify, *absent], "models": [], "files": files}
+    return {
+        "workflows": [conversations.keep_conversation, record_at_desk, notify, *absent],
+        "models": [],
+        "files": files,
+    }
 
 
 def _tuner(settings: ServiceSettings) -> WorkerTuner:

@@ -39,7 +39,8 @@ def span(
     """
     one = trace.get_tracer("llm-do-temporal").start_span(name, kind=kind, attributes=_known(attributes))
     inside = trace.set_span_in_context(one)
-    if workflow_wide:
+    if workflow_wide and context.get_value(_OUTSIDE) is None:
+        # Of two such spans, as a run and its entry invocation are, the outer one's.
         inside = context.set_value(_OUTSIDE, context.get_current(), inside)
     token = context.attach(inside)
     try:

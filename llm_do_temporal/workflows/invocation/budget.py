@@ -12,13 +12,11 @@ from typing import Any
 
 from pydantic_ai.messages import ModelResponse
 from temporalio import workflow
-from temporalio.exceptions import FailureError
 
-from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Spending, Usage
-from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.messages.budget import Spending, Usage
+from llm_do_temporal.messages.runs import InvokeWorkerInput, workflow_id_of
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.policy.budget.limits import MEASURED, NOTHING, RESERVED, Amounts, Dimension
-from llm_do_temporal.workflows.runtime.activities import send_signal
 from llm_do_temporal.workflows.runtime.metrics import is_generated, worker_label
 
 _TURN = Amounts(turns=1)
@@ -33,9 +31,9 @@ class BudgetLease:
         self,
         invocation: InvokeWorkerInput,
         spending: Spending,
-        tell: Callable[[Report], Awaitable[None]] | None = None,
+        tell: Callable[[Report], Awaitable[None]],
     ) -> None:
-        """`tell` takes reports to the desk; None: a signal does."""
+        """`tell` takes reports to the desk."""
         self.state = spending
         self.worker = worker_label(invocation.worker.name, generated=is_generated(invocation.worker))
         """Label of the invocation's worker in metrics."""
@@ -46,7 +44,7 @@ class BudgetLease:
         self._asking = False
         self._overdue: tuple[str, ...] = ()
         self._speaking = asyncio.Lock()
-        self._tell = tell or self._signal
+        self._tell = tell
 
     async def begin_turn(self) -> None:
         """Wait until the limits allow a turn, and reserve it."""
@@ -137,7 +135,7 @@ class BudgetLease:
         async with self._speaking:
             state, invocation = self.state, self._invocation
             report = Report(
-                invocation=workflow.info().workflow_id,
+                invocation=workflow_id_of(invocation.run, invocation.path),
                 path=invocation.path,
                 spent=state.spent,
                 holds=state.holds,
@@ -150,13 +148,6 @@ class BudgetLease:
                 ended="yes" if ended else "no",
             )
             await self._tell(report)
-
-    async def _signal(self, report: Report) -> None:
-        try:
-            await send_signal(self._invocation.run, REPORT_SPENDING_SIGNAL, report)
-        except FailureError:
-            # The run has ended before this invocation, which is about to be cancelled.
-            workflow.logger.warning("the run's desk is closed; spending of %s was not reported", report.path)
 
     async def _reserve(self, wants: Amounts) -> None:
         self._waiting = self._waiting.plus(wants)

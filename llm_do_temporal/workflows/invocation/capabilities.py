@@ -29,8 +29,6 @@ from llm_do_temporal.workflows.runtime.metrics import count_turn
 SERVER_SIDE_TOOLS = ("web_search", "web_fetch", "code_execution", "image_generation")
 HIDDEN = "llmdo_hidden"
 """Key of a tool's metadata that hides it from the model."""
-_CONTINUES_EARLY = "continue-early"
-"""Runs that started before this was done replay without it."""
 
 
 class OutputCheck(AbstractCapability[Any]):
@@ -128,7 +126,7 @@ class IncrementalHistory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """See AbstractCapability. Begins a new run of the workflow long before the server would suggest it."""
-        if running_invocation().conversation.fills_run and workflow.patched(_CONTINUES_EARLY):
+        if running_invocation().conversation.fills_run:
             await go_on_as_new(ctx)
         return request_context
 

@@ -1,7 +1,7 @@
 """The client of the run's desk: an invocation puts its questions there, and waits for the answers.
 
-Owns the keys of the questions, which of them are open, and their fields on the wire. Used by `LlmDoWorker`, whose
-signals bring the answers.
+Owns the keys of the questions, which of them are open, and their fields on the wire. Used by `Invocation`, which
+brings the answers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from llm_do_temporal.messages.approvals import (
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.messages.base import REQUEST_APPROVAL_SIGNAL
-from llm_do_temporal.messages.runs import InvokeWorkerInput
+from llm_do_temporal.messages.runs import InvokeWorkerInput, workflow_id_of
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Terms
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
 from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
-from llm_do_temporal.workflows.runtime.activities import send_signal, withdraw
+from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.metrics import is_generated
 from llm_do_temporal.workflows.runtime.spans import approval_span, tell_verdict
 from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion
@@ -36,12 +35,14 @@ from llm_do_temporal.workflows.tools.gated_tool import AskedTool, ToolQuestion
 class DeskClient:
     """The questions of one invocation at the desk of its run. See AsksDesk."""
 
-    def __init__(self, invocation: InvokeWorkerInput, models: FallbackChain, asked: int) -> None:
-        """`asked` questions were put before the invocation's workflow was continued as new."""
+    def __init__(self, invocation: InvokeWorkerInput, models: FallbackChain, asked: int, link: DeskLink) -> None:
+        """`asked` questions were put before the invocation's workflow was continued as new; `link` is the way to the
+        desk."""
         self.asked = asked
         """Number of questions put to the desk; the key of the newest one."""
         self._invocation = invocation
         self._models = models
+        self._link = link
         self._answers: dict[str, Verdict] = {}
         self._waiting: list[str] = []
         """Keys of the open questions."""
@@ -67,16 +68,16 @@ class DeskClient:
         request = self._request(tool, question, reason=reason, diff=diff, account=account, **request_fields(terms))
         key = request.key
         self._waiting.append(key)
-        workflow.set_current_details(f"Waiting for approval: {question.summary}")
+        self._link.show(f"Waiting for approval: {question.summary}")
         with approval_span(request) as span:
             try:
-                await send_signal(self._invocation.run, REQUEST_APPROVAL_SIGNAL, request)
+                await self._link.ask(request)
                 await workflow.wait_condition(lambda: key in self._answers)
             except asyncio.CancelledError:
                 self._abandoned.append(key)
                 raise
             self._waiting.remove(key)
-            workflow.set_current_details("")
+            self._link.show("")
             verdict = self._answers.pop(key)
             tell_verdict(span, verdict)
             raise_if_expired(verdict, request)
@@ -86,7 +87,7 @@ class DeskClient:
         invocation = self._invocation
         self.asked += 1
         return RequestApprovalInput(
-            invocation=workflow.info().workflow_id,
+            invocation=workflow_id_of(invocation.run, invocation.path),
             key=str(self.asked),
             worker=invocation.worker.name,
             path=invocation.path,
@@ -117,7 +118,7 @@ class DeskClient:
     def show_votes(self, delivery: DeliverVotesInput) -> None:
         """Show how many people have agreed, where several must."""
         if delivery.key in self._waiting:
-            workflow.set_current_details(f"Waiting for approval; agreed so far: {len(delivery.votes)}")
+            self._link.show(f"Waiting for approval; agreed so far: {len(delivery.votes)}")
 
     async def withdraw_abandoned(self) -> None:
         """Take back the questions of calls that were cancelled while the invocation goes on. See AsksDesk."""
@@ -130,9 +131,10 @@ class DeskClient:
 
     async def _withdraw(self, keys: Sequence[str]) -> None:
         if keys:
-            withdrawn = WithdrawApprovalsInput(invocation=workflow.info().workflow_id, keys=tuple(keys))
+            known = self._invocation
+            withdrawn = WithdrawApprovalsInput(invocation=workflow_id_of(known.run, known.path), keys=tuple(keys))
             self._waiting = [key for key in self._waiting if key not in withdrawn.keys]
-            await withdraw(self._invocation.run, withdrawn)
+            await self._link.withdraw(withdrawn)
 
 
 def request_fields(terms: Terms) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
 
 
 class RunningInvocation(Protocol):
-    """A workflow that runs the agent."""
+    """An invocation that runs the agent, as the agent's capabilities see it."""
 
     models: FallbackChain
     conversation: Conversation
@@ -42,6 +42,10 @@ class RunningInvocation(Protocol):
         ...
 
 
+class _Invoking(Protocol):
+    invocation: RunningInvocation
+
+
 def running_invocation() -> RunningInvocation:
-    """The invocation whose workflow runs now. Only for code that `LlmDoWorker` runs."""
-    return cast("RunningInvocation", workflow.instance())
+    """The invocation in the workflow that runs now. Only for code that the agent runs."""
+    return cast("_Invoking", workflow.instance()).invocation

@@ -1,294 +1,78 @@
-"""`LlmDoWorker`: one invocation of one worker, the agent loop."""
+"""`LlmDoWorker`: the workflow of one delegated invocation, or of one item of a batch."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import TypeAdapter
-    from pydantic_ai import RunContext, RunUsage, StructuredDict, Tool, ToolFailed, UsageLimits
-    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
-    from pydantic_ai.native_tools import NATIVE_TOOL_TYPES, AbstractNativeTool
-    from pydantic_ai.toolsets import FunctionToolset
-    from pydantic_core import SchemaValidator, core_schema
-
     from llm_do_temporal.errors import LlmDoError
-    from llm_do_temporal.messages.activities import KEEP_CONVERSATION
-    from llm_do_temporal.messages.approvals import (
-        DeliverDecisionInput,
-        DeliverVotesInput,
-    )
-    from llm_do_temporal.messages.base import (
-        DELIVER_DECISION_SIGNAL,
-        DELIVER_VOTES_SIGNAL,
-        WORKER_WORKFLOW,
-    )
-    from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL, Usage
-    from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
+    from llm_do_temporal.messages.approvals import DeliverDecisionInput, DeliverVotesInput
+    from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, DELIVER_VOTES_SIGNAL, WORKER_WORKFLOW
+    from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL
     from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
     from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.policy.budget.ledger import Action
     from llm_do_temporal.telemetry.spans import outside_workflow_span
-    from llm_do_temporal.workflows.invocation.agent import AGENT, TOOL_RETRIES
-    from llm_do_temporal.workflows.invocation.budget import BudgetLease
-    from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
-    from llm_do_temporal.workflows.invocation.capabilities import HIDDEN
-    from llm_do_temporal.workflows.invocation.conversation import Conversation, check_size, earlier_messages
-    from llm_do_temporal.workflows.invocation.desk_client import DeskClient
-    from llm_do_temporal.workflows.invocation.first_message import first_message
-    from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
-    from llm_do_temporal.workflows.invocation.output import checked_output
-    from llm_do_temporal.workflows.runtime.activities import run_activity
-    from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, as_failure, explain_agent
+    from llm_do_temporal.workflows.invocation.agent import AGENT
+    from llm_do_temporal.workflows.invocation.invocation import Invocation
+    from llm_do_temporal.workflows.runtime.desk_link import FarDesk
+    from llm_do_temporal.workflows.runtime.failures import as_failure
     from llm_do_temporal.workflows.runtime.inbound import read_signal
-    from llm_do_temporal.workflows.runtime.spans import invocation_span, tell_result
     from llm_do_temporal.workflows.runtime.task_queues import ActivityRoutes
-    from llm_do_temporal.workflows.tools.delegate import Delegator
-    from llm_do_temporal.workflows.tools.delegation import delegation_tools
-    from llm_do_temporal.workflows.tools.external import OUTPUT_TOOL, check_tool_names, external_tools, list_external
-    from llm_do_temporal.workflows.tools.filesystem import file_tools, unusable
-    from llm_do_temporal.workflows.tools.gate import Gate, for_model
-    from llm_do_temporal.workflows.tools.gated_tool import GatedTool
-    from llm_do_temporal.workflows.tools.python import Functions, python_tools
-    from llm_do_temporal.workflows.tools.shell import shell_tools
-    from llm_do_temporal.workflows.tools.tool_context import ToolDispatch
-    from llm_do_temporal.workflows.tools.worker_calls import Errands
-
-_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
-"""Validator of arguments that accepts every object: the gate checks the rest, with messages of its own."""
-
-
-_RUN_USAGE = TypeAdapter(RunUsage)
 
 
 @workflow.defn(name=WORKER_WORKFLOW, failure_exception_types=[LlmDoError])
 class LlmDoWorker:
-    """Runs the agent; its tools run here, in workflow code, behind the gate."""
+    """Runs an invocation whose desk is far: its questions are signals to the run, and so are the answers."""
 
     __pydantic_ai_agents__ = (AGENT,)
 
     @workflow.init
     def __init__(self, invocation: InvokeWorkerInput) -> None:
-        self._invocation = invocation
-        before = invocation.continued or ContinuedInvocation(base=(), usage={})
-        self.models = FallbackChain(invocation)
-        self._desk = DeskClient(invocation, self.models, before.asked)
-        self.routes = ActivityRoutes(invocation.settings.queues, self.models)
-        self.lease = BudgetLease(invocation, before.spending)
-        self._guard = BudgetGuard(invocation, self.lease, self._desk)
-        self._gate = Gate(invocation.settings, self._desk, self.lease.begin_call)
-        self._dispatch = ToolDispatch(self._gate)
-        self._spent = _RUN_USAGE.validate_python(before.usage)
-        self._tool_calls = before.tool_calls
-        self._cut_off = False
-        """Whether the newest answer stopped because it was too long."""
-        self._below = before.below
-        self._delegator = Delegator(
-            invocation,
-            {made.name: made for made in before.created},
-            Counter(before.delegations),
-            self.lease.begin_invocation,
-        )
-        self._errands = Errands(invocation, self._dispatch, self._desk, self._delegator, Counter(before.occurrences))
-        self._functions = Functions(invocation, self._dispatch, self._errands)
-        self._external = before.external
-        tokens = invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
-        self.conversation = Conversation(before.base, tokens)
+        self.invocation = Invocation(invocation, FarDesk(invocation.run), _go_on_as_new)
+        self.routes = ActivityRoutes(invocation.settings.queues, self.invocation.models)
 
     @workflow.run
     async def run(self, invocation: InvokeWorkerInput) -> InvocationResult:
         """Return the worker's output, and the usage of this invocation with all below it."""
-        with invocation_span(invocation) as span:
-            result = await self._run(invocation)
-            tell_result(span, result.output, result.usage)
-        return result
-
-    async def _run(self, invocation: InvokeWorkerInput) -> InvocationResult:
-        # Nothing may be awaited in a `finally` here: see LlmDoRun.
         try:
-            result = await self._run_within_limits(invocation)
-            await self.lease.close()
-        except asyncio.CancelledError:
-            await self._leave()
-            raise
+            return await self.invocation.run()
         except LlmDoError as error:
-            await self._leave()
-            if workflow.cancellation_reason() is not None:
-                raise asyncio.CancelledError from error
-            raise as_failure(error, self._usage()) from error
-        return result
-
-    async def _run_within_limits(self, invocation: InvokeWorkerInput) -> InvocationResult:
-        if not self._guard.is_needed:
-            return await self._run_agent(invocation)
-        result = await within(self._run_agent(invocation), self._guard)
-        # The question at a limit needs no answer once the work is done.
-        await self._desk.withdraw_all()
-        return result
-
-    async def _leave(self) -> None:
-        await self._desk.withdraw_all()
-        await self.lease.close()
-
-    async def _run_agent(self, invocation: InvokeWorkerInput) -> InvocationResult:
-        worker = invocation.worker
-        schema = worker.output_schema
-        toolset = await self._toolset()
-        try:
-            continued = self.conversation.base
-            result = await AGENT.run(
-                None if continued else first_message(invocation),
-                message_history=[earlier_messages()] if continued else None,
-                model=self.models.serving_id,
-                model_settings=self.models.settings,
-                instructions=worker.instructions,
-                toolsets=[toolset] if toolset.tools else None,
-                output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
-                usage=self._spent,
-                usage_limits=UsageLimits(request_limit=None),
-                run_id=workflow.info().run_id,
-            )
-        except AGENT_ERRORS as error:
-            raise explain_agent(error, cut_off=self._cut_off) from error
-        return InvocationResult(output=result.output, usage=self._usage())
-
-    def count_tool_calls(self, response: ModelResponse) -> None:
-        """Add the tool calls of an answer; giving the structured output is none."""
-        self._gate.begin_answer()
-        self._cut_off = response.finish_reason == "length"
-        self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
-
-    def _usage(self) -> Usage:
-        """Return the usage of this invocation and those below it so far."""
-        spent = self._spent
-        return Usage(
-            requests=spent.requests,
-            tool_calls=self._tool_calls,
-            input_tokens=spent.input_tokens,
-            output_tokens=spent.output_tokens,
-            estimated=spent.unmeasured_requests,
-            cost_usd=self.lease.state.tree_cost,
-            unpriced=self.lease.state.tree_unpriced,
-        )
-
-    async def check_output(self, output: Any) -> Any:
-        """See RunningInvocation."""
-        return await checked_output(self._invocation, output)
-
-    def server_side_tool(self, kind: str) -> AbstractNativeTool | None:
-        """Return the server-side tool of this kind, where the worker has it."""
-        chosen = next((tool for tool in self._invocation.worker.server_side_tools if tool.tool_type == kind), None)
-        return None if chosen is None else NATIVE_TOOL_TYPES[kind](**chosen.options)
-
-    async def go_on_as_new(self, messages: Sequence[ModelMessage], usage: RunUsage) -> None:
-        """Continue this workflow as new, with its conversation in the blob store. Called between two turns."""
-        number, base = self.conversation.number, self.conversation.base
-        if not number or self._desk.is_waiting:
-            return
-        unsent = self.conversation.unsent(list(messages))
-        check_size(unsent)
-        said = ModelMessagesTypeAdapter.dump_python(unsent, mode="json")
-        request = KeepConversationInput(number=number, base=base, messages=said)
-        kept = await run_activity(KEEP_CONVERSATION, request, summary="keep the conversation")
-        continued = ContinuedInvocation(
-            base=kept.base,
-            usage=_RUN_USAGE.dump_python(usage, mode="json"),
-            tool_calls=self._tool_calls,
-            below=self._below,
-            asked=self._desk.asked,
-            created=tuple(self._delegator.created.values()),
-            delegations=self._delegator.calls,
-            occurrences=self._errands.occurrences,
-            spending=self.lease.state,
-            external=self._external,
-        )
-        with outside_workflow_span():
-            workflow.continue_as_new(self._invocation.model_copy(update={"continued": continued}))
-
-    async def _toolset(self) -> FunctionToolset[object]:
-        invocation = self._invocation
-        offered = FunctionToolset[object](id="worker")
-        dispatch = self._dispatch
-
-        def offer(tool: GatedTool) -> None:
-            # Also while the agent runs: the model sees the tool from its next turn on.
-            if tool.name not in dispatch.tools:
-                dispatch.tools[tool.name] = tool
-                offered.add_tool(self._offered(tool))
-
-        own: dict[str, list[GatedTool]] = {
-            "filesystem": file_tools(invocation.tree) if invocation.worker.filesystem else [],
-            "shell": shell_tools(invocation, self._desk),
-            "delegation": delegation_tools(self._delegator, offer),
-            "custom": python_tools(self._functions),
-        }
-        if self._external is None:
-            self._external = await list_external(self._errands)
-        external = external_tools(self._errands, self._external)
-        check_tool_names(own, external)
-        for tool in (*chain.from_iterable(own.values()), *external):
-            offer(tool)
-        return offered
-
-    def _offered(self, tool: GatedTool) -> Tool[object]:
-        async def call(context: RunContext[object], /, **args: Any) -> Any:
-            outcome = await self._gate.call(tool, args, context.tool_call_id)
-            spent = outcome.usage
-            self.lease.add_below(spent)
-            self._below = self._below.plus(spent)
-            self._tool_calls += spent.tool_calls
-            context.usage.incr(
-                RunUsage(
-                    requests=spent.requests,
-                    input_tokens=spent.input_tokens,
-                    output_tokens=spent.output_tokens,
-                    unmeasured_requests=spent.estimated,
-                )
-            )
-            if outcome.failure is not None:
-                raise ToolFailed(for_model(outcome.failure))
-            return outcome.value
-
-        offered: Tool[object] = Tool.from_schema(call, tool.name, tool.description, tool.schema, takes_ctx=True)
-        offered.function_schema.validator = _OBJECT
-        offered.metadata = {"temporal": False, HIDDEN: unusable(tool.name, self._invocation.tree)}
-        offered.max_retries = TOOL_RETRIES
-        return offered
+            raise as_failure(error, self.invocation.usage) from error
 
     @workflow.update(name=CALL_FOR_TOOL_UPDATE, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def call_for_tool(self, asked: CallForToolInput) -> CalledForTool:
         """Call a worker for a tool that runs in an activity."""
-        return await self._errands.answer(asked)
+        return await self.invocation.errands.answer(asked)
 
     @call_for_tool.validator
     def _check_call_for_tool(self, asked: CallForToolInput) -> None:
-        self._errands.check(asked)
-
-    # --- answers of the desk ---
+        self.invocation.errands.check(asked)
 
     @workflow.signal(name=DELIVER_DECISION_SIGNAL)
     def deliver_decision(self, *payloads: Any) -> None:
         """Take the desk's answer to a question; an answer to a question that is not open is dropped."""
         delivery = read_signal(DeliverDecisionInput, payloads)
         if delivery is not None:
-            self._desk.take_decision(delivery)
+            self.invocation.take_decision(delivery)
 
     @workflow.signal(name=DELIVER_VOTES_SIGNAL)
     def deliver_votes(self, *payloads: Any) -> None:
         """Take note that one more person has agreed, where several must."""
         delivery = read_signal(DeliverVotesInput, payloads)
         if delivery is not None:
-            self._desk.show_votes(delivery)
+            self.invocation.show_votes(delivery)
 
     @workflow.signal(name=GRANT_SPENDING_SIGNAL, unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def grant_spending(self, *payloads: Any) -> None:
         """Take an action of the desk about limits."""
         action = read_signal(Action, payloads)
         if action is not None:
-            await self._guard.apply(action)
+            await self.invocation.apply(action)
+
+
+async def _go_on_as_new(invocation: InvokeWorkerInput) -> None:
+    with outside_workflow_span():
+        workflow.continue_as_new(invocation)

@@ -7,30 +7,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from temporalio import workflow
-from temporalio.exceptions import ChildWorkflowError, FailureError, TerminatedError
+from temporalio.exceptions import ChildWorkflowError, FailureError
 
+from llm_do_temporal.desk.entry import prompt_and_input
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.batches import Batch, BatchItem, ItemResult, item_path
+from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemResult, item_path
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
-from llm_do_temporal.policy.budget.ledger import Action, Report
+from llm_do_temporal.policy.budget.ledger import Action
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachments import check_attachments
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
-from llm_do_temporal.workflows.runtime.children import is_cut_off, lost, questions_of, run_child, workflow_id_of
+from llm_do_temporal.workflows.runtime.children import run_child, tell_for_lost
+from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
-from llm_do_temporal.workflows.tools.delegate import build_input, with_built_input
+from llm_do_temporal.workflows.tools.delegate import build_input, with_built_attachments
 
 MAX_EVENTS = 20_000
 """Events up to which a batch goes on in the same history while people are asked: Temporal ends it at 51,200."""
 
 
-class BatchDesk(Protocol):
+class BatchDesk(DeskLink, Protocol):
     """Desk of a run with a batch."""
 
     @property
@@ -38,33 +40,30 @@ class BatchDesk(Protocol):
         """Whether a question waits for a person."""
         ...
 
-    def report_spending(self, *payloads: Any) -> None:
-        """Take a report of spending, as the signal's handler does."""
-        ...
-
-    def withdraw_approvals(self, *payloads: Any) -> None:
-        """Take questions back, as the signal's handler does."""
-        ...
-
 
 class BatchWork:
     """The work on the items of one run's batch."""
 
-    def __init__(self, start: StartRunInput, batch: Batch, entry: InvokeWorkerInput, desk: BatchDesk) -> None:
-        before = batch.continued
+    def __init__(
+        self,
+        start: StartRunInput,
+        batch: Batch,
+        before: ContinuedBatch | None,
+        entry: InvokeWorkerInput,
+        desk: BatchDesk,
+    ) -> None:
+        """`entry` is the invocation that items are made from; `before` the progress until now, None for none."""
         self._start = start
         self._batch = batch
         self._entry = entry
         self._desk = desk
         self.done: dict[int, ItemResult] = dict(before.done) if before else {}
         self.usage = before.usage if before else Usage()
-        self.started_at = before.started_at if before else workflow.info().start_time
-        """Moment at which the time of the run's limits began."""
         self._left = [number for number in range(1, len(batch.items) + 1) if number not in self.done]
         self._counts_first = before is None
         """Whether the next item is the invocation that the run's limit has counted already, as in every run."""
         own = entry.model_copy(update={"worker": entry.worker.model_copy(update={"limits": Limits()})})
-        self.lease = BudgetLease(own, before.spending if before else Spending(), self._tell)
+        self.lease = BudgetLease(own, before.spending if before else Spending(), desk.report)
         # A question of the run's own would stand in no history where it is looked for. The run stops at its limits,
         # and a run for the items that are left may be given others.
         self._guard = BudgetGuard(own, self.lease, None)
@@ -86,9 +85,6 @@ class BatchWork:
     async def take(self, action: Action) -> None:
         """Take an action of the desk about limits."""
         await self._guard.apply(action)
-
-    async def _tell(self, report: Report) -> None:
-        self._desk.report_spending(report.model_dump(mode="json"))
 
     async def _run_items(self) -> bool:
         running: list[asyncio.Task[None]] = []
@@ -162,16 +158,15 @@ class BatchWork:
             built = await build_input(worker, worker.input_ref, {} if given is None else given)
         except FailureError as failure:
             raise explain(failure) from failure
-        return await with_built_input(invocation, built)
+        prompt, values = prompt_and_input(built)
+        prompt = "\n\n".join(text for text in (invocation.prompt, prompt) if text.strip())
+        return await with_built_attachments(invocation.model_copy(update={"prompt": prompt, "input": values}), built)
 
     async def _run_child(self, invocation: InvokeWorkerInput) -> InvocationResult:
         try:
             return await run_child(invocation)
         except ChildWorkflowError as error:
-            if is_cut_off(error):
-                self._desk.withdraw_approvals(questions_of(workflow_id_of(invocation)).model_dump(mode="json"))
-            if invocation.limited and isinstance(error.cause, TerminatedError):
-                await self._tell(lost(invocation))
+            await tell_for_lost(invocation, error, self._desk)
             raise explain(error) from error
 
 

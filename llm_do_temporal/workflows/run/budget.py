@@ -22,12 +22,16 @@ class RunBudget:
         self.ledger = ledger
         self._unsent: list[Action] = []
         self.take_own: Callable[[Action], Awaitable[None]] | None = None
-        """Takes the actions for the run itself: a workflow cannot signal itself. None: the run has no lease of its
-        own."""
+        """Takes the actions for the invocation in the run's own workflow, or for a batch as a whole: a workflow cannot
+        signal itself. None: there is neither yet."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no action is left to be sent."""
+        return not self._unsent
 
     def open(self, owner: str, limits: Limits) -> None:
-        """Set the limits of the whole run; `owner` is the id of the workflow that holds them, mostly the entry
-        worker's."""
+        """Set the limits of the whole run; `owner` is the id of the run's workflow, which holds them."""
         self.ledger = opened(self.ledger, "", owner, limits)
 
     def take(self, report: Report) -> None:

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import anyio
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from llm_do_temporal.encryption.codec import could_not_read, lacks_key
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.messages.activities import ActivityRef, Request, Result
-from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
-from llm_do_temporal.messages.base import FILES_ELSEWHERE, WITHDRAW_APPROVALS_SIGNAL
+from llm_do_temporal.messages.activities import RECORD_AT_DESK, ActivityRef, Request, Result
+from llm_do_temporal.messages.approvals import DeskRecord
+from llm_do_temporal.messages.base import FILES_ELSEWHERE
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS, TOO_LARGE
 from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_queue
 
@@ -37,8 +37,11 @@ QUICK = timedelta(seconds=2)
 _KEY_WAIT = timedelta(seconds=2)
 _LONGEST_KEY_WAIT = timedelta(minutes=10)
 """Each try is a few events: a week without the key must not fill a history."""
-_QUICK_EFFECTS = "quick-effects"
-"""Runs that started before there were any replay without them."""
+_RECORDED = timedelta(seconds=10)
+_LONGEST_RECORD = timedelta(days=365)
+_AGAIN_AND_AGAIN = RetryPolicy(
+    initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=5), maximum_attempts=0
+)
 _IDEMPOTENT = RetryPolicy(
     initial_interval=timedelta(seconds=1),
     maximum_interval=timedelta(seconds=30),
@@ -68,7 +71,7 @@ async def run_local_first(
     activity that takes longer than QUICK there, or fails in a way that may pass, is run like any other. So is an
     activity that belongs to another task queue, or turns out to.
     """
-    if queue_of(activity.name) is not None or not workflow.patched(_QUICK_EFFECTS):
+    if queue_of(activity.name) is not None:
         return await run_activity(activity, request, summary=summary, timeout=timeout)
     handle = workflow.start_local_activity(
         activity.name,
@@ -86,6 +89,20 @@ async def run_local_first(
         elif not _may_pass(error):
             raise
     return await run_activity(activity, request, summary=summary, timeout=timeout)
+
+
+async def record_at_desk(news: DeskRecord, *, summary: str) -> None:
+    """Keep news between the desk and the entry invocation in the history, as the result of a local activity."""
+    handle = workflow.start_local_activity(
+        RECORD_AT_DESK.name,
+        news,
+        result_type=RawValue,
+        start_to_close_timeout=_RECORDED,
+        local_retry_threshold=_LONGEST_RECORD,
+        retry_policy=_AGAIN_AND_AGAIN,
+        summary=summary[:SUMMARY_CHARS],
+    )
+    await await_shielded(handle)
 
 
 def _may_pass(error: ActivityError | ApplicationError) -> bool:
@@ -166,14 +183,6 @@ async def send_signal(workflow_id: str, signal: str, argument: BaseModel) -> Non
     """Signal another workflow and wait until the server has taken it."""
     handle: workflow.ExternalWorkflowHandle[Any] = workflow.get_external_workflow_handle(workflow_id)
     await await_shielded(asyncio.create_task(_as_coroutine(handle.signal(signal, argument))))
-
-
-async def withdraw(run: str, withdrawal: WithdrawApprovalsInput) -> None:
-    """Take questions back from the run's desk; a run that has ended needs no such signal."""
-    try:
-        await send_signal(run, WITHDRAW_APPROVALS_SIGNAL, withdrawal)
-    except FailureError:
-        return
 
 
 async def _as_coroutine(operation: Awaitable[T]) -> T:

@@ -23,7 +23,7 @@ from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
 from llm_do_temporal.messages.effects import LoadWorkerInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import CapabilityUse
-from llm_do_temporal.policy.budget.limits import Dimension, limited_by
+from llm_do_temporal.policy.budget.limits import limited_by
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
@@ -31,6 +31,7 @@ from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.models.resolution import resolve_model
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.children import run_invocation
+from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
 from llm_do_temporal.workflows.tools.attachments import (
     AttachmentSource,
@@ -42,7 +43,6 @@ from llm_do_temporal.workflows.tools.attachments import (
 )
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolOutcome, ToolQuestion
 
-_ASKS_BEFORE_PYTHON = "asks-before-python"
 _FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")
 """Fields of a pinned worker that are known only once its Python was run."""
 
@@ -80,6 +80,7 @@ class Delegator:
     """Carries out the delegations of one invocation."""
 
     caller: InvokeWorkerInput
+    desk: DeskLink
     created: dict[str, DelegateTool] = field(default_factory=dict[str, DelegateTool])
     """Workers that this invocation made, as tools, by name."""
     calls: Counter[str] = field(default_factory=Counter[str])
@@ -94,7 +95,7 @@ class Delegator:
         """
         check_allowed(callee, allow, caller=self.caller.worker.name)
         self.check_depth(callee)
-        worker = await load_worker(callee, run_python=not asks_before_python())
+        worker = await load_worker(callee, run_python=False)
         prompt, values = (given, None) if isinstance(given, str) else ("", given)
         call = Delegation(
             worker, args, {"input": given}, prompt=prompt, input=values, paths=tuple(args.get("attachments") or ())
@@ -196,7 +197,7 @@ class Delegator:
             **limits_for(caller, worker),
         )
         try:
-            result = await run_invocation(invocation)
+            result = await run_invocation(invocation, self.desk)
         except RunAborted:
             raise
         except LlmDoError as error:
@@ -209,11 +210,6 @@ def limits_for(caller: InvokeWorkerInput, worker: PinnedWorker) -> dict[str, Any
     """Return the fields of InvokeWorkerInput about limits, for a callee; none where nothing is limited."""
     limited = limited_by(worker.limits, caller.limited)
     return {"limited": limited, "started_at": workflow.now()} if limited else {}
-
-
-def asks_before_python() -> bool:
-    """Whether people are asked about a call before the Python of its callee is run; older runs replay without."""
-    return workflow.patched(_ASKS_BEFORE_PYTHON)
 
 
 async def load_worker(name: str, *, run_python: bool) -> PinnedWorker:

@@ -6,8 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from temporalio import workflow
-
 from llm_do_temporal.messages.activities import (
     EDIT_FILE,
     FIND_FILES,
@@ -39,7 +37,6 @@ from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, 
 Change = TypeVar("Change", WriteFileInput, EditFileInput)
 
 DEFAULT_MAX_CHARS = 20_000
-_SEES_READ_FILES = "files-to-read-are-seen"
 """Runs that started before they were replay without it."""
 
 _PATH = {"type": "string", "minLength": 1, "description": "Path in your file tree, like /notes/todo.md."}
@@ -206,8 +203,6 @@ class ListFiles:
 
 
 async def _seen_to_read(place: Place) -> Shown:
-    if not workflow.patched(_SEES_READ_FILES):
-        return Shown(files=None)
     file = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
     request = FindFilesInput(files=(file,), digests=True)
     found = await run_local_first(FIND_FILES, request, summary=f"find {place.path}")

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
-from temporalio import workflow
 from temporalio.exceptions import FailureError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
 
@@ -48,7 +47,6 @@ from llm_do_temporal.workflows.tools.gated_tool import (
 T = TypeVar("T")
 ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
 """Errors of a call that reach neither the model nor the author's function: they end the invocation."""
-_SHOWS_CHANGES = "changed-calls-are-shown"
 MOST_ATTEMPTS = 5
 """Largest number of times that one call is asked about because something shown has changed since: something keeps
 changing it."""
@@ -200,7 +198,7 @@ class Gate:
                 prepared = await self._prepare(tool, decision.args)
                 # The person who changed the call has answered its questions where all files it names are as shown, or
                 # new.
-                own = await _as_seen(prepared, asked, call) if _shows_changes() else _as_handed(prepared, question)
+                own = await _as_seen(prepared, asked, call)
                 mine = {other.identity for other in own if _may_answer(judged.terms, self._judge(tool, other).terms)}
                 call.add(mine, prepared)
 
@@ -229,11 +227,6 @@ def _may_answer(asked: Terms, needed: Terms) -> bool:
     return asked.quorum >= needed.quorum and asked.forbid_own >= needed.forbid_own
 
 
-def _shows_changes() -> bool:
-    """Whether a changed call is previewed before it counts as seen; older runs replay without."""
-    return not workflow.in_workflow() or workflow.patched(_SHOWS_CHANGES)
-
-
 async def _as_seen(prepared: PreparedCall, asked: ToolQuestion, call: _Call) -> list[ToolQuestion]:
     """Return the questions of a changed call whose files were all shown with `asked`, or do not exist yet."""
     own = [question for question in prepared.questions if question.changeable]
@@ -251,17 +244,6 @@ def _was_seen(shown: ToolQuestion, now: ToolQuestion) -> bool:
     handed = {attachment.path: attachment.sha256 for attachment in shown.attachments}
     same = all(file.sha256 is None or (file.path in files and files[file.path].is_like(file)) for file in now.files)
     return same and all(handed.get(attachment.path) == attachment.sha256 for attachment in now.attachments)
-
-
-def _as_handed(prepared: PreparedCall, shown: ToolQuestion) -> list[ToolQuestion]:
-    """Return the questions of a changed call, without those that name a file shown before and changed since."""
-    before = {file.path: file.sha256 for file in (*shown.attachments, *shown.files)}
-    return [
-        question
-        for question in prepared.questions
-        if question.changeable
-        and all(before.get(file.path, file.sha256) == file.sha256 for file in (*question.attachments, *question.files))
-    ]
 
 
 async def _previewed(prepared: PreparedCall) -> Shown:

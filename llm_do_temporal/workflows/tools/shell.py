@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from temporalio import workflow
-
 from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
 from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.messages.runs import InvokeWorkerInput
@@ -30,7 +28,6 @@ _AROUND = timedelta(seconds=90)
 """Time of an attempt beyond the command's own: ending its processes, keeping its output."""
 _SHOWN_CHARS = 200
 _BARE = "it would run without isolation, which does not work on this machine"
-_STRICT_WILDCARDS = "wildcards-take-no-options"
 
 
 def shell_tools(invocation: InvokeWorkerInput, desk: AsksDesk) -> list[GatedTool]:
@@ -77,9 +74,7 @@ class Shell:
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Judge the command; the preview asks the machine for files and isolation, the effect runs the command once."""
-        command = judge_command(
-            self.policy, self.invocation.tree, args["command"], strict=lambda: workflow.patched(_STRICT_WILDCARDS)
-        )
+        command = judge_command(self.policy, self.invocation.tree, args["command"])
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
         question = ToolQuestion(

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from temporalio import workflow
-
 from llm_do_temporal.errors import DelegationRefusal, EffectFailed, SandboxRefusal
 from llm_do_temporal.json_schema import normalised
 from llm_do_temporal.messages.activities import FIND_FILES, LOAD_TEMPLATE, READ_FILE
@@ -23,7 +21,7 @@ from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.templates import TemplateRules, choose_template
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.attachments import NamedPolicy, definition_digest
-from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, asks_before_python, completed
+from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, completed
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolQuestion
 
 MAX_CONTEXT_ENTRIES = 20
@@ -31,7 +29,6 @@ MAX_PATH_CHARS = 400
 """Longest entry that may be a path; a longer text, or a text of several lines, is none."""
 _LIKE_A_PATH = re.compile(r"(?!\w+://)(?:\S*/\S*|\S*\.[A-Za-z]\w{0,9})")
 """Single word with a slash, or with the suffix of a file, that is no URL."""
-_NAMES_MISTYPED = "mistyped-context-is-an-error"
 """Runs that began when such a path was handed on as a text replay so."""
 
 _FILE = {
@@ -106,7 +103,7 @@ class TemplateTool:
             template=template,
             params={name: _as_text(value) for name, value in params.items()},
             input=args["input"],
-            run_python=not asks_before_python(),
+            run_python=False,
         )
         loaded = await _load(request)
         worker = loaded.worker
@@ -216,7 +213,7 @@ def _as_context(tree: Tree, entry: Any) -> _Context:
 
 def _is_mistyped(entry: str) -> bool:
     """Whether a text that names no file looks like a mistyped path."""
-    return _LIKE_A_PATH.fullmatch(entry.strip()) is not None and workflow.patched(_NAMES_MISTYPED)
+    return _LIKE_A_PATH.fullmatch(entry.strip()) is not None
 
 
 def _missing(path: str, near: str | None) -> EffectFailed:
