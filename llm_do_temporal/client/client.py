@@ -29,7 +29,7 @@ from temporalio.exceptions import (
 from llm_do_temporal.client.batches import read_unfinished
 from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.history.events import read_chain, read_events
-from llm_do_temporal.client.history.questions import DeskRecord, Question, read_desk
+from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
 from llm_do_temporal.client.views.inbox import InboxContents, LockedRun, read_inbox, waiting_runs
@@ -179,11 +179,11 @@ class LlmDoClient:
 
     async def questions(self, run: str) -> list[Question]:
         """Return all questions of the run, decided or not, in order; also after its end. Needs no worker service."""
-        return (await self._desk_record(run)).questions
+        return (await self._desk_account(run)).questions
 
     async def grants(self, run: str) -> list[Grant]:
         """Return the remembered decisions in force, in order; also after the run's end. Needs no worker service."""
-        return (await self._desk_record(run)).grants
+        return (await self._desk_account(run)).grants
 
     async def inbox(self) -> InboxContents:
         """Return the questions that wait in all open runs, oldest first, up to 20 of each run.
@@ -261,12 +261,12 @@ class LlmDoClient:
         if description.status is not WorkflowExecutionStatus.RUNNING:
             return []
         events = read_events(handle, wait=False, converter=self.temporal.data_converter)
-        record = await read_desk(self.temporal, run, events)
+        record = await read_desk(run, events)
         return [question for question in record.questions if question.is_open]
 
-    async def _desk_record(self, run: str) -> DeskRecord:
+    async def _desk_account(self, run: str) -> DeskAccount:
         async with translated(run):
-            return await read_desk(self.temporal, run, read_chain(self.temporal, run, None, wait=False))
+            return await read_desk(run, read_chain(self.temporal, run, None, wait=False))
 
 
 def _ended_with(failure: WorkflowFailureError) -> LlmDoError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from temporalio.api.common.v1 import Payloads
+from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
@@ -24,6 +24,8 @@ class LocalEffect:
     started_at: int
     ended_at: int
     failure: Failure | None
+    result: tuple[Payload, ...] = ()
+    """The effect's result: one value, or none."""
 
 
 def local_effect(event: HistoryEvent) -> LocalEffect | None:
@@ -47,6 +49,7 @@ def local_effect(event: HistoryEvent) -> LocalEffect | None:
         started_at=min(_moment(facts.get("original_schedule_time"), ended), ended),
         ended_at=ended,
         failure=marker.failure if marker.HasField("failure") else None,
+        result=tuple(details["result"].payloads) if "result" in details else (),
     )
 
 

@@ -7,19 +7,19 @@ those of `desk`, which the run's workflow follows too.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from temporalio.api.common.v1 import Payloads
-from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client
+from pydantic import BaseModel, ValidationError
+from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEventAttributes
 
 from llm_do_temporal.client.connection.connect import out_of_reach
+from llm_do_temporal.client.history.desk_news import DeskNews, news_at_desk
 from llm_do_temporal.client.history.events import ENDS
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.payloads import decode_json, first_object
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.votes import agreed_to
 from llm_do_temporal.messages.approvals import (
@@ -33,18 +33,10 @@ from llm_do_temporal.messages.approvals import (
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.messages.base import (
-    DECIDE_SIGNAL,
-    DELIVER_DECISION_SIGNAL,
-    DELIVER_VOTES_SIGNAL,
-    REQUEST_APPROVAL_SIGNAL,
-    REVOKE_GRANT_SIGNAL,
-    WITHDRAW_APPROVALS_SIGNAL,
-)
+from llm_do_temporal.messages.base import DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
 M = TypeVar("M", bound=BaseModel)
-_GRANTS = TypeAdapter(tuple[Grant, ...])
 _SAME_TIME = timedelta(milliseconds=1)
 """Histories count in nanoseconds, verdicts in microseconds."""
 
@@ -116,7 +108,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class DeskRecord:
+class DeskAccount:
     """A run's desk as far as the run's history tells it."""
 
     questions: list[Question]
@@ -125,13 +117,13 @@ class DeskRecord:
     """Remembered decisions that are in force."""
 
 
-async def read_desk(client: Client, run: str, events: AsyncIterator[HistoryEvent]) -> DeskRecord:
+async def read_desk(run: str, events: AsyncIterator[HistoryEvent]) -> DeskAccount:
     """Return what the events tell of the run's desk. Raises UsageError where a value is kept elsewhere."""
-    reader = _Reader(client)
+    reader = _Reader()
     async for event in events:
-        await reader.take(event)
+        reader.take(event)
     state = reader.state
-    return DeskRecord([Question.of(one, run) for one in (*reader.archive, *state.approvals)], list(state.grants))
+    return DeskAccount([Question.of(one, run) for one in (*reader.archive, *state.approvals)], list(state.grants))
 
 
 @dataclass(frozen=True)
@@ -149,12 +141,11 @@ class _Reader:
     than it takes a revocation, so a grant is held against all revocations at the end.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self) -> None:
         self.archive: tuple[Approval, ...] = ()
         """Questions from before the run was continued as new."""
         self._state = DeskState()
         """The desk, with grants that were taken back since."""
-        self._client = client
         self._revoked: dict[str, _Revocation] = {}
         """Last revocation of each approval's grant."""
         self._decided: set[Any] = set()
@@ -181,7 +172,7 @@ class _Reader:
         is_same_task = revoked.at + _SAME_TIME >= grant.verdict.at
         return is_same_task and grant.verdict.door == "signal" and revoked.after_decision
 
-    async def take(self, event: HistoryEvent) -> None:
+    def take(self, event: HistoryEvent) -> None:
         """Take in the next event. Raises UsageError."""
         at = event.event_time.ToDatetime(UTC)
         if event.HasField("workflow_execution_started_event_attributes"):
@@ -191,75 +182,82 @@ class _Reader:
         elif event.HasField("workflow_task_completed_event_attributes"):
             for approval, revoked in self._revoked.items():
                 self._revoked[approval] = replace(revoked, at=revoked.at or self._task_began)
-        elif event.HasField("workflow_execution_signaled_event_attributes"):
-            signal = event.workflow_execution_signaled_event_attributes
-            await self._take_signal(signal.signal_name, signal.input, at)
-        elif event.HasField("signal_external_workflow_execution_initiated_event_attributes"):
-            signal = event.signal_external_workflow_execution_initiated_event_attributes
-            await self._take_delivery(signal.signal_name, signal.input)
         elif event.event_type in ENDS:
             self._state = desk.with_all_withdrawn(self._state)
+        else:
+            news = news_at_desk(event)
+            if news is not None:
+                self._take_news(news, at)
+            self._take_signal(event.workflow_execution_signaled_event_attributes)
 
     def _begin(self, event: HistoryEvent) -> None:
-        """Take over what a batch had settled before it was continued as new."""
+        """Take over what the run had settled before its workflow was continued as new."""
         started = event.workflow_execution_started_event_attributes
         if not started.continued_execution_run_id:
             return
         if any(is_kept_outside(payload) for payload in started.input.payloads):
             raise out_of_reach()
         value: Any = first_object(started.input.payloads)
-        for name in ("batch", "continued", "desk"):
+        for name in ("continued", "desk"):
             value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-        settled = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        grants = _GRANTS.validate_python(settled.get("grants") or [])
-        self.archive += self._state.approvals
-        self._state = DeskState(earlier=int(settled.get("earlier") or 0), grants=grants)
+        carried = DeskState.model_validate(value or {})
+        kept = {approval.id for approval in carried.approvals}
+        self.archive += tuple(approval for approval in self._state.approvals if approval.id not in kept)
+        self._state = DeskState(approvals=carried.approvals, grants=carried.grants, earlier=carried.earlier)
         self._revoked = {}
 
-    async def _take_signal(self, name: str, payloads: Payloads, at: datetime) -> None:
-        """Follow the desk: a signal that it drops is dropped here, too, and a question dropped has no id."""
-        if name == REQUEST_APPROVAL_SIGNAL:
-            request = await _decode(self._client, payloads, RequestApprovalInput)
-            if request is not None:
-                self._state, _ = desk.with_question(self._state, request, now=at)
-        elif name == WITHDRAW_APPROVALS_SIGNAL:
-            withdrawal = await _decode(self._client, payloads, WithdrawApprovalsInput)
-            if withdrawal is not None:
-                self._state = desk.with_withdrawal(self._state, withdrawal)
-        elif name == REVOKE_GRANT_SIGNAL:
-            revocation = await _decode(self._client, payloads, RevokeGrantInput)
+    def _take_signal(self, signal: WorkflowExecutionSignaledEventAttributes) -> None:
+        """Note a revocation, or the approval that a decision is about."""
+        if signal.signal_name == REVOKE_GRANT_SIGNAL:
+            values = [decode_json(payload) for payload in _at_hand(signal.input)]
+            revocation = _read(values[0], RevokeGrantInput) if len(values) == 1 else None
             if revocation is not None:
                 is_decided = bool(self._decided & {revocation.id, None})
                 self._revoked[revocation.id] = _Revocation(after_decision=is_decided)
-        elif name == DECIDE_SIGNAL:
-            approval = first_object(payloads.payloads).get("id")
+        elif signal.signal_name == DECIDE_SIGNAL:
+            approval = first_object(signal.input.payloads).get("id")
             self._decided |= {approval} if approval is None or isinstance(approval, str) else set()
 
-    async def _take_delivery(self, name: str, payloads: Payloads) -> None:
-        """Follow the desk in what it has told an invocation."""
-        if name == DELIVER_VOTES_SIGNAL:
-            delivery = await _decode(self._client, payloads, DeliverVotesInput)
-            changes: dict[str, Any] = {} if delivery is None else {"votes": delivery.votes}
-        elif name == DELIVER_DECISION_SIGNAL:
-            delivery = await _decode(self._client, payloads, DeliverDecisionInput)
-            # Withdrawn after it was decided, and before the desk told so.
-            changes = {} if delivery is None else {"votes": delivery.votes, "verdict": delivery.verdict}
-            changes["withdrawn"] = False
+    def _take_news(self, news: DeskNews, at: datetime) -> None:
+        """Follow the desk: news that it drops is dropped here, too, and a question dropped has no id."""
+        if news.is_outside:
+            raise out_of_reach()
+        if news.kind == "asked":
+            request = _read(news.value, RequestApprovalInput)
+            if request is not None:
+                self._state, _ = desk.with_question(self._state, request, now=at)
+        elif news.kind == "withdrawn":
+            withdrawal = _read(news.value, WithdrawApprovalsInput)
+            if withdrawal is not None:
+                self._state = desk.with_withdrawal(self._state, withdrawal)
+        elif news.kind == "voted":
+            votes = _read(news.value, DeliverVotesInput)
+            if votes is not None:
+                self._answer(votes.id, {"votes": votes.votes})
         else:
-            return
-        approval = None if delivery is None else desk.question(self._state, delivery.id)
+            delivery = _read(news.value, DeliverDecisionInput)
+            if delivery is not None:
+                # Withdrawn after it was decided, and before the desk told so.
+                changes = {"votes": delivery.votes, "verdict": delivery.verdict, "withdrawn": False}
+                self._answer(delivery.id, changes)
+
+    def _answer(self, approval_id: str, changes: dict[str, Any]) -> None:
+        """Follow the desk in what it has told an invocation."""
+        approval = desk.question(self._state, approval_id)
         if approval is not None:
             self._state = desk.with_answer(self._state, approval.model_copy(update=changes))
 
 
-async def _decode(client: Client, payloads: Payloads, kind: type[M]) -> M | None:
-    """The one message a signal carries, or None where the desk would ignore it too. Raises UsageError."""
-    if len(payloads.payloads) != 1:
-        return None
-    if is_kept_outside(payloads.payloads[0]):
+def _at_hand(payloads: Payloads) -> Sequence[Payload]:
+    """Return the values of a signal. Raises UsageError where they are out of reach."""
+    if any(map(is_kept_outside, payloads.payloads)):
         raise out_of_reach()
+    return payloads.payloads
+
+
+def _read(value: Any, kind: type[M]) -> M | None:
+    """Return the message, or None where the desk would ignore it too."""
     try:
-        (decoded,) = await client.data_converter.decode(payloads.payloads, [kind])
-    except (ValidationError, ValueError, RuntimeError):
+        return kind.model_validate(value)
+    except ValidationError:
         return None
-    return cast("M", decoded)

@@ -58,6 +58,8 @@ class Follower:
     def __init__(self, client: Client, run: str, *, wait: bool, tap: Tap | None = None) -> None:
         """Make a follower; `tap` is called with each event and its workflow's id before `events` yields its meaning."""
         self.view = RunView(run=run)
+        self._entry = Node(run)
+        """The entry invocation, in the view once it has begun."""
         self._client = client
         self._wait = wait
         self._tap = tap
@@ -136,25 +138,24 @@ class Follower:
             self._read(child.workflow_id, child.run_id)
 
     def _apply_run(self, event: HistoryEvent) -> list[ViewEvent]:
+        """Return what an event of the run's own history tells of the run and of its entry invocation."""
         at = event.event_time.ToDatetime()
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-            if self.view.started_at is not None:
-                return []  # continued as new
+        told = self._entry.apply(event)
+        if self._entry.started_at is not None:
+            self.view.nodes.setdefault(self.view.run, self._entry)
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED and self.view.started_at is None:
             self.view.started_at = at
             self.view.items = items_of(self.view.run, event)
-            return [ViewEvent("run.started", at, "", {"run": self.view.run})]
+            return [ViewEvent("run.started", at, "", {"run": self.view.run}), *told]
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
-            return self._desk_changed(event, at)
-        if event.event_type in ENDS:
-            ending = Node(self.view.run)
-            ending.apply(event)
-            self.view.status, self.view.error, self.view.ended_at = ending.status, ending.error, at
-            self.view.pending = []
-            return [
-                *self._never_begun(event, at),
-                ViewEvent(f"run.{ending.status.replace(' ', '_')}", at, "", {"error": ending.error or None}),
-            ]
-        return []
+            return [*told, *self._desk_changed(event, at)]
+        return [*told, *self._run_ended(event, at)] if event.event_type in ENDS else told
+
+    def _run_ended(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        self.view.status, self.view.error, self.view.ended_at = self._entry.status, self._entry.error, at
+        self.view.pending = []
+        ended = f"run.{self.view.status.replace(' ', '_')}"
+        return [*self._never_begun(event, at), ViewEvent(ended, at, "", {"error": self.view.error or None})]
 
     def _never_begun(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         """The items that failed before they became workflows."""

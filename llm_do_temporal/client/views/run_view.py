@@ -13,23 +13,18 @@ from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
 from pydantic import TypeAdapter, ValidationError
-from temporalio.api.common.v1 import Memo
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
+from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
+from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES, DeskNews, news_at_invocation
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.history.payloads import decode_json, first_object
 from llm_do_temporal.client.views.items import Item
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
-from llm_do_temporal.messages.base import (
-    DELIVER_DECISION_SIGNAL,
-    DELIVER_VOTES_SIGNAL,
-    INVOCATION_MEMO,
-    REQUEST_APPROVAL_SIGNAL,
-    RUN_MEMO,
-)
+from llm_do_temporal.messages.base import RUN_MEMO
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.runs import RunMemo
@@ -98,6 +93,7 @@ class Node:
     """Facts of a template: `name`, `sha256`, `params` and `input`, of which the last two may be None (CalledTemplate);
     None for a worker."""
     _models: dict[int, str] = field(default_factory=dict[int, str])
+    _beginnings: Beginnings = field(default_factory=Beginnings, repr=False)
 
     @property
     def is_root(self) -> bool:
@@ -115,44 +111,50 @@ class Node:
         return any(scheduled in self._models for scheduled in self.doing)
 
     def apply(self, event: HistoryEvent) -> list[ViewEvent]:
-        """Take in the next event of this invocation's history; return the view events that it makes."""
+        """Take in the next event of this invocation's history; return the view events that it makes.
+
+        The entry invocation's is the history of the run, of which what belongs to the run alone makes none here.
+        """
         at = event.event_time.ToDatetime()
+        begun = self._beginnings.take(event)
+        if begun is not None:
+            return self._begin(begun, at)
+        if event.event_type in ENDS:
+            return self._ended(event, at)
+        return [] if self.started_at is None else self._went_on(event, at)
+
+    def _went_on(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         kind = event.event_type
-        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-            return self._started(event, at)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             return self._scheduled(event, at)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return self._activity_completed(event, at)
-        local = local_effect(event)
-        if local is not None:
-            what = {"activity": local.activity, "what": local.summary}
-            ended = "activity.completed" if local.failure is None else "activity.failed"
-            return [self._say("activity.started", at, **what), self._say(ended, at, what=local.summary)]
-        failed = _failed_activity(event)
-        if failed is not None:
-            return [self._say("activity.failed", at, what=self._done(failed))]
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes.workflow_id
             if child not in self.children:
                 self.children.append(child)
             return []
-        if kind == EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
-            return self._asked(event, at)
-        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-            return self._signaled(event, at)
-        if kind in ENDS:
-            return self._ended(event, at)
-        return []
+        failed = _failed_activity(event)
+        if failed is not None:
+            return [self._say("activity.failed", at, what=self._done(failed))] if failed in self.doing else []
+        news = news_at_invocation(event, is_entry=self._beginnings.is_entry)
+        return self._local(event, at) if news is None else self._told(news, at)
+
+    def _local(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        local = local_effect(event)
+        if local is None or local.activity in DESK_ACTIVITIES:
+            return []
+        what = {"activity": local.activity, "what": local.summary}
+        ended = "activity.completed" if local.failure is None else "activity.failed"
+        return [self._say("activity.started", at, **what), self._say(ended, at, what=local.summary)]
 
     def _say(self, type_: str, at: datetime, **data: Any) -> ViewEvent:
         return ViewEvent(type=type_, at=at, path=self.path, data=data)
 
-    def _started(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+    def _begin(self, begun: Beginning, at: datetime) -> list[ViewEvent]:
         if self.started_at is not None:
             return []  # continued as new
-        started = event.workflow_execution_started_event_attributes
-        given = first_object(started.input.payloads) or _told_of(started.memo)
+        given = begun.given
         self.started_at = at
         self.path = str(given.get("path", ""))
         worker = given.get("worker")
@@ -165,6 +167,8 @@ class Node:
     def _scheduled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.activity_task_scheduled_event_attributes
         name = attributes.activity_type.name
+        if name in DESK_ACTIVITIES:
+            return []
         summary = _summary(event) or name
         self.doing[event.event_id] = summary
         if name == REQUEST_MODEL.name:
@@ -174,6 +178,8 @@ class Node:
 
     def _activity_completed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.activity_task_completed_event_attributes
+        if attributes.scheduled_event_id not in self.doing:
+            return []
         label = self._done(attributes.scheduled_event_id)
         model = self._models.get(attributes.scheduled_event_id)
         if model is None:
@@ -215,27 +221,24 @@ class Node:
         self.trouble = ""
         return self.doing.pop(scheduled, "")
 
-    def _asked(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        attributes = event.signal_external_workflow_execution_initiated_event_attributes
-        if attributes.signal_name != REQUEST_APPROVAL_SIGNAL:
+    def _told(self, news: DeskNews, at: datetime) -> list[ViewEvent]:
+        message = news.message
+        if news.kind == "asked":
+            return self._asked(message, at)
+        if news.kind == "voted":
+            return self._agreed(message, at)
+        if news.kind == "withdrawn":
             return []
-        request = first_object(attributes.input.payloads)
+        summary = self.waiting.pop(str(message.get("key", "")), "")
+        verdict = cast("dict[str, Any]", message.get("verdict") or {})
+        shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
+        return [self._say("approval.decided", at, id=message.get("id"), summary=summary, **shown)]
+
+    def _asked(self, request: dict[str, Any], at: datetime) -> list[ViewEvent]:
         key, summary = str(request.get("key", "")), str(request.get("summary", ""))
         self.waiting[key] = summary
         digest = _digest(request)
         return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary, digest=digest)]
-
-    def _signaled(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
-        attributes = event.workflow_execution_signaled_event_attributes
-        if attributes.signal_name == DELIVER_VOTES_SIGNAL:
-            return self._agreed(first_object(attributes.input.payloads), at)
-        if attributes.signal_name != DELIVER_DECISION_SIGNAL:
-            return []
-        delivery = first_object(attributes.input.payloads)
-        summary = self.waiting.pop(str(delivery.get("key", "")), "")
-        verdict = cast("dict[str, Any]", delivery.get("verdict") or {})
-        shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
-        return [self._say("approval.decided", at, id=delivery.get("id"), summary=summary, **shown)]
 
     def _agreed(self, delivery: dict[str, Any], at: datetime) -> list[ViewEvent]:
         votes = cast("list[dict[str, Any]]", delivery.get("votes") or [])
@@ -251,6 +254,8 @@ class Node:
         self.trouble = ""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
             self.error = event.workflow_execution_failed_event_attributes.failure.message
+        if self.started_at is None:
+            return []
         return [self._say(f"invocation.{self.status.replace(' ', '_')}", at, error=self.error or None)]
 
 
@@ -372,11 +377,6 @@ def template_of(invocation: Mapping[str, Any]) -> dict[str, Any] | None:
         return CalledTemplate.model_validate(invocation.get("template")).model_dump()
     except ValidationError:
         return None
-
-
-def _told_of(memo: Memo) -> dict[str, Any]:
-    """Return the memo's facts of an invocation whose input is kept outside and not at hand."""
-    return first_object([memo.fields[INVOCATION_MEMO]]) if INVOCATION_MEMO in memo.fields else {}
 
 
 def _digest(request: dict[str, Any]) -> str | None:

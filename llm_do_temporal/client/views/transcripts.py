@@ -17,11 +17,12 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
+from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
+from llm_do_temporal.client.history.desk_news import DeskNews, news_at_invocation
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.views.run_view import template_of
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
-from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, REQUEST_APPROVAL_SIGNAL
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 from llm_do_temporal.telemetry.contents import (
     arguments_of,
@@ -103,12 +104,19 @@ class Transcriber:
         self._told: set[int] = set()
         """The requests of this history whose messages are entries already: another model may be asked the same."""
         self._begun = False
+        self._beginnings = Beginnings()
 
     def apply(self, event: HistoryEvent) -> list[Entry]:
         """Return the entries that this event adds to the conversation."""
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-            return self._started(event)
+            self._told = set()
+            self.run_id = event.workflow_execution_started_event_attributes.original_execution_run_id
+        begun = self._beginnings.take(event)
+        if begun is not None:
+            return self._begin(begun, event)
+        if not self._begun:
+            return []
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             return self._scheduled(event)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
@@ -119,34 +127,30 @@ class Transcriber:
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
             timed_out = event.activity_task_timed_out_event_attributes
             return self._turn_failed(event, timed_out.scheduled_event_id, "the turn took too long")
-        if kind == EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
-            return self._question(event)
-        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-            return self._decision(event)
+        news = news_at_invocation(event, is_entry=self._beginnings.is_entry)
+        if news is not None:
+            return self._news(news, event)
         return self._ended(event) if kind in ENDS else []
 
     def _entry(self, kind: EntryKind, event: HistoryEvent, text: str = "", **more: Any) -> Entry:
         return Entry(kind, event.event_time.ToDatetime(UTC), self.turn, event.event_id, text, **more)
 
-    def _started(self, event: HistoryEvent) -> list[Entry]:
-        started = event.workflow_execution_started_event_attributes
-        self._told = set()
-        self.run_id = started.original_execution_run_id
+    def _begin(self, begun: Beginning, event: HistoryEvent) -> list[Entry]:
         if self._begun:
             return []  # continued as new; what was said before was read
         self._begun = True
-        given = first_object(started.input.payloads)
-        continued = cast("dict[str, Any]", given.get("continued") or {})
-        if started.continued_execution_run_id:
-            self.before = started.continued_execution_run_id
-            self.turn = _turns_before(continued)
+        if begun.before is not None:
+            self.before = begun.before
+            self.turn = _turns_before(begun.continued)
             return []
-        worker = cast("dict[str, Any]", given.get("worker") or {})
-        prompt = KEPT_OUTSIDE if _is_outside(started.input.payloads) else str(given.get("prompt") or "")
+        given = begun.given
+        worker = given.get("worker")
+        instructions = cast("dict[str, Any]", worker).get("instructions") if isinstance(worker, dict) else None
+        prompt = KEPT_OUTSIDE if begun.is_outside else str(given.get("prompt") or "")
         files = tuple(_attached(one) for one in cast("list[dict[str, Any]]", given.get("attachments") or []))
         entries = [self._entry("prompt", event, prompt, value=given.get("input"), files=files)]
-        if worker.get("instructions"):
-            entries.insert(0, self._entry("instructions", event, str(worker["instructions"])))
+        if instructions:
+            entries.insert(0, self._entry("instructions", event, str(instructions)))
         return [*self._template(given, event), *entries]
 
     def _template(self, given: Mapping[str, Any], event: HistoryEvent) -> list[Entry]:
@@ -217,28 +221,26 @@ class Transcriber:
     def _turn_failed(self, event: HistoryEvent, scheduled: int, message: str) -> list[Entry]:
         return [] if self._asked.pop(scheduled, None) is None else [self._entry("error", event, message)]
 
-    def _question(self, event: HistoryEvent) -> list[Entry]:
-        attributes = event.signal_external_workflow_execution_initiated_event_attributes
-        if attributes.signal_name != REQUEST_APPROVAL_SIGNAL:
-            return []
-        asked = first_object(attributes.input.payloads)
-        summary = KEPT_OUTSIDE if _is_outside(attributes.input.payloads) else str(asked.get("summary") or "")
+    def _news(self, news: DeskNews, event: HistoryEvent) -> list[Entry]:
+        if news.kind == "asked":
+            return [self._question(news, event)]
+        return [self._decision(news.message, event)] if news.kind == "decided" else []
+
+    def _question(self, news: DeskNews, event: HistoryEvent) -> Entry:
+        asked = news.message
+        summary = KEPT_OUTSIDE if news.is_outside else str(asked.get("summary") or "")
         shown = {"diff": asked.get("diff"), "reason": asked.get("reason")}
         tool, key = str(asked.get("tool") or ""), str(asked.get("key") or "")
-        return [self._entry("question", event, summary, name=tool, call=key, value=asked.get("args"), details=shown)]
+        return self._entry("question", event, summary, name=tool, call=key, value=asked.get("args"), details=shown)
 
-    def _decision(self, event: HistoryEvent) -> list[Entry]:
-        attributes = event.workflow_execution_signaled_event_attributes
-        if attributes.signal_name != DELIVER_DECISION_SIGNAL:
-            return []
-        delivered = first_object(attributes.input.payloads)
+    def _decision(self, delivered: dict[str, Any], event: HistoryEvent) -> Entry:
         verdict = cast("dict[str, Any]", delivered.get("verdict") or {})
         shown = {"id": delivered.get("id"), "door": verdict.get("door"), "args": None}
         if verdict.get("decision") == "modify":
             shown["args"] = verdict.get("args")
         note, by = str(verdict.get("note") or ""), str(verdict.get("by") or "")
         key = str(delivered.get("key") or "")
-        return [self._entry("decision", event, note, name=by, call=key, value=verdict.get("decision"), details=shown)]
+        return self._entry("decision", event, note, name=by, call=key, value=verdict.get("decision"), details=shown)
 
     def _ended(self, event: HistoryEvent) -> list[Entry]:
         failure = event.workflow_execution_failed_event_attributes.failure

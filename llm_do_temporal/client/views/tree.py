@@ -1,6 +1,6 @@
 """The tree of a run's invocations, read so that a large one opens quickly.
 
-The invocations and their states are one listing of the server. The usage of an invocation is in the last run of its own
+The invocations and their states are one listing of the server. The usage of an invocation is in the last run of its
 workflow, and that of its callees in the events with which they ended; so only the histories of invocations that are
 looked at are read, and of ended invocations no more than the last event.
 """
@@ -17,11 +17,13 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.client.history.beginnings import Beginnings, told_in
 from llm_do_temporal.client.history.events import put_back, read_events
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.views.run_view import Node, template_of
-from llm_do_temporal.messages.base import INVOCATION_MEMO
+from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.runs import workflow_id_of
 
 AT_ONCE = 16
 """Histories read side by side."""
@@ -87,10 +89,12 @@ class Spent:
 async def list_tree(client: Client, run: str) -> list[Branch]:
     """Return the roots of a run's tree: one, or one for each item of a batch. Raises RPCError."""
     found: dict[str, Branch] = {}
-    query = f"WorkflowId STARTS_WITH '{quoted(run)}/'"
+    query = f"WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/'"
     async for execution in client.list_workflows(query):
         known = found.get(execution.id)
         await put_back(execution.raw_info.memo, client.data_converter)
+        if execution.id == run and not told_in(execution.raw_info.memo):
+            continue  # a batch has no entry invocation, and a run that was refused never had one
         branch = _branch(execution)
         if known is None or known.started_at < branch.started_at:
             found[execution.id] = branch
@@ -99,7 +103,8 @@ async def list_tree(client: Client, run: str) -> list[Branch]:
         found[execution.id].started_at = began
     roots: list[Branch] = []
     for branch in sorted(found.values(), key=lambda one: _order(one.path)):
-        parent = found.get(branch.workflow_id.rpartition("/")[0])
+        above = branch.path.rpartition("/")[0]
+        parent = found.get(workflow_id_of(run, above)) if above else None
         (roots if parent is None else parent.children).append(branch)
     return roots
 
@@ -159,11 +164,15 @@ class Accounts:
         """Return the facts in the last history of an invocation, and those of the invocations that it waits for."""
         node, before, below = Node(branch.workflow_id), Usage(), Usage()
         spent, end = Spent(), None
+        beginnings = Beginnings()
         handle = self._client.get_workflow_handle(branch.workflow_id, run_id=branch.run_id or None)
         async with self._turn:
             async for event in read_events(handle, wait=False, converter=self._client.data_converter):
-                if event.HasField("workflow_execution_started_event_attributes"):
-                    before, below = _carried(event)
+                begun = beginnings.take(event)
+                if begun is not None:
+                    before, below = _carried(begun.continued)
+                elif event.HasField("workflow_execution_started_event_attributes"):
+                    before = below = _carried_by_batch(event)
                 node.apply(event)
                 ended = _callee_ended(event)
                 if ended is not None:
@@ -203,9 +212,8 @@ def state_of(execution: WorkflowExecution) -> str:
 
 
 def _branch(execution: WorkflowExecution) -> Branch:
-    fields = execution.raw_info.memo.fields
-    told = first_object([fields[INVOCATION_MEMO]]) if INVOCATION_MEMO in fields else {}
-    path = execution.id.partition("/")[2]
+    told = told_in(execution.raw_info.memo)
+    path = execution.id.partition("/")[2] or ENTRY_PATH
     status = state_of(execution)
     ended = None if status == "running" else execution.close_time
     template = template_of(told)
@@ -247,14 +255,16 @@ def _usage(told: dict[str, Any]) -> Usage | None:
     return Usage.model_validate(given) if isinstance(given, dict) else None
 
 
-def _carried(started: HistoryEvent) -> tuple[Usage, Usage]:
-    """Return the usage before this run of the workflow: in all, and by callees."""
-    given = first_object(started.workflow_execution_started_event_attributes.input.payloads)
-    batch = cast("dict[str, Any]", given.get("batch") or {})
-    if batch.get("continued"):
-        items = Usage.model_validate(cast("dict[str, Any]", batch["continued"]).get("usage") or {})
-        return items, items
-    continued = cast("dict[str, Any]", given.get("continued") or {})
+def _carried_by_batch(started: HistoryEvent) -> Usage:
+    """Return the usage of a batch's items before this run of its workflow; none where it has no batch."""
+    value: Any = first_object(started.workflow_execution_started_event_attributes.input.payloads)
+    for name in ("continued", "batch", "usage"):
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    return Usage.model_validate(value or {})
+
+
+def _carried(continued: dict[str, Any]) -> tuple[Usage, Usage]:
+    """Return the usage of an invocation before this run of its workflow: in all, and by callees."""
     spending = cast("dict[str, Any]", continued.get("spending") or {})
     usage = cast("dict[str, Any]", continued.get("usage") or {})
     before = Usage(
