@@ -45,8 +45,8 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
     items = [item for n, item in enumerate(request.batch.items, 1) if f"{run}/{item_path(n)}" not in completed]
     if not items:
         raise UsageError(f"all {len(request.batch.items)} items of run '{run}' have completed; there is nothing to do")
-    batch = request.batch.model_copy(update={"items": tuple(items), "continued": None})
-    return request.model_copy(update={"batch": batch})
+    batch = request.batch.model_copy(update={"items": tuple(items)})
+    return request.model_copy(update={"batch": batch, "continued": None})
 
 
 def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:

@@ -18,13 +18,21 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
-from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import (
+    Priority,
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
     TerminatedError,
     WorkflowAlreadyStartedError,
 )
+from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.batches import read_unfinished
 from llm_do_temporal.client.connection.errors import translated
@@ -33,7 +41,7 @@ from llm_do_temporal.client.history.questions import DeskAccount, Question, read
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
 from llm_do_temporal.client.views.inbox import InboxContents, LockedRun, read_inbox, waiting_runs
-from llm_do_temporal.client.views.memos import RunListing, read_listing, read_memo
+from llm_do_temporal.client.views.memos import NEWEST_EXECUTION, RunListing, read_listing, read_memo, started_at
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.tree import state_of
 from llm_do_temporal.errors import (
@@ -50,16 +58,22 @@ from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
     DECIDE_UPDATE,
     DESK_QUERY,
+    PENDING_ATTRIBUTE,
     REVOKE_GRANT_SIGNAL,
     RUN_MEMO,
     RUN_WORKFLOW,
+    STATE_ATTRIBUTE,
     TASK_QUEUE,
+    WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.telemetry import start_span
 
+_STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
+_PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
+_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 UPDATE_SECONDS = 8
 """Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
 _NAMED_CHARS = 60
@@ -87,6 +101,8 @@ class LlmDoClient:
     def __init__(self, temporal: Client, *, task_queue: str = TASK_QUEUE) -> None:
         self.temporal = temporal
         self._task_queue = task_queue
+        self._sets_attributes = True
+        """Whether runs are started with search attributes; not once the namespace has refused them."""
 
     @property
     def takes_big_values(self) -> bool:
@@ -106,20 +122,37 @@ class LlmDoClient:
         try:
             async with translated():
                 with start_span(request.worker, run):
-                    await self.temporal.start_workflow(
-                        RUN_WORKFLOW,
-                        request,
-                        id=run,
-                        task_queue=self._task_queue,
-                        memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
-                        static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:SUMMARY_CHARS],
-                        priority=_priority(request, run),
-                        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                        id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-                    )
+                    await self._start(request, run)
         except WorkflowAlreadyStartedError as error:
             raise UsageError(f"there is already a run '{run}'; choose another id") from error
         return run
+
+    async def _start(self, request: StartRunInput, run: str) -> None:
+        """Start the run's workflow, without search attributes where the namespace does not know ours."""
+        if self._sets_attributes:
+            try:
+                await self._start_workflow(request, run, _attributes(request))
+            except RPCError as error:
+                if not _refuses_attributes(error):
+                    raise
+                self._sets_attributes = False
+            else:
+                return
+        await self._start_workflow(request, run, None)
+
+    async def _start_workflow(self, request: StartRunInput, run: str, attributes: TypedSearchAttributes | None) -> None:
+        await self.temporal.start_workflow(
+            RUN_WORKFLOW,
+            request,
+            id=run,
+            task_queue=self._task_queue,
+            memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
+            search_attributes=attributes,
+            static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:SUMMARY_CHARS],
+            priority=_priority(request, run),
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+        )
 
     async def result(self, run: str) -> RunResult:
         """Wait for the run and return its result. Raises the error it ended with."""
@@ -142,7 +175,8 @@ class LlmDoClient:
 
     async def runs(self, *, limit: int = 50) -> list[RunSummary]:
         """Return the newest runs, newest first."""
-        listed = self.temporal.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}'", limit=limit)
+        query = f"WorkflowType = '{RUN_WORKFLOW}' AND {NEWEST_EXECUTION}"
+        listed = self.temporal.list_workflows(query, limit=limit)
         async with translated():
             return [_summary(execution, await read_listing(execution)) async for execution in listed]
 
@@ -292,6 +326,22 @@ def _priority(request: StartRunInput, run: str) -> Priority:
     )
 
 
+def _attributes(request: StartRunInput) -> TypedSearchAttributes:
+    """Return the search attributes of a run that begins; its workflow changes those that turn out otherwise."""
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(_STATE, "running"),
+            SearchAttributePair(_PENDING, 0),
+            SearchAttributePair(_WORKER, request.worker),
+        ]
+    )
+
+
+def _refuses_attributes(error: RPCError) -> bool:
+    """Return whether the server says that the namespace does not know a search attribute."""
+    return error.status is RPCStatusCode.INVALID_ARGUMENT and "search attribute" in error.message.lower()
+
+
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0]
 
@@ -302,7 +352,7 @@ def _summary(execution: WorkflowExecution, listed: RunListing) -> RunSummary:
         worker=listed.begun.worker,
         status="waiting" if listed.waiting else state_of(execution),
         pending=listed.waiting or 0,
-        started_at=execution.start_time,
+        started_at=started_at(execution, listed),
         ended_at=execution.close_time,
         missing_key=listed.missing_key,
     )

@@ -124,3 +124,5 @@ class RunMemo(Message):
 
     worker: str
     started_by: str = ""
+    started_at: datetime | None = Field(default=None, exclude_if=is_none)
+    """Start of the run's first execution; None in that execution itself."""

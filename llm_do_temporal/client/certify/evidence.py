@@ -11,11 +11,10 @@ from typing import Any
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
+from llm_do_temporal.client.history.events import activity_of
 from llm_do_temporal.messages.activities import EDIT_FILE, REQUEST_MODEL, SAVE_WORKER, WRITE_FILE
 
 _WRITES = frozenset({WRITE_FILE.name, EDIT_FILE.name, SAVE_WORKER.name})
-DESK = "desk"
-"""Name of the run's own history beside those of its invocations."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Point:
     number: int
     """Place among all events of the run, from 1."""
     path: str
-    """Path of the invocation, or `desk`."""
+    """Path of the invocation in whose history it is; the run's own, with its desk, is that of the entry path."""
     generation: int
     """Number of times that the workflow had continued as new."""
     event_id: int
@@ -140,22 +139,12 @@ class Histories:
             generation = generations[path] - 1
             name = event.activity_task_scheduled_event_attributes.activity_type.name
             names[path, generation, event.event_id] = name
-            name = name or names.get((path, generation, _about(event)), "")
+            name = name or names.get((path, generation, activity_of(event)), "")
             # The start of an activity is written when it ends, and has the time of its start.
             written[path] = max(written.get(path, 0), event.event_time.ToNanoseconds())
             found.append((written[path], Point(0, path, generation, event.event_id, f"{_kind(event)} {name}".strip())))
         ordered = (point for _, point in sorted(found, key=lambda one: one[0]))
         return [replace(point, number=number) for number, point in enumerate(ordered, start=1)]
-
-
-def _about(event: HistoryEvent) -> int:
-    """The event that scheduled the activity which this one is about; 0 for other events."""
-    return (
-        event.activity_task_started_event_attributes.scheduled_event_id
-        or event.activity_task_completed_event_attributes.scheduled_event_id
-        or event.activity_task_failed_event_attributes.scheduled_event_id
-        or event.activity_task_timed_out_event_attributes.scheduled_event_id
-    )
 
 
 def _kind(event: HistoryEvent) -> str:

@@ -11,14 +11,14 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.certify.evidence import DESK, Evidence, Histories, Point, gather
+from llm_do_temporal.client.certify.evidence import Evidence, Histories, Point, gather
 from llm_do_temporal.client.certify.stage import Lane
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from llm_do_temporal.messages.base import DECIDE_SIGNAL
+from llm_do_temporal.messages.base import DECIDE_SIGNAL, ENTRY_PATH
 from llm_do_temporal.messages.runs import RunResult, StartRunInput
 from llm_do_temporal.policy.approvals import REPEAT
 
@@ -121,7 +121,7 @@ class Rehearsal:
             self.struck_after = Histories([(path, event)]).points()[0].what
 
     def _path(self, workflow: str) -> str:
-        return workflow.removeprefix(self.run).removeprefix("/") or DESK
+        return workflow.removeprefix(self.run).removeprefix("/") or ENTRY_PATH
 
 
 def _signers(approval: Question, started_by: str) -> list[str]:

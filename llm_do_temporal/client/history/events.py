@@ -161,6 +161,17 @@ async def _first_run(client: Client, workflow_id: str) -> str | None:
         later, run_id = run_id, begun.continued_execution_run_id
 
 
+def activity_of(event: HistoryEvent) -> int:
+    """The event that scheduled the activity which this one is about; 0 for other events."""
+    return (
+        event.activity_task_started_event_attributes.scheduled_event_id
+        or event.activity_task_completed_event_attributes.scheduled_event_id
+        or event.activity_task_failed_event_attributes.scheduled_event_id
+        or event.activity_task_timed_out_event_attributes.scheduled_event_id
+        or event.activity_task_canceled_event_attributes.scheduled_event_id
+    )
+
+
 def _is_superseded(error: RPCError) -> bool:
     """Whether the part of the history that was read last is no longer part of it."""
     return error.status is RPCStatusCode.INVALID_ARGUMENT and "branch token" in error.message

@@ -15,6 +15,9 @@ from opentelemetry.trace import SpanKind
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
+from llm_do_temporal.client.history.beginnings import Beginnings
+from llm_do_temporal.client.history.desk_news import DeskNews, news_at_invocation
+from llm_do_temporal.client.history.events import activity_of
 from llm_do_temporal.client.history.local_activities import LocalEffect, local_effect
 from llm_do_temporal.client.history.payloads import decode_json, first_object
 from llm_do_temporal.client.traces.flow import (
@@ -22,14 +25,14 @@ from llm_do_temporal.client.traces.flow import (
     activity_failure,
     asked_model,
     first_model,
+    is_effect_of_run,
     is_object,
     nanoseconds,
     reason_of,
 )
 from llm_do_temporal.client.traces.spans import OpenSpan, Trace
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, KeyMismatch
-from llm_do_temporal.messages.activities import REQUEST_MODEL
-from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, REQUEST_APPROVAL_SIGNAL
+from llm_do_temporal.messages.activities import RECORD_AT_DESK, REQUEST_MODEL
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.telemetry.contents import (
     JsonObject,
@@ -66,6 +69,9 @@ class Tracer:
         self._blobs = blobs
         self._binary = binary
         self._flows: dict[str, Flow] = {}
+        """Flows by the id of the workflow; that of the run itself is apart."""
+        self._run_flow: Flow | None = None
+        self._beginnings: dict[str, Beginnings] = {}
         self._callers: dict[str, str] = {}
         """The key of the span that started an invocation, by workflow id."""
         self._seen: set[tuple[str, str, int, int]] = set()
@@ -73,25 +79,21 @@ class Tracer:
     def take(self, workflow_id: str, event: HistoryEvent) -> list[ReadableSpan]:
         """The spans that this event ends, in an order in which parents come after their children."""
         at = event.event_time.ToNanoseconds()
-        flow = self._flows.get(workflow_id)
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-            execution = event.workflow_execution_started_event_attributes.original_execution_run_id
-            if flow is None:
-                flow = self._flows[workflow_id] = self._begun(workflow_id, event, at)
-            flow.execution = execution
-        if flow is None:
-            return []
-        # A workflow task that was never written down may have been told of with the number of this event.
-        seen = (workflow_id, flow.execution, event.event_id, event.event_type)
-        if seen in self._seen:
-            return []
-        self._seen.add(seen)
-        return self._apply(flow, event, at)
+        self._begin(workflow_id, event, at)
+        found: list[ReadableSpan] = []
+        for flow in self._flows_of(workflow_id, event):
+            # A workflow task that was never written down may have been told of with the number of this event.
+            seen = (flow.span.key, flow.execution, event.event_id, event.event_type)
+            if seen not in self._seen:
+                self._seen.add(seen)
+                found += self._apply(flow, event, at)
+        return found
 
     def rest(self) -> list[ReadableSpan]:
         """Return the spans that have not ended, with no end time."""
         found: list[ReadableSpan] = []
-        for flow in reversed(self._flows.values()):
+        run = [] if self._run_flow is None else [self._run_flow]
+        for flow in (*reversed(self._flows.values()), *run):
             for span in flow.open_spans:
                 span.attributes["llm_do.state"] = "open"
                 found.append(self._trace.ended(span, None))
@@ -99,10 +101,31 @@ class Tracer:
 
     # --- workflows ---
 
-    def _begun(self, workflow_id: str, event: HistoryEvent, at: int) -> Flow:
-        given = first_object(list(event.workflow_execution_started_event_attributes.input.payloads))
-        if workflow_id == self._run:
-            return Flow(workflow_id, self._run_span(given, at))
+    def _begin(self, workflow_id: str, event: HistoryEvent, at: int) -> None:
+        """Begin the flow that this event begins, if it does; one that has begun may have another execution now."""
+        begun = self._beginnings.setdefault(workflow_id, Beginnings()).take(event)
+        started = event.workflow_execution_started_event_attributes
+        if workflow_id == self._run and self._run_flow is None and started.original_execution_run_id:
+            self._run_flow = Flow(workflow_id, self._run_span(first_object(list(started.input.payloads)), at))
+        if begun is not None and workflow_id not in self._flows:
+            self._flows[workflow_id] = self._begun(workflow_id, begun.given, at)
+            if workflow_id == self._run and self._run_flow is not None:
+                self._flows[workflow_id].execution = self._run_flow.execution
+        for flow in (self._flows.get(workflow_id), self._run_flow if workflow_id == self._run else None):
+            if flow is not None and started.original_execution_run_id:
+                flow.execution = started.original_execution_run_id
+
+    def _flows_of(self, workflow_id: str, event: HistoryEvent) -> list[Flow]:
+        """Return the flows that an event of this workflow belongs to, the innermost first."""
+        flow, run = self._flows.get(workflow_id), self._run_flow
+        if workflow_id != self._run or run is None:
+            return [] if flow is None else [flow]
+        if event.event_type in _ENDINGS:
+            return [run] if flow is None else [flow, run]
+        is_own = is_effect_of_run(event) or activity_of(event) in run.effects
+        return [run] if is_own or flow is None else [flow]
+
+    def _begun(self, workflow_id: str, given: JsonObject, at: int) -> Flow:
         worker = cast("JsonObject", given.get("worker") or {})
         model = first_model(given)
         name, attributes = invocation_shape(
@@ -174,16 +197,15 @@ class Tracer:
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return self._completed(flow, event, at)
         local = local_effect(event)
-        if local is not None:
+        if local is not None and local.activity != RECORD_AT_DESK.name:
             return self._local(flow, event, local)
         if kind == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
             child = event.start_child_workflow_execution_initiated_event_attributes
             self._callers[child.workflow_id] = self._caller(flow, first_object(list(child.input.payloads)))
             return []
-        if kind == EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
-            return self._asked(flow, event, at)
-        if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-            return self._decided(flow, event, at)
+        news = news_at_invocation(event, is_entry=flow.workflow_id == self._run)
+        if news is not None:
+            return self._told(flow, news, f"{flow.workflow_id}:{flow.execution}:{event.event_id}", at)
         if kind in _ENDINGS:
             return self._ended(flow, event, at)
         return self._failed(flow, event, at)
@@ -333,27 +355,18 @@ class Tracer:
 
     # --- approvals ---
 
-    def _asked(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
-        attributes = event.signal_external_workflow_execution_initiated_event_attributes
-        if attributes.signal_name == REQUEST_APPROVAL_SIGNAL:
-            request = first_object(list(attributes.input.payloads))
-            name, shape = approval_shape(request.get("tool"))
-            shown = {**shape, "llm_do.summary": request.get("summary")}
-            key = f"{flow.workflow_id}:{flow.execution}:{event.event_id}"
-            span = OpenSpan(key, name, at, flow.span.key, attributes=shown)
-            flow.questions[str(request.get("key"))] = span
-        return []
-
-    def _decided(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
-        attributes = event.workflow_execution_signaled_event_attributes
-        if attributes.signal_name != DELIVER_DECISION_SIGNAL:
+    def _told(self, flow: Flow, news: DeskNews, key: str, at: int) -> list[ReadableSpan]:
+        message = news.message
+        if news.kind == "asked":
+            name, shape = approval_shape(message.get("tool"))
+            shown = {**shape, "llm_do.summary": message.get("summary")}
+            flow.questions[str(message.get("key"))] = OpenSpan(key, name, at, flow.span.key, attributes=shown)
             return []
-        delivery = first_object(list(attributes.input.payloads))
-        span = flow.questions.pop(str(delivery.get("key")), None)
+        span = flow.questions.pop(str(message.get("key")), None) if news.kind == "decided" else None
         if span is None:
             return []
-        verdict = cast("JsonObject", delivery.get("verdict") or {})
-        span.attributes["llm_do.approval.id"] = delivery.get("id")
+        verdict = cast("JsonObject", message.get("verdict") or {})
+        span.attributes["llm_do.approval.id"] = message.get("id")
         for name in ("decision", "by", "note", "door"):
             span.attributes[f"llm_do.approval.{name}"] = verdict.get(name) or None
         return [self._trace.ended(span, at)]

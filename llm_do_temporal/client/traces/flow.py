@@ -13,8 +13,11 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
+from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES
+from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.traces.spans import OpenSpan
 from llm_do_temporal.errors import error_classes
+from llm_do_temporal.messages.activities import RECORD_AT_DESK
 from llm_do_temporal.policy.models.ids import models_of, read_serving_id
 
 
@@ -43,6 +46,13 @@ class Flow:
         """Return the spans that have begun and not ended, the innermost first."""
         inner = [*self.questions.values(), *self.effects.values(), *self.calls.values(), *self.turns.values()]
         return inner if self.answered else [*inner, self.span]
+
+
+def is_effect_of_run(event: HistoryEvent) -> bool:
+    """Whether this event begins, or has, an effect of a run itself, and not of its entry invocation."""
+    local = local_effect(event)
+    name = event.activity_task_scheduled_event_attributes.activity_type.name if local is None else local.activity
+    return name in DESK_ACTIVITIES and name != RECORD_AT_DESK.name
 
 
 def activity_failure(event: HistoryEvent) -> tuple[int, str, str] | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from temporalio.client import Client, WorkflowExecution
 
-from llm_do_temporal.client.views.memos import RunListing, read_listing
+from llm_do_temporal.client.views.memos import RunListing, read_listing, started_at
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 
 
@@ -56,7 +56,7 @@ class LockedRun:
     @classmethod
     def of(cls, execution: WorkflowExecution, listed: RunListing) -> LockedRun:
         """Return the facts that are known of the run without its key."""
-        return cls(execution.id, listed.begun.worker, listed.waiting, execution.start_time, listed.missing_key)
+        return cls(execution.id, listed.begun.worker, listed.waiting, started_at(execution, listed), listed.missing_key)
 
 
 @dataclass(frozen=True)

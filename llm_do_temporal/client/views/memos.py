@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
@@ -13,6 +14,8 @@ from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.runs import RunMemo
 
+NEWEST_EXECUTION = "ExecutionStatus != 'ContinuedAsNew'"
+"""Condition of a query with which a workflow that was continued as new is listed once."""
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 
@@ -46,6 +49,11 @@ async def read_listing(execution: WorkflowExecution) -> RunListing:
         told = execution.typed_search_attributes
         waiting = told.get(_PENDING) if _is_open(execution) else 0
         return RunListing(RunMemo(worker=told.get(_WORKER) or ""), (), waiting, missing_key=error.key)
+
+
+def started_at(execution: WorkflowExecution, listed: RunListing) -> datetime:
+    """Return the start of the run: that of its first execution, where it was continued as new."""
+    return listed.begun.started_at or execution.start_time
 
 
 def _is_open(execution: WorkflowExecution) -> bool:

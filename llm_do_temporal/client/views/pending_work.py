@@ -16,10 +16,11 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState, TaskQueueType
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.pollers import no_poller_message, recent_pollers
+from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.client.views.run_view import Node, RunView
 
@@ -85,7 +86,10 @@ class _Queues:
 
 
 async def _own_trouble(client: Client, workflow_id: str, queues: _Queues) -> Trouble | None:
-    """Return the trouble of a run itself: no worker service, or one without a key, or with code that does not fit."""
+    """Return the trouble of a run itself: no worker service, or one without a key, or with code that does not fit.
+
+    Activities of its entry invocation, which runs in the same workflow, are that invocation's trouble.
+    """
     with suppress(RPCError):
         description = await client.get_workflow_handle(workflow_id).describe()
         pending = description.raw_description.pending_workflow_task
@@ -95,7 +99,7 @@ async def _own_trouble(client: Client, workflow_id: str, queues: _Queues) -> Tro
             if missing is not None:
                 return missing
         if pending.attempt < _TELLING_ATTEMPT:
-            return await _untaken(description.raw_description.pending_activities, queues)
+            return await _untaken(_activities(description, of_run=True), queues)
         newest = await client.workflow_service.get_workflow_execution_history_reverse(
             GetWorkflowExecutionHistoryReverseRequest(
                 namespace=client.namespace,
@@ -116,7 +120,7 @@ async def _trouble(client: Client, node: Node, queues: _Queues) -> Trouble | Non
     # It may have ended meanwhile, and a server that does not answer is noticed by whoever follows the run.
     with suppress(RPCError):
         description = await client.get_workflow_handle(node.workflow_id).describe()
-        activities = description.raw_description.pending_activities
+        activities = _activities(description, of_run=False)
         missing = await _untaken(activities, queues)
         if missing is not None:
             return missing
@@ -125,6 +129,12 @@ async def _trouble(client: Client, node: Node, queues: _Queues) -> Trouble | Non
                 await put_back(pending.last_failure, client.data_converter)
                 return _read(pending)
     return None
+
+
+def _activities(description: WorkflowExecutionDescription, *, of_run: bool) -> list[PendingActivityInfo]:
+    """Return the pending activities of a run itself, or those of the invocation in the same workflow."""
+    pending = description.raw_description.pending_activities
+    return [one for one in pending if (one.activity_type.name in DESK_ACTIVITIES) == of_run]
 
 
 async def _untaken(activities: Iterable[PendingActivityInfo], queues: _Queues) -> Trouble | None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from temporalio.client import Client, WorkflowExecution
 
 from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.views.memos import RunListing, read_listing, read_memo
+from llm_do_temporal.client.views.memos import NEWEST_EXECUTION, RunListing, read_listing, read_memo, started_at
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
@@ -28,7 +28,6 @@ STATES = {
     "timed out": "TimedOut",
 }
 """States by which a list can be filtered, each with the server's name for it."""
-_ENTRY = "main"
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ async def read_run(client: Client, run: str) -> ListedRun:
 
 
 async def read_spent(accounts: Accounts, run: ListedRun) -> Spent:
-    """Return the usage of a run so far, without invocations under way below its entry worker. Raises KeyMismatch."""
+    """Return the usage of a run so far, without delegations and items of a batch under way. Raises KeyMismatch."""
     async with translated():
         return await accounts.read_one(_as_branch(run))
 
@@ -102,18 +101,14 @@ async def _with_spent(accounts: Accounts, run: ListedRun) -> tuple[ListedRun, Sp
 
 def _as_branch(run: ListedRun) -> Branch:
     status = "running" if run.ended_at is None else run.status
-    branch = Branch(run.run, run.run_id, "", run.worker, "", status, run.started_at, run.ended_at)
-    if status == "running":
-        entry = f"{run.run}/{_ENTRY}"
-        branch.children = [Branch(entry, "", _ENTRY, run.worker, "", status, run.started_at, None)]
-    return branch
+    return Branch(run.run, run.run_id, "", run.worker, "", status, run.started_at, run.ended_at)
 
 
 def _query(state: str, worker: str, begins: str) -> str:
     parts = [f"WorkflowType = '{RUN_WORKFLOW}'"]
     if state and state not in STATES:
         raise UsageError(f"there is no state '{state}'; there are {', '.join(STATES)}")
-    parts.append(f"ExecutionStatus = '{STATES[state]}'" if state else "ExecutionStatus != 'ContinuedAsNew'")
+    parts.append(f"ExecutionStatus = '{STATES[state]}'" if state else NEWEST_EXECUTION)
     if worker:
         parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(worker)}'")
     if begins:
@@ -137,7 +132,7 @@ def _run_of(execution: WorkflowExecution, listed: RunListing) -> ListedRun:
         status="waiting" if listed.waiting else state_of(execution),
         pending=listed.pending,
         waiting=listed.waiting or 0,
-        started_at=execution.start_time,
+        started_at=started_at(execution, listed),
         ended_at=execution.close_time,
         missing_key=listed.missing_key,
     )

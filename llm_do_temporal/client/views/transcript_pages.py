@@ -26,6 +26,9 @@ class Page:
     """The run of the workflow in which the last entry stands."""
     last_event: int
     """Id of the last event that was read in the history of that run."""
+    has_begun: bool = True
+    """Whether an invocation has begun: in the workflow of a run none has before its worker is loaded, or ever has if it
+    is a batch."""
 
 
 async def read_page(client: Client, workflow_id: str, run_id: str | None = None) -> Page:
@@ -35,7 +38,7 @@ async def read_page(client: Client, workflow_id: str, run_id: str | None = None)
     async for event in read_events(handle, wait=False, converter=client.data_converter):
         entries += transcriber.apply(event)
         last = event.event_id
-    return Page(tuple(entries), transcriber.before, run_id or transcriber.run_id, last)
+    return Page(tuple(entries), transcriber.before, run_id or transcriber.run_id, last, transcriber.has_begun)
 
 
 async def read_newest(client: Client, workflow_id: str, *, turns: int = ENOUGH_TURNS) -> Page:

@@ -103,7 +103,8 @@ class Transcriber:
         self._asked: dict[int, datetime] = {}
         self._told: set[int] = set()
         """The requests of this history whose messages are entries already: another model may be asked the same."""
-        self._begun = False
+        self.has_begun = False
+        """Whether the invocation has begun in what was read."""
         self._beginnings = Beginnings()
 
     def apply(self, event: HistoryEvent) -> list[Entry]:
@@ -115,7 +116,7 @@ class Transcriber:
         begun = self._beginnings.take(event)
         if begun is not None:
             return self._begin(begun, event)
-        if not self._begun:
+        if not self.has_begun:
             return []
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             return self._scheduled(event)
@@ -136,9 +137,9 @@ class Transcriber:
         return Entry(kind, event.event_time.ToDatetime(UTC), self.turn, event.event_id, text, **more)
 
     def _begin(self, begun: Beginning, event: HistoryEvent) -> list[Entry]:
-        if self._begun:
+        if self.has_begun:
             return []  # continued as new; what was said before was read
-        self._begun = True
+        self.has_begun = True
         if begun.before is not None:
             self.before = begun.before
             self.turn = _turns_before(begun.continued)

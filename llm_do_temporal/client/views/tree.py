@@ -50,6 +50,7 @@ class Branch:
     run_id: str
     """The newest run of its workflow."""
     path: str
+    """Position in the tree; empty for a run as a whole, of which nothing is known about those below."""
     worker: str
     """Name of the worker; of a template, the path."""
     model: str
@@ -158,7 +159,7 @@ class Accounts:
         if event is None or told is None:
             return None
         error = event.workflow_execution_failed_event_attributes.failure.message
-        return Spent(own=None if branch.children else told, total=told, error=error)
+        return Spent(own=None if branch.children or not branch.path else told, total=told, error=error)
 
     async def _from_history(self, branch: Branch) -> Spent:
         """Return the facts in the last history of an invocation, and those of the invocations that it waits for."""

@@ -16,6 +16,7 @@ from llm_do_temporal.client.views.run_list import ListedRun, read_run
 from llm_do_temporal.client.views.transcript_pages import Page, read_newest, read_on, read_page, read_part_with
 from llm_do_temporal.client.views.transcripts import Entry
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.runs import workflow_id_of
 from llm_do_temporal.ui.content.events import MAX_STREAMS, news
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import approval_address, invocation_address
@@ -32,10 +33,12 @@ async def show_invocation(request: Request) -> Response:
     run, path = request.path_params["run"], request.path_params["path"]
     listed = await read_run(client.temporal, run)
     async with _invocation(run, path):
-        page = await _part(client, f"{run}/{path}", request)
+        page = await _part(client, workflow_id_of(run, path), request)
+    if not page.has_begun:
+        raise UsageError(f"no invocation '{path}' has begun in run '{run}'")
     is_newest = not {"part", "turn"} & set(request.query_params)
     is_open = is_newest and not any(entry.kind == "end" for entry in page.entries)
-    tail = await read_tail(client.temporal, f"{run}/{path}") if is_open else None
+    tail = await read_tail(client.temporal, workflow_id_of(run, path)) if is_open else None
     before = invocation_address(run, path) + "?" + urlencode({"part": page.before}) if page.before else None
     return render(
         request,
@@ -49,8 +52,8 @@ async def show_invocation(request: Request) -> Response:
         tail=tail,
         limit=None if "whole" in request.query_params else _WHOLE_CHARS,
         whole=invocation_address(run, path) + "?" + urlencode({**request.query_params, "whole": 1}),
-        link_of=_links(listed, page, f"{run}/{path}"),
-        temporal_link=temporal_link(request.app.state.settings, f"{run}/{path}", page.run_id),
+        link_of=_links(listed, page, workflow_id_of(run, path)),
+        temporal_link=temporal_link(request.app.state.settings, workflow_id_of(run, path), page.run_id),
     )
 
 
@@ -63,7 +66,7 @@ async def show_entries(request: Request) -> Response:
         raise UsageError("this address does not name a place in a conversation")
     listed = await read_run(client.temporal, run)
     async with _invocation(run, path):
-        page = await read_on(client.temporal, f"{run}/{path}", run_id, int(after))
+        page = await read_on(client.temporal, workflow_id_of(run, path), run_id, int(after))
     return render(
         request,
         "new_entries.html",
@@ -73,7 +76,7 @@ async def show_entries(request: Request) -> Response:
         page=page,
         limit=_WHOLE_CHARS,
         whole=invocation_address(run, path) + "?whole=1",
-        link_of=_links(listed, page, f"{run}/{path}"),
+        link_of=_links(listed, page, workflow_id_of(run, path)),
     )
 
 
@@ -85,16 +88,16 @@ async def follow_invocation(request: Request) -> Response:
     if len(streams) >= MAX_STREAMS:
         return PlainTextResponse("Too many pages follow something. Use Refresh.", 503)
     async with _invocation(run, path):
-        await client.temporal.get_workflow_handle(f"{run}/{path}").describe()
+        await client.temporal.get_workflow_handle(workflow_id_of(run, path)).describe()
     return StreamingResponse(
-        news(client.temporal, f"{run}/{path}", streams),
+        news(client.temporal, workflow_id_of(run, path), streams),
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},
     )
 
 
 def _invocation(run: str, path: str) -> Any:
-    return translated(f"{run}/{path}")
+    return translated(workflow_id_of(run, path))
 
 
 async def _part(client: LlmDoClient, workflow_id: str, request: Request) -> Page:
