@@ -16,7 +16,7 @@ from tests.support.runs.place import Place
 
 async def kinds(place: Place, run: str) -> list[str]:
     """The events of the entry worker's history."""
-    (history,) = await place.chain(f"{run}/main")
+    (history,) = await place.chain(run)
     return [EventType.Name(event.event_type) for event in history.events]
 
 

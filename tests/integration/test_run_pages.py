@@ -131,9 +131,9 @@ async def test_a_long_conversation_opens_at_its_end_and_older_turns_follow(
     place.worker("main", scripted(*turns, "Done."), toolsets=FILESYSTEM)
     run = await place.start("main", mode=APPROVE_ALL)
     await place.client.result(run)
-    said = [entry async for entry in read_transcript(place.client.temporal, f"{run}/main")]
+    said = [entry async for entry in read_transcript(place.client.temporal, run)]
     assert [entry.turn for entry in said if entry.kind == "turn"] == list(range(1, 34))
-    late = [entry async for entry in read_transcript(place.client.temporal, f"{run}/main", from_turn=20)]
+    late = [entry async for entry in read_transcript(place.client.temporal, run, from_turn=20)]
     assert late == [entry for entry in said if entry.turn >= 20]
     ada = await signed_in_browser(place)
     newest = await ada.open(f"/runs/{run}/invocations/main")
@@ -153,7 +153,7 @@ async def test_what_is_written_now_reaches_the_page_as_it_is_written(place: Plac
     run = await place.start("main")
     ada = await signed_in_browser(place)
     await live_tail(place, run)
-    async for event in news(place.client.temporal, f"{run}/main", streams):
+    async for event in news(place.client.temporal, run, streams):
         assert len(streams) == 1
         name, _, data = event.partition("\ndata: ")
         tail = json.loads(data) if name == "event: tail" else None
@@ -188,7 +188,7 @@ async def test_a_form_starts_one_run_with_its_files_as_the_user(place: Place) ->
     assert {str(answer.url.path) for answer in answers} == {f"/runs/{run}"}
     assert (await place.client.result(run)).output == "Thanks."
     assert len(main.requests) == 1
-    said = [entry async for entry in read_transcript(place.client.temporal, f"{run}/main")]
+    said = [entry async for entry in read_transcript(place.client.temporal, run)]
     (prompt,) = (entry for entry in said if entry.kind == "prompt")
     assert [file.name.rpartition("/")[2] for file in prompt.files] == ["note.txt", "other.txt"]
     assert [file.bytes for file in prompt.files] == [5, 6]

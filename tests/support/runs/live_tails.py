@@ -16,6 +16,6 @@ async def live_tail(place: Place, run: str, attempt: int = 1) -> Tail:
     async with asyncio.timeout(60):
         while True:
             found = await tails(place.client.temporal, await place.client.view(run))
-            tail = found.get(f"{run}/main")
+            tail = found.get(run)
             if tail is not None and tail.attempt == attempt:
                 return tail
