@@ -127,10 +127,9 @@ class Place:
         """The histories of everything that was started here."""
         found: list[WorkflowHistory] = []
         for run in self.started:
-            found += await self.chain(run)
             view = await self.client.view(run)
-            for child in view.nodes:
-                found += await self.chain(child)
+            for workflow_id in dict.fromkeys((run, *view.nodes)):
+                found += await self.chain(workflow_id)
         return found
 
     async def chain(self, workflow_id: str) -> list[WorkflowHistory]:
