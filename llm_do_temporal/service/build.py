@@ -23,11 +23,11 @@ from temporalio.worker import (
     ResourceBasedSlotConfig,
     ResourceBasedSlotSupplier,
     ResourceBasedTunerConfig,
+    UnsandboxedWorkflowRunner,
     Worker,
     WorkerDeploymentConfig,
     WorkerTuner,
 )
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities
@@ -65,18 +65,6 @@ from llm_do_temporal.workflows.runtime.task_queues import TaskQueueInterceptor
 _log = logging.getLogger(__name__)
 _QUICK_CONVERTER = DataConverter(payload_converter_class=PydanticAIPayloadConverter)
 """Same payloads as Temporal's Pydantic converter, which builds the validators of a value's type each time."""
-_PASSED_THROUGH = (
-    "llm_do_temporal",
-    "jsonschema",
-    "jsonschema_rs",
-    "jsonschema_specifications",
-    "opentelemetry",
-    "referencing",
-    "rpds",
-    "attr",
-    "attrs",
-)
-"""Loaded once a process instead of once a workflow: 6 ms and 37 KiB a workflow instead of 59 ms and 679 KiB."""
 _WORKFLOW_THREADS = 8
 """Workflow code only computes. With a thread for each task, the one that starts activities and sends their heartbeats
 waits behind all of them."""
@@ -176,7 +164,7 @@ def build_worker(
                 activities=[done for role in one.roles for done in activities[role]],
                 plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
                 interceptors=[TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client)],
-                workflow_runner=_runner(),
+                workflow_runner=UnsandboxedWorkflowRunner(),
                 # Threads begin when they are needed. What was given a slot never waits for one.
                 activity_executor=ThreadPoolExecutor(
                     chosen.max_concurrent_activities + _QUICK_EFFECTS, thread_name_prefix="activity"
@@ -188,7 +176,7 @@ def build_worker(
                 graceful_shutdown_timeout=chosen.graceful_shutdown,
                 deployment_config=chosen.deployment,
                 # A crashed service's cached workflows wait this long before another one takes them over.
-                sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+                sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
                 # Whoever beats does so at its own pace; a text that is watched should not wait here.
                 max_heartbeat_throttle_interval=timedelta(milliseconds=100),
                 default_heartbeat_throttle_interval=timedelta(milliseconds=100),
@@ -285,10 +273,6 @@ def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None)
         workflows=[LlmDoRun, LlmDoWorker],
         plugins=[PydanticAIPlugin()],
         interceptors=[TaskQueueInterceptor()],
-        workflow_runner=_runner(),
+        workflow_runner=UnsandboxedWorkflowRunner(),
         data_converter=converter,
     )
-
-
-def _runner() -> SandboxedWorkflowRunner:
-    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH))

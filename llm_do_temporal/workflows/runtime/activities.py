@@ -28,7 +28,7 @@ from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_qu
 
 T = TypeVar("T")
 
-HEARTBEAT_TIMEOUT = timedelta(seconds=5)
+HEARTBEAT_TIMEOUT = timedelta(seconds=4)
 """Longest time that a killed worker service goes unnoticed; activities beat every second."""
 EFFECT_TIMEOUT = timedelta(minutes=5)
 """Longest single attempt of a file effect or a load; a slow network disk stays well below it."""
@@ -43,9 +43,10 @@ _AGAIN_AND_AGAIN = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=5), maximum_attempts=0
 )
 _IDEMPOTENT = RetryPolicy(
-    initial_interval=timedelta(seconds=1),
+    # After the death of a worker service mostly another one takes over at once.
+    initial_interval=timedelta(milliseconds=250),
     maximum_interval=timedelta(seconds=30),
-    maximum_attempts=10,
+    maximum_attempts=12,
     non_retryable_error_types=[TOO_LARGE],
 )
 

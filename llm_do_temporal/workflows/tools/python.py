@@ -15,7 +15,6 @@ from functools import lru_cache
 from types import CodeType, ModuleType
 from typing import Any
 
-from temporalio import workflow
 from temporalio.exceptions import ActivityError
 from temporalio.worker.workflow_sandbox import RestrictedWorkflowAccessError
 from temporalio.workflow import NondeterminismError, ReadOnlyContextError
@@ -29,6 +28,7 @@ from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.policy.python_tools import uses_of_call
 from llm_do_temporal.workflows.runtime.activities import run_local_first
+from llm_do_temporal.workflows.runtime.restrictions import Restrictions
 from llm_do_temporal.workflows.tools.at_most_once import LONGEST_WAIT, ask_whether_to_repeat, is_lost, run_at_most_once
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, ToolOutcome, ToolQuestion
 from llm_do_temporal.workflows.tools.tool_context import ToolDispatch, WorkflowToolContext
@@ -50,6 +50,8 @@ class Functions:
     invocation: InvokeWorkerInput
     dispatch: ToolDispatch
     errands: Errands
+    restrictions: Restrictions = field(default_factory=Restrictions)
+    """Restrictions of the functions with a context."""
     _modules: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
 
     def function(self, tool: PythonTool) -> PythonFunction:
@@ -58,8 +60,10 @@ class Functions:
             # Each invocation has a module of its own: values that it leaves in there must not meet a replay of another.
             toolset = self.invocation.worker.python
             assert toolset is not None
-            self._modules[tool.sha256] = _executed(tool, toolset.sources[tool.sha256])
-        return read_function(tool.name, getattr(self._modules[tool.sha256], tool.name))
+            with self.restrictions.applied():
+                self._modules[tool.sha256] = _executed(tool, toolset.sources[tool.sha256])
+        with self.restrictions.applied():
+            return read_function(tool.name, getattr(self._modules[tool.sha256], tool.name))
 
 
 @dataclass
@@ -149,8 +153,10 @@ class ContextFunction(_Function):
         failure: EffectFailed | None = None
         try:
             function = self.functions.function(self.tool)
-            arguments = function.arguments(args, key=calls.idempotency_key, context=calls)
-            value = as_json(self.name, await function.call(**arguments))
+            with self.functions.restrictions.applied():
+                arguments = function.arguments(args, key=calls.idempotency_key, context=calls)
+            given = await self.functions.restrictions.awaited(lambda: function.call(**arguments))
+            value = as_json(self.name, given)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -197,9 +203,7 @@ def _executed(tool: PythonTool, text: str) -> ModuleType:
     module = ModuleType(f"_llm_do_pinned_{tool.sha256[:24]}")
     module.__file__ = tool.source
     sys.modules[module.__name__] = module  # pydantic looks there for the names in annotations
-    # Libraries are those of the process, not loaded once a workflow; clocks and chance stay forbidden.
-    with workflow.unsafe.imports_passed_through():
-        exec(_compiled(tool.source, text), module.__dict__)  # noqa: S102 - the author's own code
+    exec(_compiled(tool.source, text), module.__dict__)  # noqa: S102 - the author's own code
     return module
 
 
