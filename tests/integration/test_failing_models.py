@@ -62,7 +62,7 @@ def _forget(*_: object) -> None:
 
 
 async def pending_turn(place: Place, run: str) -> PendingActivityInfo:
-    description = await place.client.temporal.get_workflow_handle(f"{run}/main").describe()
+    description = await place.client.temporal.get_workflow_handle(run).describe()
     (pending,) = description.raw_description.pending_activities
     return pending
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from temporalio.client import WorkflowHistory
 
-from llm_do_temporal.client.certify.evidence import DESK, Evidence, Histories, compare, gather
+from llm_do_temporal.client.certify.evidence import Evidence, Histories, compare, gather
 from llm_do_temporal.client.certify.plan import is_free
 from llm_do_temporal.client.certify.stage import digests
+from llm_do_temporal.messages.base import ENTRY_PATH
 
 STORED = Path(__file__).parents[2] / "replay" / "histories" / "pitch-decks-0.1"
 BEFORE = {"notes.txt": "n"}
@@ -55,7 +56,7 @@ def histories() -> Histories:
     """Those of a run that was recorded."""
     found = Histories()
     for path in STORED.glob("*.json"):
-        where = path.stem.partition(".")[2].replace(".", "/") or DESK
+        where = path.stem.partition(".")[2].replace(".", "/") or ENTRY_PATH
         found.events += [(where, event) for event in WorkflowHistory.from_json(where, path.read_text()).events]
     return found
 
@@ -63,8 +64,8 @@ def histories() -> Histories:
 def test_every_event_gets_a_number_in_the_order_of_writing(histories: Histories) -> None:
     points = histories.points()
     assert [point.number for point in points] == list(range(1, len(histories.events) + 1))
-    assert (points[0].path, points[0].event_id, points[0].what) == (DESK, 1, "workflow execution started")
-    assert (points[-1].path, points[-1].what) == (DESK, "workflow execution completed")
+    assert (points[0].path, points[0].event_id, points[0].what) == (ENTRY_PATH, 1, "workflow execution started")
+    assert (points[-1].path, points[-1].what) == (ENTRY_PATH, "workflow execution completed")
     own = [point.event_id for point in points if point.path == "main"]
     assert own == sorted(own)
     assert "activity task completed load_run" in {point.what for point in points}

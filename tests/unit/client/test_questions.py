@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from llm_do_temporal.client.history.questions import DeskRecord, Question, read_desk
+from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import (
@@ -33,12 +33,6 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 VERDICT = Verdict.model_validate(
     {"decision": "approve", "args": {}, "at": NOON, "door": "signal", "remember": "session", "by": "ann"}
 )
-
-
-class Offline:
-    """A client of nothing, that can read payloads."""
-
-    data_converter = pydantic_data_converter
 
 
 def at(event: HistoryEvent, minutes: float) -> HistoryEvent:
@@ -91,24 +85,24 @@ def decided(approval: str, minutes: float = 0, door: str = "signal") -> HistoryE
     return told("deliver_decision", DeliverDecisionInput(key="1", id=approval, verdict=verdict))
 
 
-async def read(*events: HistoryEvent) -> DeskRecord:
+async def read(*events: HistoryEvent) -> DeskAccount:
     async def reading() -> AsyncIterator[HistoryEvent]:
         for event in events:
             yield event
 
-    return await read_desk(cast("Any", Offline()), "run", reading())
+    return await read_desk("run", reading())
 
 
-async def test_what_a_batch_had_settled_before_it_went_on_as_new_counts() -> None:
+async def test_what_a_run_had_settled_before_it_went_on_as_new_counts() -> None:
     grants = [Grant(tool="t", canonical_args="[]", approval=f"a{number}", verdict=VERDICT) for number in (1, 2)]
     desk = {"earlier": 4, "grants": [grant.model_dump(mode="json") for grant in grants]}
-    begun = started({"worker": "main", "batch": {"continued": {"desk": desk}}}, before="first")
+    begun = started({"worker": "main", "continued": {"desk": desk}}, before="first")
     record = await read(begun, signaled("revoke_grant", {"id": "a2"}), signaled("request_approval", request()))
     assert [question.id for question in record.questions] == ["a5"]
     assert [grant.approval for grant in record.grants] == ["a1"]
 
 
-async def test_where_a_batch_stands_must_be_readable() -> None:
+async def test_where_a_run_stands_must_be_readable() -> None:
     elsewhere = Payload(metadata={"encoding": b"json/protobuf", "messageType": REFERENCE_TYPE}, data=b"{}")
     assert (await read(started(elsewhere))).questions == []
     with pytest.raises(UsageError, match="workshop"):

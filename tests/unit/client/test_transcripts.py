@@ -33,7 +33,7 @@ def outline(*names: str) -> list[tuple[str, int, Any]]:
 
 def test_a_conversation_is_told_in_order_with_its_questions() -> None:
     write = {"path": "/a.txt", "content": "hi"}
-    assert outline("modify/run-1.main") == [
+    assert outline("modify/run-1") == [
         ("instructions", 0, "Do it."),
         ("prompt", 0, "go"),
         ("call", 1, write),
@@ -50,14 +50,14 @@ def test_a_conversation_is_told_in_order_with_its_questions() -> None:
         ("turn", 2, "script"),
         ("end", 2, "completed"),
     ]
-    question, decision = (one for one in entries("modify/run-1.main") if one.kind in ("question", "decision"))
+    question, decision = (one for one in entries("modify/run-1") if one.kind in ("question", "decision"))
     assert question.details["diff"].startswith("--- /dev/null\n+++ /a.txt")
     assert (decision.name, decision.call, decision.details["id"]) == ("ada", question.call, "a1")
     assert decision.details["args"] == {"path": "/b.txt", "content": "better"}
 
 
 def test_a_call_and_its_result_share_an_id() -> None:
-    told = entries("failed-child/run-1.main")
+    told = entries("failed-child/run-1")
     calls = {one.call: one.name for one in told if one.kind == "call"}
     results = {one.call: (one.name, one.failed) for one in told if one.kind == "result"}
     assert calls == {"call_0_1": "broken", "call_0_2": "sage"}
@@ -74,30 +74,30 @@ def test_files_are_named_with_their_digests() -> None:
 
 
 def test_a_turn_says_what_it_cost() -> None:
-    (turn, *_) = (one for one in entries("approval-by-signal/run-1.main") if one.kind == "turn")
+    (turn, *_) = (one for one in entries("approval-by-signal/run-1") if one.kind == "turn")
     assert (turn.details["input_tokens"], turn.details["output_tokens"], turn.details["cost_usd"]) == (394, 11, None)
     assert turn.details["finish_reason"] == "tool_call"
     assert turn.details["seconds"] >= 0
 
 
 def test_a_model_that_fails_is_an_error_and_its_turn_is_that_of_the_next_model() -> None:
-    told = outline("fallback-models/run-1.main")
+    told = outline("fallback-models/run-1")
     assert [kind for kind, _, _ in told] == ["instructions", "prompt", "error", "error", "text", "turn", "end"]
     assert told[2][2].startswith("model 'openai-chat:first' is overloaded")
     assert told[4] == ("text", 1, "Up again.")
 
 
 def test_a_run_that_failed_or_was_cancelled_says_so() -> None:
-    assert outline("refusal-aborts/run-1.main")[-2:] == [("error", 1, "Rejected by a person"), ("end", 1, "failed")]
-    assert outline("cancellation/run-1.main")[-1] == ("end", 1, "cancelled")
+    assert outline("refusal-aborts/run-1")[-2:] == [("error", 1, "Rejected by a person"), ("end", 1, "failed")]
+    assert outline("cancellation/run-1")[-1] == ("end", 1, "cancelled")
 
 
 def test_structured_output_is_the_value_at_the_end() -> None:
-    assert entries("structured-output/run-1.main")[-1].value == {"verdict": "go", "score": 4}
+    assert entries("structured-output/run-1")[-1].value == {"verdict": "go", "score": 4}
 
 
 def test_a_conversation_in_several_histories_has_every_turn_once() -> None:
-    parts = [f"continued/run-1.main{part}" for part in (".before-3", ".before-2", ".before-1", "")]
+    parts = [f"continued/run-1{part}" for part in (".before-3", ".before-2", ".before-1", "")]
     whole = entries(*parts)
     assert [one.turn for one in whole if one.kind == "turn"] == list(range(1, 18))
     calls, results = ([one.call for one in whole if one.kind == kind] for kind in ("call", "result"))
@@ -107,7 +107,7 @@ def test_a_conversation_in_several_histories_has_every_turn_once() -> None:
 
 def test_a_later_part_alone_knows_its_turns_and_what_comes_before() -> None:
     transcriber = Transcriber()
-    told = [entry for event in events("continued/run-1.main.before-1") for entry in transcriber.apply(event)]
+    told = [entry for event in events("continued/run-1.before-1") for entry in transcriber.apply(event)]
     assert (told[0].kind, told[0].turn, told[-1].turn) == ("call", 10, 15)
     assert transcriber.before
     assert {one.kind for one in told} == {"call", "result", "turn"}
@@ -116,7 +116,7 @@ def test_a_later_part_alone_knows_its_turns_and_what_comes_before() -> None:
 def test_what_is_kept_elsewhere_is_said_to_be() -> None:
     transcriber = Transcriber()
     told: list[Entry] = []
-    for event in events("approval-by-signal/run-1.main"):
+    for event in events("approval-by-signal/run-1"):
         scheduled = event.activity_task_scheduled_event_attributes
         for payload in [
             *(scheduled.input.payloads if scheduled.activity_type.name == REQUEST_MODEL.name else ()),
