@@ -10,7 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 RECORD_TO = "LLM_DO_RECORD_HISTORIES"
 """The variable that names the folder in which each test gets a folder for its histories."""
@@ -38,6 +42,19 @@ def write_histories(histories: Iterable[WorkflowHistory], folder: Path) -> None:
         seen[name] += 1
         text = json.dumps(json.loads(history.to_json(), object_hook=_without_trace), indent=1) + "\n"
         (folder / f"{name}{before}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def marker(activity: str, result: Any = None, *, failed: bool = False) -> HistoryEvent:
+    """The event that a local activity leaves."""
+    event = HistoryEvent(event_type=EventType.EVENT_TYPE_MARKER_RECORDED)
+    attributes = event.marker_recorded_event_attributes
+    attributes.marker_name = "core_local_activity"
+    for name, value in (("data", {"activity_type": activity}), ("result", result)):
+        payloads = pydantic_data_converter.payload_converter.to_payloads([value])
+        attributes.details[name].CopyFrom(Payloads(payloads=payloads))
+    if failed:
+        attributes.failure.message = "it failed"
+    return event
 
 
 def _without_trace(value: dict[str, Any]) -> dict[str, Any]:

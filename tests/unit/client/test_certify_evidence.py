@@ -68,14 +68,14 @@ def test_every_event_gets_a_number_in_the_order_of_writing(histories: Histories)
     assert (points[-1].path, points[-1].what) == (ENTRY_PATH, "workflow execution completed")
     own = [point.event_id for point in points if point.path == "main"]
     assert own == sorted(own)
-    assert "activity task completed load_run" in {point.what for point in points}
+    assert "activity task completed snapshot_attachments" in {point.what for point in points}
 
 
 def test_turns_and_writes_are_counted_apart(histories: Histories) -> None:
     evidence = gather({}, "", {}, 0, histories)
     assert evidence.turns["main"].total() == 4
     assert set(evidence.turns["main"].values()) == {1}
-    assert evidence.writes.total() == 4
+    assert evidence.writes.total() == 5
     assert not evidence.once
 
 

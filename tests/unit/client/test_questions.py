@@ -14,11 +14,13 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.activities import RECORD_AT_DESK
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
     DeliverDecisionInput,
     DeliverVotesInput,
+    DeskRecord,
     DeskState,
     Grant,
     Remember,
@@ -28,6 +30,7 @@ from llm_do_temporal.messages.approvals import (
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE
+from tests.support.runs.histories import marker
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 VERDICT = Verdict.model_validate(
@@ -65,6 +68,11 @@ def told(name: str, value: Any) -> HistoryEvent:
     event.signal_external_workflow_execution_initiated_event_attributes.signal_name = name
     event.signal_external_workflow_execution_initiated_event_attributes.input.CopyFrom(payloads(value))
     return event
+
+
+def recorded(**news: Any) -> HistoryEvent:
+    """The marker of news between the desk and the entry invocation."""
+    return marker(RECORD_AT_DESK.name, DeskRecord(**news))
 
 
 def task(begins: float) -> list[HistoryEvent]:
@@ -109,6 +117,21 @@ async def test_where_a_run_stands_must_be_readable() -> None:
         await read(started(elsewhere, before="first"))
 
 
+async def test_questions_that_a_run_took_along_as_new_are_asked_once() -> None:
+    asked = Approval(id="a2", asked_at=NOON, request=request("2"))
+    given = {"worker": "main", "continued": {"desk": {"earlier": 1, "approvals": [asked.model_dump(mode="json")]}}}
+    before = [recorded(asked=request("1")), recorded(asked=request("2"))]
+    account = await read(started({"worker": "main"}), *before, started(given, before="first"))
+    assert [(one.id, one.request.key) for one in account.questions] == [("a1", "1"), ("a2", "2")]
+
+
+async def test_news_of_the_desk_that_is_kept_elsewhere_must_be_readable() -> None:
+    news = recorded(asked=request())
+    news.marker_recorded_event_attributes.details["result"].payloads[0].metadata["messageType"] = REFERENCE_TYPE
+    with pytest.raises(UsageError, match="workshop"):
+        await read(news)
+
+
 REVOKE = signaled("revoke_grant", {"id": "a1", "by": "bob"})
 DECIDE = signaled("decide", {"id": "a1", "decision": "approve"})
 ASK = signaled("request_approval", request())
@@ -150,9 +173,13 @@ async def test_what_a_grant_answered_is_no_grant() -> None:
 
 
 class Desk:
-    """A desk as the run's workflow keeps it, and the history that this leaves: each step is a task, a minute later."""
+    """A desk as the run's workflow keeps it, and the history that this leaves: each step is a task, a minute later.
 
-    def __init__(self) -> None:
+    `near` says that whoever asks is the entry invocation, in the workflow of the desk.
+    """
+
+    def __init__(self, *, near: bool) -> None:
+        self._near = near
         self.state = DeskState(started_by="ann")
         self.events = [started({"worker": "main"})]
         self._minutes = 0.0
@@ -160,7 +187,7 @@ class Desk:
     def ask(self, key: str, **more: Any) -> None:
         """An invocation asks."""
         asked = request(key, **more)
-        now = self._signal("request_approval", asked)
+        now = self._news("request_approval", "asked", asked)
         self.state, approval = desk.with_request(self.state, asked, now=now)
         self._deliver([approval] if approval.verdict is not None else [])
 
@@ -174,7 +201,7 @@ class Desk:
     def withdraw(self, *keys: str, **more: Any) -> None:
         """An invocation no longer asks."""
         withdrawal = WithdrawApprovalsInput(invocation="run/main", keys=keys, **more)
-        self._signal("withdraw_approvals", withdrawal)
+        self._news("withdraw_approvals", "withdrawn", withdrawal)
         self.state = desk.with_withdrawal(self.state, withdrawal)
 
     def revoke(self, approval: str) -> None:
@@ -190,19 +217,26 @@ class Desk:
         self.state, late = desk.at_time(self.state, now=NOON + timedelta(minutes=self._minutes))
         self._deliver(late)
 
+    def _news(self, name: str, kind: str, message: Any) -> datetime:
+        return self._happens(recorded(**{kind: message}) if self._near else signaled(name, message))
+
     def _signal(self, name: str, message: Any) -> datetime:
+        return self._happens(signaled(name, message))
+
+    def _happens(self, event: HistoryEvent) -> datetime:
         self._minutes += 1
-        self.events += [at(signaled(name, message), self._minutes), *task(self._minutes)]
+        self.events += [at(event, self._minutes), *task(self._minutes)]
         return NOON + timedelta(minutes=self._minutes)
 
     def _deliver(self, answered: list[Approval]) -> None:
         for one in answered:
             key, votes = one.request.key, one.votes
             if one.verdict is None:
-                event = told("deliver_votes", DeliverVotesInput(key=key, id=one.id, votes=votes))
+                given = DeliverVotesInput(key=key, id=one.id, votes=votes)
+                event = recorded(voted=given) if self._near else told("deliver_votes", given)
             else:
                 delivery = DeliverDecisionInput(key=key, id=one.id, verdict=one.verdict, votes=votes)
-                event = told("deliver_decision", delivery)
+                event = recorded(decided=delivery) if self._near else told("deliver_decision", delivery)
             self.events.append(at(event, self._minutes))
 
 
@@ -255,11 +289,12 @@ STEPS: dict[str, list[tuple[str, tuple[str, ...], dict[str, Any]]]] = {
 }
 
 
+@pytest.mark.parametrize("near", [False, True], ids=["delegated", "entry"])
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 async def test_a_client_reads_from_the_history_the_desk_that_the_workflow_keeps(
-    steps: list[tuple[str, tuple[str, ...], dict[str, Any]]],
+    steps: list[tuple[str, tuple[str, ...], dict[str, Any]]], near: bool
 ) -> None:
-    kept = Desk()
+    kept = Desk(near=near)
     for step, values, named in steps:
         getattr(kept, step)(*values, **named)
     record = await read(*kept.events)
