@@ -37,7 +37,7 @@ def write(path: str = "/a.txt", content: str = "hi", **more: Any) -> RequestAppr
 def request(**more: Any) -> RequestApprovalInput:
     """A question about a call of `evaluator`."""
     plain: dict[str, Any] = {
-        "invocation": "run/main",
+        "invocation": "run",
         "key": "1",
         "worker": "main",
         "path": "main",
@@ -64,6 +64,6 @@ def decided(state: DeskState, **decision: Any) -> tuple[DeskState, list[Approval
     return desk.with_decision(state, taken, door="signal", now=LATER)
 
 
-def withdrawn(state: DeskState, *keys: str, invocation: str = "run/main") -> DeskState:
+def withdrawn(state: DeskState, *keys: str, invocation: str = "run") -> DeskState:
     """The desk after an invocation took these questions back."""
     return desk.with_withdrawal(state, WithdrawApprovalsInput(invocation=invocation, keys=keys))

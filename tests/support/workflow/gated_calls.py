@@ -106,5 +106,4 @@ def gated_files(workshop: Path, monkeypatch: pytest.MonkeyPatch, **mount: Any) -
     module = "llm_do_temporal.workflows.tools.filesystem"
     monkeypatch.setattr(f"{module}.run_local_first", carried_out)
     monkeypatch.setattr(f"{module}.run_activity", carried_out)
-    monkeypatch.setattr(f"{module}.workflow.patched", bool)
     return GatedFiles(workshop, Tree(mounts=(Mount.model_validate({"at": "/", "root": ".", **mount}),)))

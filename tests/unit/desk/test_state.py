@@ -129,7 +129,7 @@ def test_withdrawing_touches_neither_decided_questions_nor_those_of_others() -> 
 
 def test_an_invocation_that_has_closed_asks_nothing_any_more() -> None:
     state = asked(write(key="1"), write("/b.txt", key="2"), write("/c.txt", key="3", invocation="run/main/other"))
-    state = desk.with_withdrawal(state, WithdrawApprovalsInput(invocation="run/main", keys=(), closed=True))
+    state = desk.with_withdrawal(state, WithdrawApprovalsInput(invocation="run", keys=(), closed=True))
     assert [one.id for one in desk.pending(state)] == ["a3"]
 
 

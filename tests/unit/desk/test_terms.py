@@ -11,14 +11,10 @@ from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.votes import agreed_to
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Approval, DecisionKind, DeskState, Remember, RevokeGrantInput
-from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch
-from llm_do_temporal.messages.budget import Spending, Usage
-from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
-from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.approvals import ApprovalRules, Mode
-from llm_do_temporal.policy.models.resolution import ModelSources
+from llm_do_temporal.messages.runs import ContinuedRun, StartRunInput
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
-from tests.support.workflow.desk_questions import LATER, NOON, WHOLE, asked, decided, withdrawn, write
+from tests.support.workflow.desk_questions import LATER, NOON, asked, decided, withdrawn, write
+from tests.support.workflow.invocations import invocation
 
 BETTER = {"path": "/a.txt", "content": "better"}
 OTHER = {"path": "/a.txt", "content": "other"}
@@ -281,19 +277,9 @@ def test_what_anybody_has_decided_is_no_answer_where_it_matters_who_does(terms: 
 
 def test_a_run_that_was_continued_as_new_can_be_told_at_once_that_a_grant_is_revoked() -> None:
     state, _ = decided(asked(write()), id="a1", remember="session")
-    continued = ContinuedBatch(
-        done={},
-        usage=Usage(),
-        worker=PinnedWorker(name="main", instructions="Go.", source="main.worker", sha256="0" * 64),
-        settings=RunSettings(mode=Mode.INTERACTIVE, rules=ApprovalRules(), models=ModelSources()),
-        tree=WHOLE,
-        desk=desk.archived(state),
-        spending=Spending(),
-        started_at=NOON,
-    )
-    batch = Batch(items=(BatchItem(name="one"),), continued=continued)
+    continued = ContinuedRun(entry=invocation(), desk=desk.archived(state))
     # Signals are seen to before the workflow itself has done anything.
-    run = LlmDoRun(StartRunInput(worker="main", batch=batch).model_dump(mode="json"))
+    run = LlmDoRun(StartRunInput(worker="main", continued=continued).model_dump(mode="json"))
     run.revoke_grant({"id": "a1", "by": "ann"})
     assert run.desk_state().grants == ()
     assert run.desk_state().earlier == 1

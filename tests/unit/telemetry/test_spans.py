@@ -83,6 +83,29 @@ def test_an_attempt_that_is_left_to_go_on_as_new_is_not_told_of(told: InMemorySp
     assert only(told).name == "invocation"
 
 
+def test_a_run_that_goes_on_as_new_ends_with_its_entry_invocation(told: InMemorySpanExporter) -> None:
+    with (
+        pytest.raises(GoesOn),
+        span("run", {}, workflow_wide=True),
+        span("invocation", {}, workflow_wide=True),
+        span("turn", {}),
+    ):
+        raise GoesOn
+    assert [one.name for one in told.get_finished_spans()] == ["invocation", "run"]
+
+
+def test_a_run_that_goes_on_as_new_from_its_entry_invocation_stands_beside_itself(told: InMemorySpanExporter) -> None:
+    with span("caller", {}), span("run", {}, workflow_wide=True):
+        with span("invocation", {}, workflow_wide=True), outside_workflow_span(), span("next run", {}):
+            pass
+        with span("second invocation", {}, workflow_wide=True):
+            pass
+    ended = {one.name: one for one in told.get_finished_spans()}
+    ids = {one.context.span_id: name for name, one in ended.items() if one.context}
+    parents = {name: ids[one.parent.span_id] for name, one in ended.items() if one.parent}
+    assert parents == {"run": "caller", "invocation": "run", "next run": "caller", "second invocation": "run"}
+
+
 def test_what_goes_on_as_new_stands_beside_the_span_it_leaves(told: InMemorySpanExporter) -> None:
     with span("run", {}):
         with span("invocation", {}, workflow_wide=True), span("turn", {}), outside_workflow_span(), span("next", {}):

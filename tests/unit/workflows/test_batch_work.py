@@ -11,16 +11,15 @@ import pytest
 from temporalio.exceptions import ApplicationError, ChildWorkflowError, RetryState, TerminatedError
 
 from llm_do_temporal.errors import BudgetExceeded
-from llm_do_temporal.messages.approvals import DeskState
+from llm_do_temporal.messages.approvals import RequestApprovalInput, WithdrawApprovalsInput
 from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemResult
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
-from llm_do_temporal.policy.budget.ledger import Account, Action
+from llm_do_temporal.policy.budget.ledger import Account, Action, Report
 from llm_do_temporal.policy.budget.limits import Amounts, Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.workflows.run import batch as batch_module
 from llm_do_temporal.workflows.run.batch import MAX_EVENTS, BatchWork
-from tests.support.workflow.desk_questions import NOON
 from tests.support.workflow.fake_workflow import FakeWorkflow, idle
 from tests.support.workflow.invocations import invocation
 
@@ -66,19 +65,27 @@ class Children:
 
 @dataclass
 class QuietDesk:
-    """A desk that keeps the signals that it gets."""
+    """A desk that keeps what it is told, and answers nothing."""
 
     is_asking: bool = False
-    reports: list[Any] = field(default_factory=list[Any])
-    withdrawn: list[Any] = field(default_factory=list[Any])
+    reports: list[Report] = field(default_factory=list[Report])
+    withdrawn: list[WithdrawApprovalsInput] = field(default_factory=list[WithdrawApprovalsInput])
 
-    def report_spending(self, *payloads: Any) -> None:
-        """See BatchDesk."""
-        self.reports.extend(payloads)
+    async def ask(self, request: RequestApprovalInput) -> None:
+        """See DeskLink. A batch as a whole has no question."""
+        raise AssertionError(request)
 
-    def withdraw_approvals(self, *payloads: Any) -> None:
-        """See BatchDesk."""
-        self.withdrawn.extend(payloads)
+    async def withdraw(self, withdrawal: WithdrawApprovalsInput) -> None:
+        """See DeskLink."""
+        self.withdrawn.append(withdrawal)
+
+    async def report(self, report: Report) -> None:
+        """See DeskLink."""
+        self.reports.append(report)
+
+    def show(self, details: str) -> None:
+        """See DeskLink."""
+        raise AssertionError(details)
 
 
 @pytest.fixture
@@ -103,22 +110,26 @@ def work_on(
     **entry: Any,
 ) -> BatchWork:
     """The work on a batch of this many items; `entry` are fields of the entry worker's invocation."""
-    batch = Batch(items=items(count), concurrency=concurrency, continued=continued)
-    return BatchWork(StartRunInput(worker="w"), batch, invocation(**entry), desk or QuietDesk())
+    return work_of(Batch(items=items(count), concurrency=concurrency), desk, continued, invocation(**entry))
+
+
+def work_of(
+    batch: Batch,
+    desk: QuietDesk | None = None,
+    continued: ContinuedBatch | None = None,
+    entry: InvokeWorkerInput | None = None,
+    **start: Any,
+) -> BatchWork:
+    """The work on a batch; `start` are fields of the run's start."""
+    return BatchWork(StartRunInput(worker="w", **start), batch, continued, entry or invocation(), desk or QuietDesk())
 
 
 def before(*done: int, **more: Any) -> ContinuedBatch:
     """The state of a batch that was continued as new after these items."""
-    plain = invocation()
     return ContinuedBatch(
         done={number: ItemResult(name=f"line {number}", status="completed") for number in done},
         usage=Usage(requests=7),
-        worker=plain.worker,
-        settings=plain.settings,
-        tree=plain.tree,
-        desk=DeskState(),
         spending=Spending(**more),
-        started_at=NOON,
     )
 
 
@@ -193,15 +204,15 @@ async def test_the_batch_speaks_for_an_item_that_was_terminated(
     await idle()
     await children.end(1, failure=failed(TerminatedError("enough")))
     assert await running
-    assert [report["ended"] for report in desk.reports] == reports
-    assert [withdrawn["invocation"] for withdrawn in desk.withdrawn] == ["r/main/item-1"]
+    assert [report.ended for report in desk.reports] == reports
+    assert [withdrawn.invocation for withdrawn in desk.withdrawn] == ["r/main/item-1"]
     assert [result.code for result in work.results] == ["RunFailed"]
 
 
 async def test_an_item_with_too_large_an_attachment_does_not_begin(children: Children) -> None:
     huge = Attachment(path="a.pdf", sha256="0" * 64, bytes=10**12, media_type="application/pdf")
     batch = Batch(items=(BatchItem(name="huge", attachments=(huge,)), *items(1)))
-    work = BatchWork(StartRunInput(worker="w"), batch, invocation(), QuietDesk())
+    work = work_of(batch)
     running = asyncio.create_task(work.run())
     await idle()
     await children.end(2)
@@ -212,8 +223,7 @@ async def test_an_item_with_too_large_an_attachment_does_not_begin(children: Chi
 
 async def test_an_item_adds_to_the_prompt_of_the_run_and_replaces_its_input(children: Children) -> None:
     batch = Batch(items=(BatchItem(name="own", prompt="this", input={"n": 1}), BatchItem(name="none")))
-    start = StartRunInput(worker="w", prompt="all", input={"n": 0})
-    running = asyncio.create_task(BatchWork(start, batch, invocation(), QuietDesk()).run())
+    running = asyncio.create_task(work_of(batch, prompt="all", input={"n": 0}).run())
     await idle()
     own, none = children.started
     assert (own.prompt, own.input) == ("all\n\nthis", {"n": 1})
@@ -228,7 +238,7 @@ async def test_every_item_but_the_first_waits_until_the_limits_allow_an_invocati
     running = asyncio.create_task(work.run())
     await idle()
     assert children.under_way == [1]  # the run's limit has counted one invocation from the start
-    assert [report["wants"]["invocations"] for report in desk.reports] == [1]
+    assert [report.wants.invocations for report in desk.reports] == [1]
     await work.take(granted(1))
     await idle()
     assert children.under_way == [1, 2]
@@ -257,7 +267,7 @@ async def test_at_a_limit_of_the_run_nothing_more_begins_and_all_under_way_is_ca
     limits = Limits(turns=4)
     plain = invocation()
     entry = plain.model_copy(update={"settings": plain.settings.model_copy(update={"limits": limits})})
-    work = BatchWork(StartRunInput(worker="w"), Batch(items=items(4), concurrency=2), entry, QuietDesk())
+    work = work_of(Batch(items=items(4), concurrency=2), entry=entry)
     running = asyncio.create_task(work.run())
     await idle()
     await children.end(1)

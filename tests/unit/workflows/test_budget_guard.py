@@ -96,8 +96,8 @@ def reached(dimension: Dimension, limits: Limits, *, path: str = "main", **more:
     counted = dimension is not Dimension.TIME
     spent = Amounts.model_validate({dimension: limits.of(dimension)} if counted else {})
     fields: dict[str, Any] = {"limits": limits, "steps": limits, "spent": spent, **more}
-    account = Account(path=path, owner="r/main", reached=dimension, **fields)
-    return Action(kind="reached", invocation="r/main", account=account)
+    account = Account(path=path, owner="r", reached=dimension, **fields)
+    return Action(kind="reached", invocation="r", account=account)
 
 
 async def stopped(case: Guarded, action: Action) -> LlmDoError:
@@ -204,19 +204,17 @@ async def test_no_person_is_asked_without_a_desk_or_in_another_mode(
 
 async def test_an_account_without_a_reached_limit_is_no_reason_to_ask_or_to_stop(fake_workflow: FakeWorkflow) -> None:
     case = guarded()
-    plain = Account(path="main", owner="r/main", limits=Limits(turns=4), steps=Limits(turns=4))
+    plain = Account(path="main", owner="r", limits=Limits(turns=4), steps=Limits(turns=4))
     unlimited = plain.model_copy(update={"reached": Dimension.TOKENS})
-    await going_on(
-        case, *(Action(kind="reached", invocation="r/main", account=each) for each in (plain, unlimited, None))
-    )
+    await going_on(case, *(Action(kind="reached", invocation="r", account=each) for each in (plain, unlimited, None)))
     assert case.desk.questions == []
 
 
 async def test_a_grant_goes_to_the_lease_and_a_recall_is_answered_at_once(fake_workflow: FakeWorkflow) -> None:
     case = guarded()
-    await case.guard.apply(Action(kind="grant", invocation="r/main", number=1, amounts=Amounts(turns=3)))
+    await case.guard.apply(Action(kind="grant", invocation="r", number=1, amounts=Amounts(turns=3)))
     assert case.lease.state.holds == Amounts(turns=3)
-    await case.guard.apply(Action(kind="recall", invocation="r/main"))
+    await case.guard.apply(Action(kind="recall", invocation="r"))
     assert [report.holds for report in case.reports] == [Amounts()]
 
 
@@ -266,7 +264,7 @@ async def test_a_raised_time_limit_is_a_new_moment_and_outlives_the_workflow(
 
 async def test_a_continued_workflow_has_the_time_that_was_agreed_to(fake_workflow: FakeWorkflow) -> None:
     case = guarded(limits=MINUTE, spending=Spending(times={"main": 300}))
-    await going_on(case, Action(kind="grant", invocation="r/main", number=1))
+    await going_on(case, Action(kind="grant", invocation="r", number=1))
     assert fake_workflow.timers == [timedelta(seconds=300)]
 
 
@@ -283,9 +281,12 @@ async def test_a_continued_workflow_has_the_time_that_was_agreed_to(fake_workflo
 def test_a_guard_is_needed_where_a_limit_belongs_to_the_invocation(
     path: str, own: Limits, of_run: Limits, needed: bool
 ) -> None:
+    async def tell(report: Report) -> None:
+        raise AssertionError(report)
+
     plain = invocation(path, limits=own)
     limited = plain.model_copy(update={"settings": plain.settings.model_copy(update={"limits": of_run})})
-    assert BudgetGuard(limited, BudgetLease(limited, Spending()), None).is_needed is needed
+    assert BudgetGuard(limited, BudgetLease(limited, Spending(), tell), None).is_needed is needed
 
 
 async def test_work_that_ends_has_its_result_and_its_errors(fake_workflow: FakeWorkflow) -> None:

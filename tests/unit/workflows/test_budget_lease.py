@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RequestUsage
-from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.policy.budget.ledger import Action, Report
@@ -167,11 +166,13 @@ async def test_time_that_is_up_is_reported_once(fake_workflow: FakeWorkflow) -> 
     assert [report.overdue for report in reports] == [("main/child-1",), ()]
 
 
-async def test_a_desk_that_is_closed_stops_nobody(fake_workflow: FakeWorkflow) -> None:
-    fake_workflow.refuses = lambda _: ApplicationError("closed")
-    lease = BudgetLease(invocation("main/child-1", limited=ALL), Spending())
-    await lease.close()
-    assert fake_workflow.signals == []
+async def test_a_report_names_the_workflow_in_which_its_invocation_runs(fake_workflow: FakeWorkflow) -> None:
+    child, of_child = lease_of()
+    entry, of_entry = lease_of(path="main")
+    await child.report()
+    await entry.report()
+    assert [(report.invocation, report.path) for report in of_child] == [("r/main/child-1", "main/child-1")]
+    assert [(report.invocation, report.path) for report in of_entry] == [("r", "main")]
 
 
 def test_what_calls_below_cost_adds_up_and_is_not_spent_again() -> None:

@@ -13,6 +13,7 @@ from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
 from llm_do_temporal.policy.budget.ledger import Report
 from llm_do_temporal.policy.budget.limits import Dimension
 from llm_do_temporal.workflows.runtime.children import run_invocation
+from llm_do_temporal.workflows.runtime.desk_link import FarDesk
 from tests.support.workflow.fake_workflow import FakeWorkflow
 from tests.support.workflow.invocations import invocation
 
@@ -40,7 +41,7 @@ async def failed_child(monkeypatch: pytest.MonkeyPatch, cause: Exception, **fiel
 
     monkeypatch.setattr(workflow, "start_child_workflow", start)
     with pytest.raises(LlmDoError):
-        await run_invocation(invocation(**fields))
+        await run_invocation(invocation(**fields), FarDesk("r"))
 
 
 async def test_what_a_terminated_child_held_is_reported_as_lost(
@@ -57,7 +58,6 @@ async def test_what_a_terminated_child_held_is_reported_as_lost(
     ("cause", "fields"),
     [
         (TerminatedError("enough"), {"path": "main/child-1"}),  # no limits: nobody counts
-        (TerminatedError("enough"), {"path": "main", "limited": LIMITED}),  # its desk closes with it
         (CancelledError("stop"), {"path": "main/child-1", "limited": LIMITED}),  # it had time to say so itself
         (ApplicationError("no", type="ModelFailed"), {"path": "main/child-1", "limited": LIMITED}),
     ],

@@ -19,6 +19,7 @@ from tests.support.workflow.desk_questions import LATER, asked, request
 from tests.support.workflow.fake_workflow import FakeWorkflow, idle
 
 CHILD = "r/main/child-1"
+OTHER = "r/main/other-1"
 TURN = Amounts(turns=1)
 
 
@@ -27,7 +28,7 @@ async def budget(fake_workflow: FakeWorkflow) -> AsyncIterator[RunBudget]:
     """The budget of a run with four turns, which tells invocations what there is to tell."""
     fake_workflow.info.workflow_id = "r"
     budget = RunBudget(Ledger())
-    budget.open("r/main", Limits(turns=4))
+    budget.open("r", Limits(turns=4))
     serving = asyncio.create_task(budget.serve())
     yield budget
     serving.cancel()
@@ -61,9 +62,9 @@ async def test_what_was_granted_to_one_that_has_ended_counts_as_spent(
 async def test_one_that_has_ended_holds_up_nobody_else(budget: RunBudget, fake_workflow: FakeWorkflow) -> None:
     fake_workflow.refuses = lambda receiver: ApplicationError("closed") if receiver == CHILD else None
     budget.take(wants(CHILD))
-    budget.take(wants("r/main"))
+    budget.take(wants(OTHER))
     await idle()
-    assert [action.kind for action in fake_workflow.signals_to("r/main")] == ["grant"]
+    assert [action.kind for action in fake_workflow.signals_to(OTHER)] == ["grant"]
 
 
 async def test_the_run_itself_is_told_without_a_signal(budget: RunBudget, fake_workflow: FakeWorkflow) -> None:

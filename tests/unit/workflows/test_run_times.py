@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from llm_do_temporal.workflows.run.workflow import LlmDoRun
+from llm_do_temporal.messages.approvals import DeskState
+from llm_do_temporal.workflows.run.desk import RunDesk
 from tests.support.workflow.desk_questions import NOON
 from tests.support.workflow.fake_workflow import FakeWorkflow
 
@@ -21,17 +22,17 @@ from tests.support.workflow.fake_workflow import FakeWorkflow
 async def test_a_timer_is_never_longer_than_a_year(
     fake_workflow: FakeWorkflow, due: datetime, timer: timedelta
 ) -> None:
-    run = LlmDoRun()
-    run._due = due  # pyright: ignore[reportPrivateUsage] - set by the desk's loop, which needs a server
-    assert await run._has_come(due)  # pyright: ignore[reportPrivateUsage]
+    desk = RunDesk(DeskState())
+    desk._due = due  # pyright: ignore[reportPrivateUsage] - set by the desk's loop from the questions
+    assert await desk._has_come(due)  # pyright: ignore[reportPrivateUsage]
     assert fake_workflow.timers == [timer]
 
 
 async def test_a_moment_that_is_past_needs_no_timer(fake_workflow: FakeWorkflow) -> None:
-    assert await LlmDoRun()._has_come(NOON)  # pyright: ignore[reportPrivateUsage]
+    assert await RunDesk(DeskState())._has_come(NOON)  # pyright: ignore[reportPrivateUsage]
     assert fake_workflow.timers == []
 
 
 async def test_another_moment_is_waited_for_as_soon_as_it_is_the_next(fake_workflow: FakeWorkflow) -> None:
-    run = LlmDoRun()  # which waits for none
-    assert not await run._has_come(NOON + timedelta(minutes=5))  # pyright: ignore[reportPrivateUsage]
+    desk = RunDesk(DeskState())  # which waits for none
+    assert not await desk._has_come(NOON + timedelta(minutes=5))  # pyright: ignore[reportPrivateUsage]
