@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from llm_do_temporal.messages.runs import workflow_id_of
 from llm_do_temporal.policy.budget.ledger import Action, Ledger, Report, opened, raised, settle, with_report
-from llm_do_temporal.policy.budget.limits import Amounts, Dimension, Limits, agreed_limit, described
+from llm_do_temporal.policy.budget.limits import Amounts, Dimension, Limits, agreed_limit, described, limited_by
 
-RUN = "r/main"
+RUN = "r"
 
 
 def ledger(path: str = "", **limits: Any) -> Ledger:
@@ -20,7 +21,7 @@ def ledger(path: str = "", **limits: Any) -> Ledger:
 
 
 def wants(amount: Amounts, *, who: str = "main", **more: Any) -> Report:
-    return Report(invocation=f"r/{who}", path=who, wants=amount, **more)
+    return Report(invocation=workflow_id_of("r", who), path=who, wants=amount, **more)
 
 
 def asked(state: Ledger, *reports: Report) -> tuple[Ledger, list[Action]]:
@@ -85,6 +86,14 @@ def test_the_limit_that_was_agreed_to(given: dict[str, Any], limit: int) -> None
 def test_a_question_that_names_no_limit_raises_none() -> None:
     with pytest.raises(ValueError, match="names no limit"):
         agreed_limit(Dimension.TIME, {"next": 1e12}, {})
+
+
+def test_an_invocation_is_limited_by_its_own_limits_and_by_those_above_each_named_once() -> None:
+    assert limited_by(Limits()) == ()
+    above = limited_by(Limits(turns=9, cost=Decimal(1)))
+    assert set(above) == {Dimension.TURNS, Dimension.COST}
+    assert limited_by(Limits(), above) == above
+    assert limited_by(Limits(turns=2, time=5), above) == (*above, Dimension.TIME)
 
 
 def test_without_limits_there_is_no_account() -> None:
