@@ -66,13 +66,20 @@ HANDLERS = (
     Handler("signal", base.DECIDE_SIGNAL, _RUN, Decision, None, "people, without an answer"),
     Handler("signal", base.REVOKE_GRANT_SIGNAL, _RUN, RevokeGrantInput, None, "people"),
     Handler("query", base.DESK_QUERY, _RUN, None, DeskState, "people and commands"),
-    Handler("signal", base.REQUEST_APPROVAL_SIGNAL, _RUN, RequestApprovalInput, None, "invocations"),
-    Handler("signal", base.WITHDRAW_APPROVALS_SIGNAL, _RUN, WithdrawApprovalsInput, None, "invocations"),
-    Handler("signal", REPORT_SPENDING_SIGNAL, _RUN, Report, None, "invocations with limits"),
+    Handler(
+        "signal", base.REQUEST_APPROVAL_SIGNAL, _RUN, RequestApprovalInput, None, "delegated invocations and items"
+    ),
+    Handler(
+        "signal", base.WITHDRAW_APPROVALS_SIGNAL, _RUN, WithdrawApprovalsInput, None, "delegated invocations and items"
+    ),
+    Handler("signal", REPORT_SPENDING_SIGNAL, _RUN, Report, None, "delegated invocations and items, with limits"),
     Handler("signal", base.DELIVER_DECISION_SIGNAL, _WORKER, DeliverDecisionInput, None, "the desk"),
     Handler("signal", base.DELIVER_VOTES_SIGNAL, _WORKER, DeliverVotesInput, None, "the desk"),
     Handler("signal", GRANT_SPENDING_SIGNAL, _WORKER, Action, None, "the desk, with limits"),
-    Handler("update", CALL_FOR_TOOL_UPDATE, _WORKER, CallForToolInput, CalledForTool, "tools that call workers"),
+    *(
+        Handler("update", CALL_FOR_TOOL_UPDATE, one, CallForToolInput, CalledForTool, "tools that call workers")
+        for one in (_RUN, _WORKER)
+    ),
 )
 _WORKFLOWS = ((_RUN, StartRunInput, RunResult), (_WORKER, InvokeWorkerInput, InvocationResult))
 _ATTRIBUTES = (
@@ -83,6 +90,7 @@ _ATTRIBUTES = (
 _MEMOS = (
     (base.RUN_MEMO, _RUN, RunMemo, ""),
     (base.PENDING_MEMO, _RUN, PendingApprovalMemo, "a list of "),
+    (base.INVOCATION_MEMO, _RUN, InvocationMemo, "of the entry invocation: "),
     (base.INVOCATION_MEMO, _WORKER, InvocationMemo, ""),
 )
 _OTHER_TYPES: tuple[Type, ...] = (ConversationPart, LiveText)

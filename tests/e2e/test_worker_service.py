@@ -123,7 +123,7 @@ async def test_a_conversation_goes_on_with_a_service_on_another_folder(
             services[service.pid] = service
         desk.type("start", "approvals_demo", "go", "--id", "job", "--model", "openai-chat:m", "--detach")
         script.gate.wait_until_reached()
-        struck = services.pop(await busy_service(address, "job/main"))
+        struck = services.pop(await busy_service(address, "job"))
         struck.kill()
         struck.wait()
         script.gate.open()

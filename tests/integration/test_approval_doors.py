@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -114,15 +115,20 @@ async def test_a_decision_for_an_unknown_run_is_a_mistake_of_the_person_who_sent
 
 
 async def test_internal_signals_with_nonsense_do_not_stop_anybody(place: Place) -> None:
-    run, _ = await start_parked(place, write_call(), "Done.")
-    temporal = place.client.temporal
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("child", scripted(write_call(), "Done."), toolsets=FILESYSTEM)
+    main = scripted([call("child", input="go"), write_call("/main.txt")], "Done.")
+    place.worker("main", main, toolsets={**FILESYSTEM, **delegation_to("child")})
+    run = await place.start("main")
+    await place.pending(run, 2)
+    temporal, child = place.client.temporal, f"{run}/main/child-1"
     payloads: list[list[Any]] = [["x"], [{}], [None], [], [{}, {}]]
-    doors = [(REQUEST_APPROVAL_SIGNAL, run), (WITHDRAW_APPROVALS_SIGNAL, run), (DELIVER_DECISION_SIGNAL, f"{run}/main")]
-    for name, target in doors:
+    names = (REQUEST_APPROVAL_SIGNAL, WITHDRAW_APPROVALS_SIGNAL, DELIVER_DECISION_SIGNAL, "no_such_signal")
+    for name, target in product(names, (run, child)):
         for payload in payloads:
             await temporal.get_workflow_handle(target).signal(name, args=payload)
-    await temporal.get_workflow_handle(f"{run}/main").signal("no_such_signal", "x")
-    await place.decide(run)
+    for waiting in ("a1", "a2"):
+        await place.decide(run, id=waiting)
     assert (await place.client.result(run)).output == "Done."
 
 

@@ -180,7 +180,7 @@ async def test_one_reads_in_a_conversation_what_its_model_was_told(place: Place,
         place.worker(one, one, **CASES[one].keys)
         run = await place.start(one, mode="approve_all")
         await place.client.result(run)
-        said = [(entry.kind, entry.text) async for entry in read_transcript(place.client.temporal, f"{run}/main")]
+        said = [(entry.kind, entry.text) async for entry in read_transcript(place.client.temporal, run)]
         assert ("prompt", text) in said
         assert ("prompt", "") not in said
 

@@ -321,7 +321,7 @@ async def test_only_a_tool_that_runs_is_served_and_a_cancelled_run_takes_its_cal
         ("sage", "Failed decoding arguments"),
     ]:
         with pytest.raises(WorkflowUpdateFailedError) as refused:
-            await temporal.get_workflow_handle(f"{run}/main").execute_update(CALL_FOR_TOOL_UPDATE, payload)
+            await temporal.get_workflow_handle(run).execute_update(CALL_FOR_TOOL_UPDATE, payload)
         assert words in str(refused.value.cause)
     await place.client.cancel(run)
     with pytest.raises(RunCancelled):
@@ -329,7 +329,7 @@ async def test_only_a_tool_that_runs_is_served_and_a_cancelled_run_takes_its_cal
     description = await temporal.get_workflow_handle(f"{run}/main/sage-1").describe()
     assert description.status is WorkflowExecutionStatus.CANCELED
     with pytest.raises(RPCError, match="already completed"):
-        await temporal.get_workflow_handle(f"{run}/main").execute_update(CALL_FOR_TOOL_UPDATE, asked)
+        await temporal.get_workflow_handle(run).execute_update(CALL_FOR_TOOL_UPDATE, asked)
 
 
 async def test_a_toolset_knows_whom_it_works_for_and_calls_workers(place: Place) -> None:

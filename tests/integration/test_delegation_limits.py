@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic_ai.messages import ModelMessage
 
+from llm_do_temporal.client.history.beginnings import Beginnings
 from llm_do_temporal.errors import ModelRefusal
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import PinnedWorker
@@ -158,15 +159,15 @@ async def test_a_file_edited_after_the_start_does_not_change_the_run(place: Plac
     await place.client.result(run)
     assert [seen.instructions for seen in main.requests] == ["You are the first."] * 2
     assert sage.requests[0].instructions == "You are wise."
-    assert (await pinned(place, f"{run}/main")).sha256 == hashlib.sha256(text).hexdigest()
+    assert (await pinned(place, run)).sha256 == hashlib.sha256(text).hexdigest()
 
 
-async def pinned(place: Place, invocation: str) -> PinnedWorker:
-    """The definition in the history of an invocation."""
-    handle = place.client.temporal.get_workflow_handle(invocation)
-    first = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
-    (given,) = await place.client.temporal.data_converter.decode(first.input.payloads, [InvokeWorkerInput])
-    return given.worker
+async def pinned(place: Place, run: str) -> PinnedWorker:
+    """The definition of the entry worker in the history of a run."""
+    history = await place.client.temporal.get_workflow_handle(run).fetch_history()
+    beginnings = Beginnings()
+    (beginning,) = filter(None, map(beginnings.take, history.events))
+    return InvokeWorkerInput.model_validate(beginning.given).worker
 
 
 async def test_a_worker_loaded_later_is_loaded_as_it_is_then(place: Place) -> None:

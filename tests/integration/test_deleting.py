@@ -19,8 +19,8 @@ from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
-from tests.support.runs.place import Place
-from tests.support.servers.session import FORGETFUL, session_server
+from tests.support.runs.delegation import delegation_to
+from tests.support.runs.place import Place, development_server
 
 LARGE = "x" * 900_000
 
@@ -65,7 +65,7 @@ async def test_histories_of_the_whole_tree_and_blobs_go_and_those_of_other_runs_
     deleted = await delete_run(temporal, run, blobs)
 
     place.started.remove(run)
-    assert deleted.histories == len(view.nodes) + 1 == 3
+    assert deleted.histories == len(view.nodes) == 2
     assert await gone(place, run)
     assert shared <= {one.sha256 for one in blobs.stored()}
     assert (await place.client.result(other)).output == "Done."
@@ -107,10 +107,12 @@ async def test_a_file_stays_that_a_run_is_about_to_start_with(place: Place, monk
 
 
 async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, server: WorkflowEnvironment) -> None:
-    place.worker("main", scripted(call("write_file", path="/a.txt", content="a")), toolsets={"filesystem": {}})
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("child", scripted(call("write_file", path="/a.txt", content="a")), toolsets={"filesystem": {}})
+    place.worker("main", scripted(call("child", input="go")), toolsets=delegation_to("child"))
     run = await place.start("main")
     await place.pending(run)
-    assert await open_parts(server.client, run) == [run, f"{run}/main"]
+    assert await open_parts(server.client, run) == [run, f"{run}/main/child-1"]
     await place.client.cancel(run)
     deleted = await delete_run(server.client, run, None)
     place.started.remove(run)
@@ -135,12 +137,12 @@ async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
     for arguments, says in (
         ((run, "--yes"), f"run '{run}' is open"),
         ((run, "--cancel"), "Add --yes."),
-        ((f"{run}/main", "--yes", "--cancel"), f"'{run}/main' is a workflow, and no run"),
+        ((f"{run}/main/child-1", "--yes", "--cancel"), f"'{run}/main/child-1' is a workflow, and no run"),
         (("nobody", "--yes"), "there is no run 'nobody'"),
     ):
         code, said = await delete(*arguments)
         assert (code, says in said) == (2, True), said
     code, said = await delete(run, "--yes", "--cancel")
-    assert (code, f"deleted run {run}: 2 histories, 0 blobs\n" in said) == (0, True), said
+    assert (code, f"deleted run {run}: 1 history, 0 blobs\n" in said) == (0, True), said
     assert await gone(place, run)
     place.started.remove(run)

@@ -78,7 +78,7 @@ async def shown_in_the_end(place: Place, run: str) -> None:
     assert [one.total.requests for one in spent.values()] == [1]
     page = await ada.open(f"/runs/{run}/invocations/main")
     assert f"Mind the {SECRET}, {SECRET}" in page.text
-    first = await read_part_with(temporal, f"{run}/main", 1)
+    first = await read_part_with(temporal, run, 1)
     assert [entry.text for entry in first.entries if entry.kind == "prompt"] == [f"beware of the {SECRET}"]
     assert {entry.turn for entry in first.entries if entry.kind == "turn"} == {1}
     assert [grant.tool for grant in await client.grants(run)] == ["reader"]

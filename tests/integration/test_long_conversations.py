@@ -111,7 +111,7 @@ async def test_a_reset_run_goes_on_with_its_whole_conversation(place: Place) -> 
     place.worker("main", model, toolsets=READS)
     run = await place.start("main")
     await place.client.result(run)
-    invocation = f"{run}/main"
+    invocation = run
     handle = place.client.temporal.get_workflow_handle(invocation)
     history = await handle.fetch_history()
     third = [event for event in history.events if event.HasField("activity_task_scheduled_event_attributes")][-3]

@@ -10,8 +10,11 @@ from temporalio import workflow
 
 from llm_do_temporal.service.build import build_replayer
 from llm_do_temporal.testing import call, scripted
-from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
+from llm_do_temporal.workflows.invocation.invocation import Invocation
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
+from llm_do_temporal.workflows.runtime.desk_link import FarDesk
+from tests.support.runs.delegation import delegation_to
+from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
 from worker_service.migrate_check import Checked, ReplayTrouble, check_open_runs
 
@@ -19,14 +22,14 @@ POLL_SECONDS = 0.05
 
 
 async def check(place: Place, run: str) -> list[ReplayTrouble]:
-    """What would become of the run and its invocation."""
+    """What would become of the run and its child, in this order."""
     checked = await check_open_runs(place.client.temporal, build_replayer(place.folder))
     assert checked.workflows >= 2
-    return [one for one in checked.troubles if one.workflow.startswith(run)]
+    return sorted((one for one in checked.troubles if one.workflow.startswith(run)), key=lambda one: one.workflow)
 
 
 async def listed(place: Place, run: str) -> None:
-    """Wait until the server lists the run and its invocation: it does so a moment after they have begun."""
+    """Wait until the server lists the run and its child: it does so a moment after they have begun."""
     query = f"ExecutionStatus = 'Running' AND WorkflowId STARTS_WITH '{run}'"
     while True:
         if (await place.client.temporal.count_workflows(query)).count == 2:
@@ -52,24 +55,30 @@ async def broken(*_: Any) -> None:
 
 
 async def test_an_incompatible_change_is_caught_and_a_compatible_one_passes(place: Place) -> None:
-    place.worker("main", scripted(call("write_file", path="/a.txt", content="a"), "Done."), toolsets={"filesystem": {}})
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("child", scripted(write_call(), "Done."), toolsets=FILESYSTEM)
+    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
     run = await place.start("main")
     await place.pending(run)
     await listed(place, run)
     assert await check(place, run) == []
     elsewhere = await check_open_runs(place.client.temporal, build_replayer(place.folder), "another's")
     assert elsewhere == Checked(0, ())
-    for kind, method, workflow_id in ((LlmDoRun, "_load", run), (LlmDoWorker, "_run_agent", f"{run}/main")):
+    both = [run, f"{run}/main/child-1"]
+    for kind, method, concerned in ((LlmDoRun, "_load", [run]), (FarDesk, "ask", both[1:]), (Invocation, "run", both)):
         with pytest.MonkeyPatch.context() as monkeypatch:
             plant(monkeypatch, kind, method, "planted")
             assert await check(place, run) == []
         with pytest.MonkeyPatch.context() as monkeypatch:
             plant(monkeypatch, kind, method, None)
-            (trouble,) = await check(place, run)
-            assert (trouble.workflow, trouble.diverges) == (workflow_id, True)
-            assert "Nondeterminism" in trouble.reason
+            troubles = await check(place, run)
+            assert [(trouble.workflow, trouble.diverges) for trouble in troubles] == [(one, True) for one in concerned]
+            assert all("Nondeterminism" in trouble.reason for trouble in troubles)
         with pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setattr(kind, method, broken)
-            assert await check(place, run) == [ReplayTrouble(workflow_id, diverges=False, reason="broken by a change")]
+            broken_by = "broken by a change"
+            assert await check(place, run) == [
+                ReplayTrouble(one, diverges=False, reason=broken_by) for one in concerned
+            ]
     await place.decide(run)
     assert (await place.client.result(run)).output == "Done."

@@ -113,7 +113,7 @@ async def test_nobody_who_watches_a_turn_sees_how_its_model_is_found(
             assert all("alias:" not in page.html and provider.url not in page.html for page in pages)
             gate.open()
         await place.client.result(run)
-    (history,) = await place.chain(f"{run}/main")
+    (history,) = await place.chain(run)
     told = [event.user_metadata.summary.data.decode() for event in history.events]
     assert [one for one in told if "request model" in one] == [f'"request model: {one}"' for one in names.values()]
 
@@ -191,7 +191,7 @@ async def test_the_address_reaches_the_turn_and_the_history_has_no_other_place_f
     place.worker("main")
     run = await place.start("main")
     await place.client.result(run)
-    history = await place.client.temporal.get_workflow_handle(f"{run}/main").fetch_history()
+    history = await place.client.temporal.get_workflow_handle(run).fetch_history()
     turns = [
         event.activity_task_scheduled_event_attributes
         for event in history.events

@@ -130,7 +130,7 @@ async def test_a_call_whose_arguments_cannot_be_read_at_once_is_made_later_and_o
     with store.unreadable(b'"idempotency_key"'):
         run = await remote.start("main")
         await asyncio.to_thread(store.await_refused)
-        handle = remote.client.temporal.get_workflow_handle(f"{run}/main")
+        handle = remote.client.temporal.get_workflow_handle(run)
         async for event in handle.fetch_history_events(wait_new_event=True):
             if event.user_metadata.summary.data == b'"wait for the blob store"':
                 break

@@ -167,8 +167,9 @@ async def delete(
         blobs = None if session.workshop is None else workshop_blobs(session.workshop)
         deleted = await delete_run(session.client.temporal, run, blobs)
     kept = "; no workshop is known here, so its blobs stay until `gc`" if blobs is None else ""
-    count = len(deleted.blobs)
-    print(f"deleted run {run}: {deleted.histories} histories, {count} {'blob' if count == 1 else 'blobs'}{kept}")
+    histories = "1 history" if deleted.histories == 1 else f"{deleted.histories} histories"
+    blobs_gone = "1 blob" if len(deleted.blobs) == 1 else f"{len(deleted.blobs)} blobs"
+    print(f"deleted run {run}: {histories}, {blobs_gone}{kept}")
     return 0
 
 
