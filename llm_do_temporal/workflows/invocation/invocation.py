@@ -1,4 +1,4 @@
-"""One invocation of one worker: the agent loop, in whichever workflow it runs."""
+"""Invocation of a worker: the agent loop, in whichever workflow it runs."""
 
 from __future__ import annotations
 

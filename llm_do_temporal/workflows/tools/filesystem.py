@@ -37,7 +37,6 @@ from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, 
 Change = TypeVar("Change", WriteFileInput, EditFileInput)
 
 DEFAULT_MAX_CHARS = 20_000
-"""Runs that started before they were replay without it."""
 
 _PATH = {"type": "string", "minLength": 1, "description": "Path in your file tree, like /notes/todo.md."}
 

@@ -29,7 +29,6 @@ MAX_PATH_CHARS = 400
 """Longest entry that may be a path; a longer text, or a text of several lines, is none."""
 _LIKE_A_PATH = re.compile(r"(?!\w+://)(?:\S*/\S*|\S*\.[A-Za-z]\w{0,9})")
 """Single word with a slash, or with the suffix of a file, that is no URL."""
-"""Runs that began when such a path was handed on as a text replay so."""
 
 _FILE = {
     "type": "object",
