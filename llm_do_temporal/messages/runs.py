@@ -59,8 +59,6 @@ class ContinuedRun(Message):
 
     entry: InvokeWorkerInput
     """The entry invocation as it goes on; for a batch, the invocation that its items are made from."""
-    started_at: datetime
-    """Start of the run's first execution."""
     notify: NotifySettings = NotifySettings()
     desk: DeskState
     batch: ContinuedBatch | None = None

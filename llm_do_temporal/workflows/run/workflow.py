@@ -35,7 +35,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from llm_do_temporal.messages.batches import Batch, ContinuedBatch
     from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
-    from llm_do_temporal.messages.definitions import RunSettings
     from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput
     from llm_do_temporal.messages.runs import ContinuedRun, InvokeWorkerInput, RunMemo, RunResult, StartRunInput
     from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
@@ -103,19 +102,15 @@ class LlmDoRun:
 
     async def _run_entry(self, payload: Any) -> RunResult:
         start = read_start(payload)
-        before = start.continued
-        if before is None:
-            entry = await self._entry(start)
-        else:
-            entry = before.entry
-            memo = RunMemo(worker=entry.worker.name, started_by=start.started_by, started_at=before.started_at)
-            self._open(memo, entry.settings, before.notify)
+        entry = await self._entry(start) if start.continued is None else start.continued.entry
+        if start.continued is not None:
+            self._open(start, entry.worker.name, entry, start.continued.notify)
         self._desk.budget.open(entry.run, entry.settings.limits)
         if start.batch is not None:
             return await self._run_batch(start, start.batch, entry)
 
         async def go_on(invocation: InvokeWorkerInput) -> None:
-            await self._go_on_as_new(start, invocation)
+            await self._go_on_as_new(start, ContinuedRun(entry=invocation, notify=self._notify, desk=DeskState()))
 
         check_sendable(entry)
         invocation = self.invocation = Invocation(entry, self._desk, go_on)
@@ -128,8 +123,7 @@ class LlmDoRun:
     async def _entry(self, start: StartRunInput) -> InvokeWorkerInput:
         """Return the invocation that the run begins with; of a batch, that which its items are made from."""
         loaded = await self._load(start)
-        memo = RunMemo(worker=loaded.worker.name, started_by=start.started_by)
-        self._open(memo, loaded.settings, loaded.notify)
+        self._open(start, loaded.worker.name, loaded, loaded.notify)
         info = workflow.info()
         entry = entry_invocation(info.workflow_id, start, loaded, started_at=info.start_time)
         if start.batch is None:
@@ -144,13 +138,17 @@ class LlmDoRun:
         except FailureError as error:
             raise explain(error) from error
 
-    def _open(self, memo: RunMemo, settings: RunSettings, notify: NotifySettings) -> None:
+    def _open(
+        self, start: StartRunInput, worker: str, loaded: LoadedRun | InvokeWorkerInput, notify: NotifySettings
+    ) -> None:
         """Begin to show and to notify, as the run's settings say."""
+        settings = loaded.settings
         self._notify = notify
-        self._desk.notifier.open(notify, memo.worker)
+        self._desk.notifier.open(notify, worker)
         self._desk.has_attributes = settings.search_attributes
         self.routes.queues = settings.queues
-        self._desk.open(memo.worker, memo.started_by)
+        self._desk.open(worker, start.started_by)
+        memo = RunMemo(worker=worker, started_by=start.started_by)
         if workflow.memo_value(RUN_MEMO, None) != memo.model_dump(mode="json"):
             workflow.upsert_memo({RUN_MEMO: memo})
 
@@ -160,24 +158,17 @@ class LlmDoRun:
         self._desk.budget.take_own = work.take
         if not await work.run():
             progress = ContinuedBatch(done=work.done, usage=work.usage, spending=work.lease.state)
-            await self._go_on_as_new(start, entry, progress)
+            continued = ContinuedRun(entry=entry, notify=self._notify, desk=DeskState(), batch=progress)
+            await self._go_on_as_new(start, continued)
         await workflow.wait_condition(workflow.all_handlers_finished)
         return RunResult(output=None, usage=work.usage, items=work.results)
 
-    async def _go_on_as_new(
-        self, start: StartRunInput, entry: InvokeWorkerInput, batch: ContinuedBatch | None = None
-    ) -> None:
+    async def _go_on_as_new(self, start: StartRunInput, continued: ContinuedRun) -> None:
         """Continue this workflow as new, with its desk: between two turns, or two items of a batch."""
         desk = self._desk
         await desk.notifier.settle()
         await workflow.wait_condition(lambda: workflow.all_handlers_finished() and desk.is_idle)
-        continued = ContinuedRun(
-            entry=entry,
-            started_at=workflow.info().start_time if start.continued is None else start.continued.started_at,
-            notify=self._notify,
-            desk=archived(desk.state),
-            batch=batch,
-        )
+        continued = continued.model_copy(update={"desk": archived(desk.state)})
         with outside_workflow_span():
             workflow.continue_as_new(start.model_copy(update={"continued": continued}))
 

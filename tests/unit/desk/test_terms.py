@@ -277,7 +277,7 @@ def test_what_anybody_has_decided_is_no_answer_where_it_matters_who_does(terms: 
 
 def test_a_run_that_was_continued_as_new_can_be_told_at_once_that_a_grant_is_revoked() -> None:
     state, _ = decided(asked(write()), id="a1", remember="session")
-    continued = ContinuedRun(entry=invocation(), started_at=NOON, desk=desk.archived(state))
+    continued = ContinuedRun(entry=invocation(), desk=desk.archived(state))
     # Signals are seen to before the workflow itself has done anything.
     run = LlmDoRun(StartRunInput(worker="main", continued=continued).model_dump(mode="json"))
     run.revoke_grant({"id": "a1", "by": "ann"})
