@@ -149,7 +149,7 @@ class LlmDoRun:
         self.routes.queues = settings.queues
         self._desk.open(worker, start.started_by)
         memo = RunMemo(worker=worker, started_by=start.started_by)
-        if workflow.memo_value(RUN_MEMO, None) != memo.model_dump(mode="json"):
+        if start.continued is None and workflow.memo_value(RUN_MEMO, None) != memo.model_dump(mode="json"):
             workflow.upsert_memo({RUN_MEMO: memo})
 
     async def _run_batch(self, start: StartRunInput, batch: Batch, entry: InvokeWorkerInput) -> RunResult:
@@ -170,7 +170,7 @@ class LlmDoRun:
         await workflow.wait_condition(lambda: workflow.all_handlers_finished() and desk.is_idle)
         continued = continued.model_copy(update={"desk": archived(desk.state)})
         with outside_workflow_span():
-            workflow.continue_as_new(start.model_copy(update={"continued": continued}))
+            workflow.continue_as_new(start.model_copy(update={"continued": continued}), memo=_memo_to_keep(continued))
 
     # --- the desk ---
 
@@ -243,6 +243,15 @@ class LlmDoRun:
         if self.invocation is None:
             raise UsageError("no tool of this run asks for a call: no worker runs in this workflow")
         return self.invocation
+
+
+def _memo_to_keep(continued: ContinuedRun) -> dict[str, Any]:
+    """Return the memo of the next execution, which otherwise begins with that of the start alone."""
+    info, shown = workflow.info(), RunMemo.model_validate(workflow.memo_value(RUN_MEMO))
+    memo: dict[str, Any] = {
+        RUN_MEMO: shown.model_copy(update={"started_at": shown.started_at or info.workflow_start_time})
+    }
+    return memo if continued.batch is not None else memo | {INVOCATION_MEMO: memo_of(continued.entry)}
 
 
 def _desk_before(payload: Any) -> DeskState:
