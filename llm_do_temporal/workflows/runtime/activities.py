@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from pydantic import BaseModel
@@ -27,6 +27,10 @@ from llm_do_temporal.messages.sizes import SUMMARY_CHARS, TOO_LARGE
 from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_queue
 
 T = TypeVar("T")
+LocalError: TypeAlias = ActivityError | ApplicationError | TemporalTimeoutError
+LOCAL_ERRORS = (ActivityError, ApplicationError, TemporalTimeoutError)
+"""Errors of local activities. The SDK raises those of the activity as they are; one that took too long it wraps when
+that happens, and not when the history is replayed."""
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=4)
 """Longest time that a killed worker service goes unnoticed; activities beat every second."""
@@ -84,7 +88,7 @@ async def run_local_first(
     )
     try:
         return await await_shielded(handle)
-    except (ActivityError, ApplicationError) as error:
+    except LOCAL_ERRORS as error:
         if _is_elsewhere(error):
             use_files_queue()
         elif not _may_pass(error):
@@ -106,9 +110,8 @@ async def record_at_desk(news: DeskRecord, *, summary: str) -> None:
     await await_shielded(handle)
 
 
-def _may_pass(error: ActivityError | ApplicationError) -> bool:
-    """Whether another attempt may succeed; the SDK raises errors of local activities as they are, and wraps the
-    rest."""
+def _may_pass(error: LocalError) -> bool:
+    """Whether another attempt may succeed."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, ApplicationError):
         return not cause.non_retryable
@@ -156,7 +159,7 @@ async def run_until_started(
         wait = min(wait * 2, _LONGEST_KEY_WAIT)
 
 
-def _is_elsewhere(error: ActivityError | ApplicationError) -> bool:
+def _is_elsewhere(error: LocalError) -> bool:
     """Whether an activity failed because the files of the workshop are at another task queue."""
     cause = error.cause if isinstance(error, ActivityError) else error
     return isinstance(cause, ApplicationError) and cause.type == FILES_ELSEWHERE

@@ -1,0 +1,88 @@
+"""Workflows and events of a run: one workflow until it delegates, and nothing sent between it and itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio import activity
+from temporalio.api.enums.v1 import EventType
+
+from llm_do_temporal.activities import definitions
+from llm_do_temporal.client.history.local_activities import local_effect
+from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop
+from llm_do_temporal.messages.activities import LOAD_RUN, PREVIEW_WRITE, RECORD_AT_DESK
+from llm_do_temporal.testing import call, scripted
+from llm_do_temporal.workflows.runtime import activities
+from tests.support.runs.delegation import delegation_to
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
+from tests.support.runs.place import Place
+
+EXPECTED = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: 1,
+    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED: 2,  # the entry invocation, and the question
+    EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES: 1,  # that it waits
+}
+
+
+async def workflows(place: Place, run: str) -> list[str]:
+    """Ids of all workflows that the history of the run leads to, in order."""
+    return sorted({history.workflow_id for history in await place.histories() if history.workflow_id.startswith(run)})
+
+
+async def test_a_run_that_delegates_nothing_is_one_workflow_and_signals_nobody(place: Place) -> None:
+    run, _ = await start_parked(place, write_call(), "Done.")
+    history = await place.client.temporal.get_workflow_handle(run).fetch_history()
+    kinds = Counter(event.event_type for event in history.events)
+    assert {kind: kinds[kind] for kind in EXPECTED} == EXPECTED
+    local = [effect.activity for effect in map(local_effect, history.events) if effect is not None]
+    # The loading of the worker may have taken too long for a local activity.
+    assert [one for one in local if one != LOAD_RUN.name] == [PREVIEW_WRITE.name, RECORD_AT_DESK.name]
+    await place.decide(run)
+    await place.client.result(run)
+    assert await workflows(place, run) == [run]
+    history = await place.client.temporal.get_workflow_handle(run).fetch_history()
+    kinds = Counter(event.event_type for event in history.events)
+    assert not kinds[EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED]
+    assert not kinds[EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED]
+
+
+async def test_what_is_delegated_is_a_workflow_of_its_own_and_asks_by_signal(place: Place) -> None:
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("child", scripted(write_call(), "Done."), toolsets=FILESYSTEM)
+    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
+    run = await place.start("main")
+    (asked,) = await place.pending(run)
+    assert asked.request.invocation == f"{run}/main/child-1"
+    await place.decide(run)
+    await place.client.result(run)
+    assert await workflows(place, run) == [run, f"{run}/main/child-1"]
+    history = await place.client.temporal.get_workflow_handle(run).fetch_history()
+    kinds = Counter(event.event_type for event in history.events)
+    assert kinds[EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED] == 1  # the question
+    assert kinds[EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED] == 1  # its answer
+
+
+async def test_what_takes_too_long_within_a_workflow_task_is_an_activity_then_and_in_every_replay(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fixture replays the history."""
+    attempts: list[int] = []
+
+    def slow_at_first(folder: Path) -> Workshop:
+        attempts.append(activity.info().attempt)
+        if len(attempts) == 1:
+            activity.wait_for_cancelled_sync()
+        return load_workshop(folder)
+
+    monkeypatch.setattr(activities, "QUICK", timedelta(milliseconds=100))
+    monkeypatch.setattr(definitions, "load_workshop", slow_at_first)
+    place.worker("main", scripted("Done."))
+    run = await place.start("main")
+    assert (await place.client.result(run)).output == "Done."
+    history = await place.client.temporal.get_workflow_handle(run).fetch_history()
+    scheduled = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    assert scheduled.count(LOAD_RUN.name) == 1
+    assert len(attempts) == 2
