@@ -24,7 +24,11 @@ class Namespace:
 
     async def start_workflow(self, *_given: Any, search_attributes: TypedSearchAttributes | None, **_more: Any) -> None:
         """See Client."""
-        told = None if search_attributes is None else {pair.key.name: pair.value for pair in search_attributes}
+        told: dict[str, Any] | None = (
+            None
+            if search_attributes is None
+            else {pair.key.name: pair.value for pair in cast("Any", search_attributes)}
+        )
         self.attempts.append(told)
         if told is not None and self._refusal is not None:
             raise RPCError(self._refusal, RPCStatusCode.INVALID_ARGUMENT, b"")
