@@ -187,9 +187,9 @@ async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place, receiver
     asked = await hasty.client.questions(run)
     assert [one.id for one in asked] == [f"a{number}" for number in range(1, 11)]
     assert {one.verdict.decision for one in asked if one.verdict} == {"approve"}
-    again = (await hasty.client.unfinished(run)).batch
-    assert again is not None
-    assert (again.items[0].name, len(again.items), again.continued) == ("bad", 1, None)
+    unfinished = await hasty.client.unfinished(run)
+    assert unfinished.batch is not None
+    assert (unfinished.batch.items[0].name, len(unfinished.batch.items), unfinished.continued) == ("bad", 1, None)
 
 
 @pytest.mark.parametrize(("limits", "what"), [({"invocations": 3}, "3 invocations"), ({"turns": 2}, "2 turns")])
