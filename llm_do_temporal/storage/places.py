@@ -25,12 +25,12 @@ CLIENT_PATIENCE = timedelta(seconds=8)
 """Time that a person waits for a store that does not answer."""
 SERVICE_PATIENCE = timedelta(minutes=2)
 """Time that a worker service keeps trying within one attempt of an activity."""
-READ_PATIENCE = timedelta(seconds=1.5)
+READ_PATIENCE = timedelta(seconds=1.2)
 """Time that a worker service keeps asking for the input of an activity, or the history of a workflow.
 
 No heartbeat can be sent meanwhile, so the rest is left to the server, which tries again.
 """
-READ_SILENCE = timedelta(seconds=1.5)
+READ_SILENCE = timedelta(seconds=1.2)
 """Time that it waits for a store that sends no byte."""
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 
