@@ -71,8 +71,8 @@ async def test_a_request_carries_what_is_new_and_the_model_gets_all(place: Place
     for request in model.requests:
         assert {tool.name for tool in request.parameters.function_tools} >= {"read_file", "write_file"}
         assert all(message.instructions for message in request.messages if message.kind == "request")
-    _, invocation = await place.histories()
-    first, *others = inputs(invocation)
+    (history,) = await place.histories()
+    first, *others = inputs(history)
     assert first.count(b"Instructions. ") == 99
     assert not any(b'"tool-call"' in one for one in others)  # the history has answers already, as results of turns
     assert all(len(one) < 4000 + 3000 for one in others)

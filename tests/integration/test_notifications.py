@@ -15,6 +15,7 @@ from temporalio.api.enums.v1 import EventType
 
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.errors import RunAborted
+from llm_do_temporal.messages.activities import NOTIFY
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.workflows.run import notifications
 from tests.support.runs.parked import start_parked, write_call
@@ -208,5 +209,6 @@ async def test_without_targets_nothing_is_scheduled(
     await place.client.result(run)
     (history,) = await place.chain(run)
     kinds = {event.event_type for event in history.events}
-    assert EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED not in kinds
+    scheduled = {event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events}
+    assert NOTIFY.name not in scheduled
     assert EventType.EVENT_TYPE_TIMER_STARTED not in kinds

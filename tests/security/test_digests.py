@@ -48,7 +48,7 @@ STALE: dict[str, Callable[[str], str]] = {
     "of another summary": lambda _: question(summary="write something").digest,
     "of another worker": lambda _: question(worker="other").digest,
     "of the same call, asked before": lambda _: question(key="0").digest,
-    "of the same call in another run": lambda _: question(invocation="other/main").digest,
+    "of the same call in another run": lambda _: question(invocation="other").digest,
     "of the same call of another version": lambda _: question(identity_version=IDENTITY_VERSION + 1).digest,
 }
 
