@@ -122,11 +122,15 @@ async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, ser
 async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, value in place.variables.items():
-        monkeypatch.setenv(name, value)
-    place.worker("main", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}})
-    run = await place.start("main")
+    monkeypatch.setenv("TEMPORAL_ADDRESS", place.client.temporal.service_client.config.target_host)
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker(
+        "child", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}}
+    )
+    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
+    run, alone = await place.start("main"), await place.start("child")
     await place.pending(run)
+    await place.pending(alone)
 
     async def delete(*arguments: str) -> tuple[int, str]:
         typed = ["delete", *arguments, "--workshop", str(place.folder)]
@@ -142,7 +146,8 @@ async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
     ):
         code, said = await delete(*arguments)
         assert (code, says in said) == (2, True), said
-    code, said = await delete(run, "--yes", "--cancel")
-    assert (code, f"deleted run {run}: 1 history, 0 blobs\n" in said) == (0, True), said
-    assert await gone(place, run)
-    place.started.remove(run)
+    for one, histories in ((run, "2 histories"), (alone, "1 history")):
+        code, said = await delete(one, "--yes", "--cancel")
+        assert (code, f"deleted run {one}: {histories}, 0 blobs\n" in said) == (0, True), said
+        assert await gone(place, one)
+        place.started.remove(one)

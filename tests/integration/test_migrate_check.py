@@ -12,7 +12,6 @@ from llm_do_temporal.service.build import build_replayer
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation.invocation import Invocation
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
-from llm_do_temporal.workflows.runtime.desk_link import FarDesk
 from tests.support.runs.delegation import delegation_to
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
@@ -65,7 +64,7 @@ async def test_an_incompatible_change_is_caught_and_a_compatible_one_passes(plac
     elsewhere = await check_open_runs(place.client.temporal, build_replayer(place.folder), "another's")
     assert elsewhere == Checked(0, ())
     both = [run, f"{run}/main/child-1"]
-    for kind, method, concerned in ((LlmDoRun, "_load", [run]), (FarDesk, "ask", both[1:]), (Invocation, "run", both)):
+    for kind, method, concerned in ((LlmDoRun, "_load", [run]), (Invocation, "run", both)):
         with pytest.MonkeyPatch.context() as monkeypatch:
             plant(monkeypatch, kind, method, "planted")
             assert await check(place, run) == []
