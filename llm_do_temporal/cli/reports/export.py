@@ -61,9 +61,9 @@ async def read_exported(client: LlmDoClient, run: str) -> Exported:
     transcripts: dict[str, list[Entry]] = {}
 
     def transcribe(workflow_id: str, event: HistoryEvent) -> None:
-        if workflow_id != run:
-            transcriber = transcribers.setdefault(workflow_id, Transcriber())
-            transcripts.setdefault(workflow_id, []).extend(transcriber.apply(event))
+        said = transcribers.setdefault(workflow_id, Transcriber()).apply(event)
+        if said:  # a batch as a whole says nothing
+            transcripts.setdefault(workflow_id, []).extend(said)
 
     summary = await client.status(run)
     view = await client.view(run, tap=transcribe)
