@@ -12,6 +12,7 @@ from llm_do_temporal.client.views.tree import Accounts, list_tree
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation import conversation
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.runs.delegation import delegation_to
 from tests.support.runs.parked import FILESYSTEM
 from tests.support.runs.place import Place
 
@@ -39,7 +40,7 @@ async def test_it_is_listed_once_with_its_first_start_and_its_whole_usage(
     place.write("a.txt", "a")
     reads = [call("read_file", path="/a.txt") for _ in range(8)]
     place.worker("leaf", scripted("Leaf."))
-    toolsets = {**FILESYSTEM, "delegation": {"leaf": {}}}
+    toolsets = FILESYSTEM | delegation_to("leaf")
     place.worker("main", scripted(call("leaf", input="go"), *reads, "Done."), toolsets=toolsets)
     run = await place.start("main", mode="approve_all")
     usage = (await place.client.result(run)).usage
