@@ -20,7 +20,8 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import delegation_to
-from tests.support.runs.place import Place, development_server
+from tests.support.runs.place import Place
+from tests.support.servers.session import FORGETFUL, session_server
 
 LARGE = "x" * 900_000
 
@@ -122,7 +123,8 @@ async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, ser
 async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", place.client.temporal.service_client.config.target_host)
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
     place.worker(
         "child", scripted(call("write_file", path="/a.txt", content="x"), "Done."), toolsets={"filesystem": {}}
