@@ -114,9 +114,10 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _build(_: argparse.Namespace) -> int:
-    for module in _modules():
-        build(module, print)
-        print(f"{module.name} {module.version}: {module.home}")
+    with _told_to_end():
+        for module in _modules():
+            build(module, print)
+            print(f"{module.name} {module.version}: {module.home}")
     return 0
 
 

@@ -23,6 +23,8 @@ from llm_do_temporal.client.embedded.server import user_cache
 from tests.cluster.errors import ClusterError
 
 _SCHEMA = Path("schema/postgresql/v12")
+_UNFINISHED = ".building-"
+"""Begins the name of a folder that is no more where a build has ended, unless it was killed."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ def build(module: Module, tell: Callable[[str], None]) -> None:
             )
         if module.commands:
             tell(f"building {module.name} {module.version} with go, into {module.home}; it takes up to 20 min, once …")
-        with tempfile.TemporaryDirectory(dir=programs_folder(), prefix=".building-") as made:
+        for left in programs_folder().glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=programs_folder(), prefix=_UNFINISHED) as made:
             _install(module, Path(made))
             # A folder is there whole or not at all.
             shutil.rmtree(module.home, ignore_errors=True)

@@ -146,6 +146,7 @@ def test_a_build_that_fails_leaves_nothing_and_says_why(monkeypatch: pytest.Monk
 
 def test_a_program_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (binaries.programs_folder() / ".building-killed").mkdir(parents=True)
     fake_go(tmp_path, monkeypatch, f'echo "$@" >> {tmp_path}/ran; mkdir -p "$GOBIN"; echo program > "$GOBIN/any"')
     said: list[str] = []
     for _ in range(2):
@@ -154,6 +155,7 @@ def test_a_program_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert (MODULE.home / "nothing").read_text() == "program\n"
     assert (tmp_path / "ran").read_text() == "install example.com/nothing/cmd/nothing@v1.0.0\n"
     assert len(said) == 1
+    assert sorted(path.name for path in binaries.programs_folder().iterdir()) == ["build.lock", "nothing-1.0.0"]
 
 
 def fake_go(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
