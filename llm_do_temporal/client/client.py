@@ -66,7 +66,7 @@ from llm_do_temporal.messages.base import (
     TASK_QUEUE,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput
+from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, listed_worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.telemetry import start_span
@@ -332,7 +332,7 @@ def _attributes(request: StartRunInput) -> TypedSearchAttributes:
         [
             SearchAttributePair(_STATE, "running"),
             SearchAttributePair(_PENDING, 0),
-            SearchAttributePair(_WORKER, request.worker),
+            SearchAttributePair(_WORKER, listed_worker(request.worker)),
         ]
     )
 

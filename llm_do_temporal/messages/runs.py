@@ -12,6 +12,7 @@ from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemResult
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
+from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment
@@ -25,6 +26,11 @@ def workflow_id_of(run: str, path: str) -> str:
     The entry invocation runs in the run's own workflow, every other one in a child.
     """
     return run if path == ENTRY_PATH else f"{run}/{path}"
+
+
+def listed_worker(worker: str) -> str:
+    """Return the name of a worker, or the path of a template, as search attributes have it: its beginning."""
+    return worker[:MAX_KEYWORD_CHARS]
 
 
 class InvokeWorkerInput(Message):

@@ -71,6 +71,9 @@ MAX_ID_CHARS = 255
 id for ever. The development server would take 1,000."""
 MAX_RUN_ID_CHARS = 150
 """Longest id of a run, which leaves room for the paths of what it delegates to."""
+MAX_KEYWORD_CHARS = 255
+"""Longest value of a search attribute of type Keyword: PostgreSQL and MySQL keep no more, and leave a workflow with a
+longer one out of every list."""
 SUMMARY_CHARS = 200
 """Longest one-line summary of an activity, a workflow or a call, in histories, memos and lists."""
 NOTIFIED_SUMMARY_CHARS = 500

@@ -17,6 +17,7 @@ from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, s
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
+from llm_do_temporal.messages.runs import listed_worker
 
 PAGE_RUNS = 25
 STATES = {
@@ -110,7 +111,7 @@ def _query(state: str, worker: str, begins: str) -> str:
         raise UsageError(f"there is no state '{state}'; there are {', '.join(STATES)}")
     parts.append(f"ExecutionStatus = '{STATES[state]}'" if state else NEWEST_EXECUTION)
     if worker:
-        parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(worker)}'")
+        parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(listed_worker(worker))}'")
     if begins:
         parts.append(f"WorkflowId STARTS_WITH '{quoted(begins)}'")
     return " AND ".join(parts)

@@ -42,6 +42,7 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     WORKER_ATTRIBUTE,
 )
+from llm_do_temporal.messages.runs import listed_worker
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.workflows.run.budget import RunBudget
 from llm_do_temporal.workflows.run.notifications import Notifier
@@ -114,7 +115,7 @@ class RunDesk:
     def open(self, worker: str, started_by: str) -> None:
         """Show outside that the run goes on; `worker` is the name of its entry worker."""
         self._state = self._state.model_copy(update={"started_by": started_by})
-        self._show_attributes("running", 0, worker)
+        self._show_attributes("running", 0, listed_worker(worker))
 
     def serve_near(self, invocation: Answered) -> None:
         """Answer the invocation in this workflow directly from now on."""

@@ -56,3 +56,12 @@ async def test_a_namespace_that_does_not_know_them_is_asked_once_and_gets_runs_w
 async def test_another_refusal_is_an_error() -> None:
     with pytest.raises(ConnectionFailed, match="the task queue is too long"):
         await started(Namespace("the task queue is too long"))
+
+
+async def test_a_long_path_of_a_template_is_listed_by_its_beginning() -> None:
+    namespace = Namespace(None)
+    path = f"templates/{'x' * 1_000}.yaml"
+    await LlmDoClient(cast("Any", namespace)).start(StartRunInput(worker=path), run="run")
+    (told,) = namespace.attempts
+    assert told is not None
+    assert told["LlmDoWorker"] == path[:255]
