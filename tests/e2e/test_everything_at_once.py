@@ -145,7 +145,7 @@ async def publish(address: str, folder: Path, moments: dict[str, set[int]]) -> O
         asked = await answer_everything(client, run, service)
         result = await client.result(run)
         view = await client.view(run)
-        handles = [temporal.get_workflow_handle(each) for each in (run, *view.nodes)]
+        handles = [temporal.get_workflow_handle(each) for each in dict.fromkeys((run, *view.nodes))]
         return Outcome(result, asked, service, provider.requests, [await handle.fetch_history() for handle in handles])
 
 
