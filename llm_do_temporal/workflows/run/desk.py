@@ -134,16 +134,11 @@ class RunDesk:
 
     async def ask(self, request: RequestApprovalInput) -> None:
         """See DeskLink."""
-        # One after the other: ids are given in the order of the history.
-        async with self._recording:
-            await record_at_desk(DeskRecord(asked=request), summary=f"ask: {request.summary}")
-            self.take_question(request)
+        await asyncio.shield(asyncio.create_task(self._record_question(request)))
 
     async def withdraw(self, withdrawal: WithdrawApprovalsInput) -> None:
         """See DeskLink."""
-        async with self._recording:
-            await record_at_desk(DeskRecord(withdrawn=withdrawal), summary="take questions back")
-            self.take_withdrawal(withdrawal)
+        await asyncio.shield(asyncio.create_task(self._record_withdrawal(withdrawal)))
 
     async def report(self, report: Report) -> None:
         """See DeskLink."""
@@ -151,6 +146,19 @@ class RunDesk:
 
     def show(self, details: str) -> None:
         """See DeskLink. The desk shows all questions of the run itself."""
+
+    # What the history tells, the desk takes, whatever is cancelled meanwhile; and one after the other, so that ids are
+    # given in the order of the history.
+
+    async def _record_question(self, request: RequestApprovalInput) -> None:
+        async with self._recording:
+            await record_at_desk(DeskRecord(asked=request), summary=f"ask: {request.summary}")
+            self.take_question(request)
+
+    async def _record_withdrawal(self, withdrawal: WithdrawApprovalsInput) -> None:
+        async with self._recording:
+            await record_at_desk(DeskRecord(withdrawn=withdrawal), summary="take questions back")
+            self.take_withdrawal(withdrawal)
 
     # --- from anybody ---
 

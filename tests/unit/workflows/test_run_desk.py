@@ -121,6 +121,22 @@ async def test_questions_that_are_asked_at_once_are_numbered_as_the_history_reco
     assert office.asked == [("a1", "/first.txt"), ("a2", "/second.txt")]
 
 
+async def test_a_question_whose_call_is_cancelled_is_taken_all_the_same_once_the_history_has_it(
+    office: Office, fake_workflow: FakeWorkflow
+) -> None:
+    """Readers of the history count it: the desk's next question would have another id for them."""
+    fake_workflow.gate.clear()
+    asking = asyncio.create_task(office.desk.ask(write("/cancelled.txt", key="1", invocation="r")))
+    await idle()
+    asking.cancel()
+    fake_workflow.gate.set()
+    await asyncio.gather(asking, return_exceptions=True)
+    await idle()
+    assert asking.cancelled()
+    await office.desk.ask(write("/next.txt", key="2", invocation="r"))
+    assert office.asked == [("a1", "/cancelled.txt"), ("a2", "/next.txt")]
+
+
 async def test_a_question_by_signal_is_numbered_before_one_whose_record_is_not_kept_yet(
     office: Office, fake_workflow: FakeWorkflow
 ) -> None:
