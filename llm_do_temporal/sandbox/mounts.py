@@ -204,8 +204,8 @@ def _looked_at(name: str, folder: int, path: str, look: _Look, depth: int, given
     try:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        # Gone meanwhile, as when another command moves it: nothing to mount. What comes next at this name was not looked
-        # at, which matters only where it could define.
+        # Gone meanwhile, as when another command moves it: nothing to mount. What comes next at this name was not
+        # looked at, which matters only where it could define.
         could_define = look.protection.protects(path) or look.protection.may_define(path)
         return _Entry(name, _Access.READ_ONLY if could_define else _Access.OPEN, (0, 0), 0)
     is_folder = stat.S_ISDIR(facts.st_mode)
