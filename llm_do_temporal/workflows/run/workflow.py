@@ -104,13 +104,13 @@ class LlmDoRun:
         start = read_start(payload)
         entry = await self._entry(start) if start.continued is None else start.continued.entry
         if start.continued is not None:
-            self._open(start, entry.worker.name, entry, start.continued.notify)
+            self._open(start, entry, start.continued.notify)
         self._desk.budget.open(entry.run, entry.settings.limits)
         if start.batch is not None:
             return await self._run_batch(start, start.batch, entry)
 
         async def go_on(invocation: InvokeWorkerInput) -> None:
-            await self._go_on_as_new(start, ContinuedRun(entry=invocation, notify=self._notify, desk=DeskState()))
+            await self._go_on_as_new(start, invocation)
 
         check_sendable(entry)
         invocation = self.invocation = Invocation(entry, self._desk, go_on)
@@ -123,7 +123,7 @@ class LlmDoRun:
     async def _entry(self, start: StartRunInput) -> InvokeWorkerInput:
         """Return the invocation that the run begins with; of a batch, that which its items are made from."""
         loaded = await self._load(start)
-        self._open(start, loaded.worker.name, loaded, loaded.notify)
+        self._open(start, loaded, loaded.notify)
         info = workflow.info()
         entry = entry_invocation(info.workflow_id, start, loaded, started_at=info.start_time)
         if start.batch is None:
@@ -138,11 +138,9 @@ class LlmDoRun:
         except FailureError as error:
             raise explain(error) from error
 
-    def _open(
-        self, start: StartRunInput, worker: str, loaded: LoadedRun | InvokeWorkerInput, notify: NotifySettings
-    ) -> None:
+    def _open(self, start: StartRunInput, loaded: LoadedRun | InvokeWorkerInput, notify: NotifySettings) -> None:
         """Begin to show and to notify, as the run's settings say."""
-        settings = loaded.settings
+        worker, settings = loaded.worker.name, loaded.settings
         self._notify = notify
         self._desk.notifier.open(notify, worker)
         self._desk.has_attributes = settings.search_attributes
@@ -158,17 +156,18 @@ class LlmDoRun:
         self._desk.budget.take_own = work.take
         if not await work.run():
             progress = ContinuedBatch(done=work.done, usage=work.usage, spending=work.lease.state)
-            continued = ContinuedRun(entry=entry, notify=self._notify, desk=DeskState(), batch=progress)
-            await self._go_on_as_new(start, continued)
+            await self._go_on_as_new(start, entry, progress)
         await workflow.wait_condition(workflow.all_handlers_finished)
         return RunResult(output=None, usage=work.usage, items=work.results)
 
-    async def _go_on_as_new(self, start: StartRunInput, continued: ContinuedRun) -> None:
+    async def _go_on_as_new(
+        self, start: StartRunInput, entry: InvokeWorkerInput, batch: ContinuedBatch | None = None
+    ) -> None:
         """Continue this workflow as new, with its desk: between two turns, or two items of a batch."""
         desk = self._desk
         await desk.notifier.settle()
         await workflow.wait_condition(lambda: workflow.all_handlers_finished() and desk.is_idle)
-        continued = continued.model_copy(update={"desk": archived(desk.state)})
+        continued = ContinuedRun(entry=entry, notify=self._notify, desk=archived(desk.state), batch=batch)
         with outside_workflow_span():
             workflow.continue_as_new(start.model_copy(update={"continued": continued}), memo=_memo_to_keep(continued))
 
