@@ -64,6 +64,7 @@ from llm_do_temporal.messages.base import (
     RUN_WORKFLOW,
     STATE_ATTRIBUTE,
     TASK_QUEUE,
+    TASK_TIMEOUT,
     WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, listed_worker
@@ -146,6 +147,7 @@ class LlmDoClient:
             request,
             id=run,
             task_queue=self._task_queue,
+            task_timeout=TASK_TIMEOUT,
             memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
             search_attributes=attributes,
             static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:SUMMARY_CHARS],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
+from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -11,6 +12,9 @@ RUN_WORKFLOW = "LlmDoRun"
 WORKER_WORKFLOW = "LlmDoWorker"
 AGENT_NAME = "llmdo"
 TASK_QUEUE = "llm-do"
+TASK_TIMEOUT = timedelta(seconds=5)
+"""Longest time that a worker service which was killed within a workflow task goes unnoticed; Temporal's own is 10 s.
+The server gives more from the fourth attempt at a task on, so a replay that takes longer ends, too."""
 FILES_ELSEWHERE = "FilesElsewhere"
 """Type of the failure of an activity that came to a worker service without the workshop's files."""
 TIME_IS_UP = "TimeIsUp"

@@ -65,6 +65,18 @@ async def test_what_is_delegated_is_a_workflow_of_its_own_and_asks_by_signal(pla
     assert kinds[EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED] == 1  # its answer
 
 
+async def test_a_service_that_dies_within_a_workflow_task_is_missed_after_five_seconds(place: Place) -> None:
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("child", scripted("Done."))
+    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
+    run = await place.start("main")
+    await place.client.result(run)
+    for workflow in await workflows(place, run):
+        history = await place.client.temporal.get_workflow_handle(workflow).fetch_history()
+        started = history.events[0].workflow_execution_started_event_attributes
+        assert started.workflow_task_timeout.ToTimedelta() == timedelta(seconds=5)
+
+
 async def test_what_takes_too_long_within_a_workflow_task_is_an_activity_then_and_in_every_replay(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,8 +43,8 @@ def _dearest(answer: ModelResponse, asked: Model | None) -> Decimal | None:
         provider_details=None,
         provider_response_id=None,
     )
-    prices = [_known(plain), _known(replace(plain, model_name=answer.model_name)), _known(answer)]
-    return max((price for price in prices if price), default=None)
+    said = [answer] if answer.model_name == plain.model_name else [replace(plain, model_name=answer.model_name), answer]
+    return max((price for one in (plain, *said) if (price := _known(one))), default=None)
 
 
 def _known(answer: ModelResponse) -> Decimal | None:

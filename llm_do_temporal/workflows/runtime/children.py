@@ -14,7 +14,7 @@ from temporalio.workflow import ParentClosePolicy
 
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
-from llm_do_temporal.messages.base import INVOCATION_MEMO, WORKER_WORKFLOW
+from llm_do_temporal.messages.base import INVOCATION_MEMO, TASK_TIMEOUT, WORKER_WORKFLOW
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.runs import InvocationMemo, InvocationResult, InvokeWorkerInput, workflow_id_of
 from llm_do_temporal.messages.sizes import MAX_ID_CHARS, MAX_VALUE_BYTES, SUMMARY_CHARS
@@ -55,6 +55,7 @@ async def run_child(invocation: InvokeWorkerInput) -> InvocationResult:
         invocation,
         id=workflow_id,
         result_type=InvocationResult,
+        task_timeout=TASK_TIMEOUT,
         memo={INVOCATION_MEMO: memo_of(invocation)},
         parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
         static_summary=f"{invocation.path}: {_first_line(invocation)}"[:SUMMARY_CHARS],

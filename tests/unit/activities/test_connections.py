@@ -1,0 +1,109 @@
+"""Connections to providers: the next turn goes over the one that is open, whatever the last answer looked like."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelRequest
+from pydantic_ai.models import Model, ModelRequestParameters
+
+from llm_do_temporal.activities.models.builder import build_model
+from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
+from tests.support.dialects import anthropic, chat, google, responses
+from tests.support.dialects.answers import says
+from tests.support.dialects.server import ADAPTERS
+
+DIALECTS: dict[str, ModuleType] = {"chat": chat, "responses": responses, "anthropic": anthropic, "google": google}
+TURNS = 4
+
+
+def of_known_length(body: bytes) -> list[bytes]:
+    """The body's headers and all of it at once."""
+    return [b"Content-Length: %d\r\n\r\n" % len(body) + body]
+
+
+def in_chunks(body: bytes) -> list[bytes]:
+    """The body in chunks, and its end in a packet of its own, as providers send it."""
+    return [b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(body), body), b"0\r\n\r\n"]
+
+
+def compressed(body: bytes) -> list[bytes]:
+    """Chunks of a body that is compressed."""
+    return [b"Content-Encoding: gzip\r\n", *in_chunks(gzip.compress(body))]
+
+
+class Provider:
+    """Answers each request in one way, and counts connections."""
+
+    def __init__(self, dialect: ModuleType, framed: Callable[[bytes], list[bytes]]) -> None:
+        self.connections = 0
+        self._dialect = dialect
+        self._framed = framed
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection until the client closes it."""
+        self.connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                lines = head.decode().lower().split("\r\n")
+                length = next(int(line.split(":")[1]) for line in lines if line.startswith("content-length"))
+                body = {"model": "m", **json.loads(await reader.readexactly(length))}
+                streamed = bool(body.get("stream")) or "streamgenerate" in lines[0]
+                kind = b"text/event-stream" if streamed else b"application/json"
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n" % kind)
+                for piece in self._framed(self._body(body, streamed)):
+                    writer.write(piece)
+                    await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            """The client has left."""
+        finally:
+            writer.close()
+
+    def _body(self, body: dict[str, Any], streamed: bool) -> bytes:
+        if not streamed:
+            return json.dumps(self._dialect.whole(says("Hi."), 1, body)).encode()
+        events = [
+            f"event: {name}\ndata: {json.dumps(data)}\n\n" if name else f"data: {json.dumps(data)}\n\n"
+            for name, data in self._dialect.events(says("Hi."), 1, body)
+        ]
+        return "".join([*events, "data: [DONE]\n\n" if self._dialect is chat else ""]).encode()
+
+
+@asynccontextmanager
+async def served(provider: Provider) -> AsyncGenerator[str]:
+    """The provider's address."""
+    server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+async def ask(model: Model, streamed: bool) -> str | None:
+    """Return the text of one answer."""
+    messages: Any = [ModelRequest.user_text_prompt("Hello.")]
+    if not streamed:
+        return (await model.request(messages, None, ModelRequestParameters())).text
+    async with model.request_stream(messages, None, ModelRequestParameters()) as stream:
+        async for _ in stream:
+            pass
+        return stream.get().text
+
+
+@pytest.mark.parametrize("framed", [of_known_length, in_chunks, compressed])
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("protocol", ADAPTERS)
+async def test_all_turns_go_over_one_connection(protocol: str, streamed: bool, framed: Any) -> None:
+    provider = Provider(DIALECTS[protocol], framed)
+    async with served(provider) as address:
+        alias = ModelAlias(model=ADAPTERS[protocol], base_url=address)
+        model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
+        assert [await ask(model, streamed) for _ in range(TURNS)] == ["Hi."] * TURNS
+        assert provider.connections == 1
