@@ -19,6 +19,8 @@ FILES_ELSEWHERE = "FilesElsewhere"
 """Type of the failure of an activity that came to a worker service without the workshop's files."""
 TIME_IS_UP = "TimeIsUp"
 """Type of the failure of an attempt at a tool that took longer than the tool may."""
+NOT_BEGUN = "NotBegun"
+"""Type of the failure of an attempt that came too late to begin, or perhaps so: the server could not be asked."""
 
 ENTRY_PATH = "main"
 """Place of the entry invocation in the tree of its run."""

@@ -95,7 +95,7 @@ _MEMOS = (
 )
 _OTHER_TYPES: tuple[Type, ...] = (ConversationPart, LiveText)
 """Types that travel inside of other values: the settings of a request to a model, and details of a heartbeat."""
-_OTHER_FAILURES = (base.FILES_ELSEWHERE, base.TIME_IS_UP, TOO_LARGE)
+_OTHER_FAILURES = (base.FILES_ELSEWHERE, base.NOT_BEGUN, base.TIME_IS_UP, TOO_LARGE)
 
 _INTRODUCTION = f"""\
 # Names on the wire

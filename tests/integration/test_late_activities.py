@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from temporalio import activity, workflow
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import AsyncActivityHandle, Client, WorkflowHandle
 from temporalio.common import RetryPolicy
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor, Worker
 
+from llm_do_temporal.activities.runtime import heartbeats
 from llm_do_temporal.activities.runtime.heartbeats import LATE, HeartbeatInterceptor
 
 Wait = Callable[[WorkflowHandle[Any, Any], int], Awaitable[None]]
@@ -82,8 +85,25 @@ async def pending(run: WorkflowHandle[Any, Any]) -> PendingActivityInfo:
     return found
 
 
-async def test_what_the_server_has_given_up_is_not_begun(server: WorkflowEnvironment) -> None:
-    """The first attempt gets its turn when the second one is under way."""
+async def late(run: WorkflowHandle[Any, Any]) -> None:
+    """Wait until it is late for the attempt that is under way."""
+    started = (await pending(run)).last_started_time.ToDatetime(UTC)
+    left = started + LATE - datetime.now(UTC)
+    await asyncio.sleep(left.total_seconds() + POLL_SECONDS)
+
+
+@pytest.mark.parametrize("hours", [0, -1, 1], ids=["right", "behind", "ahead"])
+async def test_what_the_server_has_given_up_is_not_begun(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """The first attempt gets its turn when the second one is under way, whatever the machine's clock says."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return datetime.now(tz) + timedelta(hours=hours)
+
+    monkeypatch.setattr(heartbeats, "datetime", Clock)
 
     async def wait(run: WorkflowHandle[Any, Any], attempt: int) -> None:
         while attempt == 1 and (await pending(run)).attempt == 1:  # noqa: ASYNC110 - the server tells nobody
@@ -92,14 +112,33 @@ async def test_what_the_server_has_given_up_is_not_begun(server: WorkflowEnviron
     assert 1 not in [attempt for attempt, _ in await begun(server.client, wait)]
 
 
+async def test_what_begins_late_and_cannot_ask_the_server_is_not_begun(
+    server: WorkflowEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt comes late and hears nothing; the server has it done again."""
+    asked: list[str] = []
+    tell = AsyncActivityHandle.heartbeat
+
+    async def heartbeat(self: AsyncActivityHandle, **options: Any) -> None:
+        asked.append("heartbeat")
+        if len(asked) == 1:
+            raise RPCError("silence", RPCStatusCode.UNAVAILABLE, b"")
+        await tell(self, **options)
+
+    monkeypatch.setattr(AsyncActivityHandle, "heartbeat", heartbeat)
+
+    async def wait(run: WorkflowHandle[Any, Any], attempt: int) -> None:
+        if attempt == 1:
+            await late(run)
+
+    found = [attempt for attempt, _ in await begun(server.client, wait)]
+    assert asked
+    assert found == [2]
+
+
 async def test_what_begins_late_tells_the_server_first(server: WorkflowEnvironment) -> None:
     """Its time for the next heartbeat is counted from there."""
 
-    async def wait(run: WorkflowHandle[Any, Any], attempt: int) -> None:
-        started = (await pending(run)).last_started_time.ToDatetime(UTC)
-        late = started + LATE - datetime.now(UTC)
-        await asyncio.sleep(late.total_seconds() + POLL_SECONDS)
-
-    found = await begun(server.client, wait)
+    found = await begun(server.client, lambda run, _: late(run))
     assert found
     assert all(has_told for _, has_told in found)

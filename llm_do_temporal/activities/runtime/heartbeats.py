@@ -19,7 +19,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import AsyncActivityCancelledError, Client
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ActivityOutboundInterceptor,
@@ -29,7 +29,7 @@ from temporalio.worker import (
 
 from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
-from llm_do_temporal.messages.base import TIME_IS_UP
+from llm_do_temporal.messages.base import NOT_BEGUN, TIME_IS_UP
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.external_storage import keep_ahead
 
@@ -39,13 +39,17 @@ _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
 _LONGEST_WAIT = 10.0
 """Seconds between two tries to keep a large result."""
 LATE = timedelta(seconds=1)
-"""Delay from which an activity began late: a process that is not busy begins within milliseconds."""
+"""Delay from which an activity began late: a process that is not busy begins within milliseconds.
+
+It is measured with two clocks, the server's and this machine's. Where they differ by more, either way, every activity
+counts as late."""
 
 
 class HeartbeatInterceptor(Interceptor):
     """Beats once a second while an activity with a heartbeat timeout runs, sync or async.
 
-    An activity that begins late tells the server first, and does not begin if the server has given it up meanwhile.
+    An activity that begins late tells the server first. It does not begin where the server has given it up meanwhile,
+    or does not answer.
     """
 
     def __init__(self, client: Client) -> None:
@@ -83,7 +87,7 @@ class _Beating(ActivityInboundInterceptor):
         return result if reference is None else reference
 
     async def _execute(self, input: ExecuteActivityInput, info: activity.Info) -> Any:  # noqa: A002
-        if datetime.now(UTC) - info.started_time > LATE:
+        if abs(datetime.now(UTC) - info.started_time) > LATE:
             await self._check_wanted(info)
         # The agent's own activities beat by themselves, with details that must not be overwritten.
         if info.activity_type.startswith("agent__"):
@@ -110,17 +114,16 @@ class _Beating(ActivityInboundInterceptor):
             await attempt.fail(ApplicationError("the time was up", type=TIME_IS_UP))
 
     async def _check_wanted(self, info: activity.Info) -> None:
-        """Raise ApplicationError where the server has given this attempt up: to begin now would be to do it twice."""
+        """Raise ApplicationError unless the server still wants this attempt: else to begin could be to do it twice."""
         attempt = self._client.get_async_activity_handle(task_token=info.task_token)
         try:
             await attempt.heartbeat(rpc_timeout=info.heartbeat_timeout)
         except AsyncActivityCancelledError:
             return  # the SDK hears of it with the next heartbeat, and does what is to be done
         except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                raise ApplicationError(
-                    "the worker service was too busy to begin in time", category=ApplicationErrorCategory.BENIGN
-                ) from error
+            raise ApplicationError(
+                "the worker service could not begin in time", type=NOT_BEGUN, category=ApplicationErrorCategory.BENIGN
+            ) from error
 
     async def _keep(self, payload: Payload) -> RawValue | None:
         wait = BEAT_SECONDS

@@ -22,7 +22,7 @@ from llm_do_temporal.encryption.codec import could_not_read, lacks_key
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages.activities import RECORD_AT_DESK, ActivityRef, Request, Result
 from llm_do_temporal.messages.approvals import DeskRecord
-from llm_do_temporal.messages.base import FILES_ELSEWHERE
+from llm_do_temporal.messages.base import FILES_ELSEWHERE, NOT_BEGUN
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS, TOO_LARGE
 from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_queue
 
@@ -141,7 +141,8 @@ async def run_until_started(
 ) -> T:
     """Run an activity, and again for as long as worker services lack an encryption key, the blob store or the files.
 
-    Without these they could not read their input, or could not begin, so the effect has not begun. Where an activity
+    Without these they could not read their input, or could not begin, so the effect has not begun; neither where they
+    came too late to it. Where an activity
     may run twice, `or_passes` names further errors that are worth waiting for.
     """
     wait = _KEY_WAIT
@@ -152,9 +153,12 @@ async def run_until_started(
             if _is_elsewhere(error):
                 use_files_queue()
                 continue
-            if not (could_not_read(error) or could_not_fetch(error) or or_passes(error)):
+            has_begun = not (could_not_read(error) or could_not_fetch(error) or _came_late(error))
+            if has_begun and not or_passes(error):
                 raise
-            missing = "an encryption key" if lacks_key(error) else "the blob store"
+            missing = (
+                "an encryption key" if lacks_key(error) else "the server" if _came_late(error) else "the blob store"
+            )
         await workflow.sleep(wait, summary=f"wait for {missing}")
         wait = min(wait * 2, _LONGEST_KEY_WAIT)
 
@@ -163,6 +167,11 @@ def _is_elsewhere(error: LocalError) -> bool:
     """Whether an activity failed because the files of the workshop are at another task queue."""
     cause = error.cause if isinstance(error, ActivityError) else error
     return isinstance(cause, ApplicationError) and cause.type == FILES_ELSEWHERE
+
+
+def _came_late(error: ActivityError) -> bool:
+    """Whether an attempt has not begun since the server may have given it up."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == NOT_BEGUN
 
 
 def lacks_blobs(error: ActivityError) -> bool:

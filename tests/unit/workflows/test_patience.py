@@ -11,6 +11,7 @@ import pytest
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from llm_do_temporal.errors import KeyMismatch
+from llm_do_temporal.messages.base import NOT_BEGUN
 from llm_do_temporal.workflows.runtime.activities import run_until_started
 from tests.support.workflow.activity_failures import activity_failed
 from tests.support.workflow.fake_workflow import FakeWorkflow
@@ -78,4 +79,10 @@ async def test_what_has_begun_is_not_tried_again(fake_workflow: FakeWorkflow) ->
 async def test_a_caller_says_what_else_is_worth_waiting_for(fake_workflow: FakeWorkflow) -> None:
     late = activity_failed(ApplicationError("no", type="Passing"))
     assert await run_until_started(starting(late, "done"), or_passes=lambda error: error is late) == "done"
+    assert len(fake_workflow.slept) == 1
+
+
+async def test_what_came_too_late_to_begin_is_tried_again(fake_workflow: FakeWorkflow) -> None:
+    late = activity_failed(ApplicationError("no", type=NOT_BEGUN))
+    assert await run_until_started(starting(late, "done")) == "done"
     assert len(fake_workflow.slept) == 1
