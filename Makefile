@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 ASIDE := -n 3 --dist worksteal
 
 .PHONY: help setup demo browser test test-fast security check lock histories bench bench-cluster certify compose-images compose-test \
-    cluster cluster-down cluster-test clean
+    cluster cluster-down cluster-test cluster-faults clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -95,15 +95,20 @@ cluster-down: .venv/.ready  ## End what `make cluster` started, from another ter
 	@$(BIN)/python -m tests.cluster down $(CLUSTER:%=--folder '%')
 
 # The integration tests on its server, and the deployment of all of it. QUICK=1 takes the part that CI runs.
+CLUSTER_FAULTS := $(wildcard tests/cluster/faults/check_*.py)
 ifdef QUICK
 CLUSTER_TESTS := $(patsubst %,tests/integration/test_%.py,first_worker approvals cancellation long_conversations)
-CLUSTER_CHECKS := -k 'not nothing_runs_twice'
+CLUSTER_CHECKS := tests/cluster/check_cluster.py -k 'not nothing_runs_twice'
 else
 CLUSTER_TESTS := tests/integration
+CLUSTER_CHECKS := tests/cluster/check_cluster.py $(CLUSTER_FAULTS)
 endif
 cluster-test: .venv/.ready  ## Run the integration tests and a deployment on a Temporal server on PostgreSQL; takes half an hour
 	$(BIN)/python -m tests.cluster run --server-only $(call PYTEST,cluster-integration) $(ASIDE) $(CLUSTER_TESTS)
-	$(call PYTEST,cluster) --timeout 900 tests/cluster/check_cluster.py $(CLUSTER_CHECKS)
+	$(call PYTEST,cluster) --timeout 900 $(CLUSTER_CHECKS)
+
+cluster-faults: .venv/.ready  ## Break a deployment on PostgreSQL in mid-run, in all ways that docs/how-to/operate.md lists
+	LONG_CUTS=1 $(call PYTEST,cluster-faults) --timeout 900 $(CLUSTER_FAULTS)
 
 clean:  ## Remove everything that these targets made
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output

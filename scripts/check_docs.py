@@ -37,8 +37,8 @@ CODE_PAGES = ("docs/architecture.md", "docs/glossary.md", "docs/decisions.md", "
 """The pages whose code spans that end in `.py` name modules of the project."""
 CODE_FOLDERS = ("", "llm_do_temporal")
 """The folders that such a path may begin at."""
-TEST = re.compile(r"^((?:tests/[\w/]+/)?test_\w+\.py)?(?:::(test_\w+))?$")
-TEST_FOLDERS = ("", "tests/security")
+TEST = re.compile(r"^((?:tests/[\w/]+/)?(?:test|check)_\w+\.py)?(?:::(test_\w+))?$")
+TEST_FOLDERS = ("", "tests/security", "tests/cluster/faults")
 """The folders that the path of a test may begin at."""
 CODE_PATH = re.compile(r"^([\w./-]+\.py)(?:::(\w+))?$")
 FORBIDDEN_WORDS: tuple[str, ...] = ()

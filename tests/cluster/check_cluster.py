@@ -118,8 +118,6 @@ def test_nothing_runs_twice_whatever_is_killed_stopped_and_restarted(stack: Proc
     ledger.reach(18)
     stack.restart("temporal-frontend", "temporal-matching")
     ledger.reach(24)
-    stack.restart("postgresql")
-    ledger.reach(28)
     stopped = stack.cluster.processes["worker-3"]
     stopped.stop()
     assert stopped.popen is not None

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llm_do_temporal.client.embedded.processes import temporal_binary
+from llm_do_temporal.client.embedded.server import accepts
 from tests.cluster.binaries import Module
 from tests.cluster.composition import Composition
 from tests.cluster.errors import ClusterError
-from tests.cluster.processes import Process, answers, last_line, listens
+from tests.cluster.processes import Process, answers, last_line
 from tests.cluster.state import Place
 from tests.support.deploy.programs import OPEN_PAGES, ROOT
 
@@ -81,14 +82,16 @@ class Services:
             ports["http"] = self.ports["frontend.http"]
         # The server's own worker has no port but that of membership.
         asked = ports["membership" if name == "worker" else "grpc"]
-        return Process(
+        process = Process(
             name=f"temporal-{name}",
             command=[str(self.temporal.home / "temporal-server"), "--allow-no-auth", "start", "--service", name],
             variables={**_system(), **told},
             log=self.place.log(f"temporal-{name}"),
             ports=ports,
-            is_well=lambda: listens(asked),
+            is_well=lambda: False,
         )
+        process.is_well = lambda: accepts(f"{process.variables['BIND_ON_IP']}:{asked}")
+        return process
 
     def blobs(self) -> Process:
         """The object store, which keeps its objects in a folder."""

@@ -104,7 +104,9 @@ def test_code_that_is_not_there_is_named(tmp_path: Path, text: str, fault: str |
     ("text", "fault"),
     [
         ("`test_keys.py::test_one`, `::test_two`, `tests/unit/test_paths.py`, `test_keys.py`", None),
+        ("`check_disk.py::test_one`", None),
         ("`test_gone.py`", "test_gone.py"),
+        ("`check_disk.py::test_two`", "check_disk.py::test_two"),
         ("`test_keys.py::test_three`", "test_keys.py::test_three"),
         ("`test_keys.py::test_one`, `::test_three`", "::test_three"),
     ],
@@ -115,6 +117,8 @@ def test_a_test_that_is_not_there_is_named(tmp_path: Path, text: str, fault: str
     (root / "tests" / "security" / "test_keys.py").write_text("def test_one(): ...\nasync def test_two(): ...\n")
     (root / "tests" / "unit").mkdir()
     (root / "tests" / "unit" / "test_paths.py").touch()
+    (root / "tests" / "cluster" / "faults").mkdir(parents=True)
+    (root / "tests" / "cluster" / "faults" / "check_disk.py").write_text("def test_one(): ...\n")
     expected = [f'{root}/README.md:1: there is no test "{fault}"'] if fault else []
     assert [str(one) for one in faults_of(root)] == expected
 
