@@ -88,8 +88,10 @@ compose-test: compose-images  ## Bring up docker-compose.yml, break it in mid-ru
 # Where a cluster is kept (a folder below /var/tmp unless this names one), and whose workers it serves.
 CLUSTER ?=
 WORKSHOP ?= workers
+# How many worker services it has, as WORKERS of docker-compose.yml.
+WORKERS ?= 2
 cluster: .venv/.ready  ## Run the services of docker-compose.yml without containers, on PostgreSQL, until Ctrl-C
-	@$(BIN)/python -m tests.cluster up $(CLUSTER:%=--folder '%') --workshop '$(WORKSHOP)'
+	@$(BIN)/python -m tests.cluster up $(CLUSTER:%=--folder '%') --workshop '$(WORKSHOP)' --workers $(WORKERS)
 
 cluster-down: .venv/.ready  ## End what `make cluster` started, from another terminal
 	@$(BIN)/python -m tests.cluster down $(CLUSTER:%=--folder '%')

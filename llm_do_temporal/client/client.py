@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
@@ -40,8 +41,15 @@ from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
-from llm_do_temporal.client.views.inbox import InboxContents, LockedRun, read_inbox, waiting_runs
-from llm_do_temporal.client.views.memos import NEWEST_EXECUTION, RunListing, read_listing, read_memo, started_at
+from llm_do_temporal.client.views.inbox import InboxContents, LockedRun, read_inbox
+from llm_do_temporal.client.views.memos import (
+    NEWEST_EXECUTION,
+    KnownMemos,
+    RunListing,
+    read_listing,
+    read_memo,
+    started_at,
+)
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.tree import state_of
 from llm_do_temporal.errors import (
@@ -77,6 +85,8 @@ _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 UPDATE_SECONDS = 8
 """Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
+_AT_ONCE = 16
+"""Histories read side by side."""
 _NAMED_CHARS = 60
 """Most characters of a worker's name in an id, and of an id in an error."""
 
@@ -96,12 +106,25 @@ class RunSummary:
     """The id of the encryption key without which no more can be told; empty: all could be read."""
 
 
+@dataclass(frozen=True)
+class OpenQuestions:
+    """Questions that wait for people, as the histories of their runs tell them."""
+
+    questions: list[Question]
+    """Questions, oldest first."""
+    locked: list[LockedRun]
+    """Runs that cannot be read here."""
+    further: int
+    """Number of younger questions that were left out."""
+
+
 class LlmDoClient:
     """All that can be done to runs. Methods raise LlmDoError; an unknown run is a UsageError."""
 
     def __init__(self, temporal: Client, *, task_queue: str = TASK_QUEUE) -> None:
         self.temporal = temporal
         self._task_queue = task_queue
+        self._memos = KnownMemos()
         self._sets_attributes = True
         """Whether runs are started with search attributes; not once the namespace has refused them."""
 
@@ -193,25 +216,29 @@ class LlmDoClient:
 
         Needs no worker service."""
         if run is None:
-            return (await self.all_approvals())[0]
+            return (await self.all_approvals()).questions
         async with translated(run):
             return sorted(await self._approvals_of(run), key=lambda one: one.asked_at)
 
-    async def all_approvals(self) -> tuple[list[Question], list[LockedRun]]:
-        """Return the questions that wait in all runs, oldest first, and the runs that cannot be read here."""
-        found: list[Question] = []
-        locked: list[LockedRun] = []
-        async with translated():
-            waiting = [each async for each in waiting_runs(self.temporal)]
-        for execution, listed in waiting:
-            if listed.missing_key:
-                locked.append(LockedRun.of(execution, listed))
-                continue
-            try:
-                found += await self.approvals(execution.id)
-            except KeyMismatch as error:
-                locked.append(LockedRun.of(execution, replace(listed, missing_key=error.key)))
-        return sorted(found, key=lambda one: one.asked_at), locked
+    async def all_approvals(self, *, limit: int | None = None) -> OpenQuestions:
+        """Return the questions that wait in all runs, oldest first; at most `limit`, None for all.
+
+        Reads one list of the server, and the histories of the runs that ask."""
+        contents = await self.inbox()
+        shown = contents.entries[:limit]
+        turn = asyncio.Semaphore(_AT_ONCE)
+        found = OpenQuestions([], contents.locked, len(contents.entries) - len(shown))
+
+        async def read(run: str) -> None:
+            async with turn:
+                try:
+                    found.questions.extend(await self.approvals(run))
+                except KeyMismatch as error:
+                    found.locked.append(await self._locked(run, error.key))
+
+        await asyncio.gather(*(read(run) for run in dict.fromkeys(entry.run for entry in shown)))
+        questions = sorted(found.questions, key=lambda one: one.asked_at)[:limit]
+        return replace(found, questions=questions)
 
     async def questions(self, run: str) -> list[Question]:
         """Return all questions of the run, decided or not, in order; also after its end. Needs no worker service."""
@@ -226,7 +253,7 @@ class LlmDoClient:
 
         One listing of the server; no history is read."""
         async with translated():
-            return await read_inbox(self.temporal)
+            return await read_inbox(self.temporal, self._memos)
 
     async def revoke(self, run: str, approval_id: str, by: str = "") -> None:
         """Take back the grant that came from this approval. Raises UsageError where there is none, or the run ended."""
@@ -299,6 +326,11 @@ class LlmDoClient:
         events = read_events(handle, wait=False, converter=self.temporal.data_converter)
         record = await read_desk(run, events)
         return [question for question in record.questions if question.is_open]
+
+    async def _locked(self, run: str, key: str) -> LockedRun:
+        async with translated(run):
+            description = await self._handle(run).describe()
+            return LockedRun.of(description, replace(await read_listing(description), missing_key=key))
 
     async def _desk_account(self, run: str) -> DeskAccount:
         async with translated(run):

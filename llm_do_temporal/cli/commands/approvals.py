@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from llm_do_temporal.messages.approvals import DecisionKind, Grant
 
 
+_MOST_LISTED = 50
+"""Questions in the table unless somebody wants more: reading a question reads the history of its run."""
 _FEWEST_DIGITS = 12
 """Shortest beginning of a digest that may stand for the whole of it."""
 
@@ -27,27 +29,36 @@ async def approvals(
     run: str | None = None,
     /,
     *,
+    limit: int | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """List what waits for a person.
+    """List what waits for a person, the oldest first.
 
     Parameters
     ----------
     run
         Only of this run.
+    limit
+        How many at most; of all runs 50 unless said, and all with --json.
     as_json
         Print a JSON list, with the whole calls.
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.tables import locked_line, print_table
+    from llm_do_temporal.client.client import OpenQuestions
 
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit} is not a number above zero")
+    most = limit or (None if as_json else _MOST_LISTED)
     async with opened(location) as session:
         if run is not None:
-            pending, locked = await session.client.approvals(run), []
+            asked = await session.client.approvals(run)
+            found = OpenQuestions(asked[:limit], [], len(asked[limit:]) if limit else 0)
         else:
-            pending, locked = await session.client.all_approvals()
+            found = await session.client.all_approvals(limit=most)
+    pending, locked = found.questions, found.locked
     for asking in {question.run for question in pending}:
         shown = [ShownQuestion(each.id, each.request.digest) for each in pending if each.run == asking]
         note_shown(asking, shown)
@@ -59,6 +70,8 @@ async def approvals(
         say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
     elif not locked:
         say("nothing waits for approval")
+    if found.further:
+        say(f"and {found.further:,} younger ones: `{location.command('approvals --limit N')}` shows more")
     for locked_run in locked:
         say(locked_line(locked_run))
     return 0

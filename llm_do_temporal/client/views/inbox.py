@@ -5,14 +5,15 @@ A run whose memo is encrypted with a key that is missing here is listed as locke
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from temporalio.client import Client, WorkflowExecution
 
-from llm_do_temporal.client.views.memos import RunListing, read_listing, started_at
+from llm_do_temporal.client.views.memos import KnownMemos, RunListing, started_at
+from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import RUN_WORKFLOW
+from llm_do_temporal.messages.runs import RunMemo
 
 
 @dataclass(frozen=True)
@@ -68,37 +69,34 @@ class InboxContents:
     locked: list[LockedRun]
 
 
-async def read_inbox(client: Client) -> InboxContents:
-    """Return the questions that wait in all open runs. Raises RPCError."""
+async def read_inbox(client: Client, known: KnownMemos) -> InboxContents:
+    """Return the questions that wait in all open runs; `known` are memos of earlier readings. Raises RPCError."""
     found = InboxContents([], [])
-    async for execution, listed in waiting_runs(client):
-        if listed.missing_key:
+    listed_now: set[str] = set()
+    async for execution in client.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"):
+        listed = await known.read(execution)
+        listed_now.add(execution.run_id)
+        if listed.missing_key and listed.waiting != 0:
             found.locked.append(LockedRun.of(execution, listed))
-        found.entries.extend(
-            InboxEntry(
-                run=execution.id,
-                run_worker=listed.begun.worker,
-                started_by=listed.begun.started_by,
-                id=one.id,
-                worker=one.worker,
-                path=one.path,
-                tool=one.tool,
-                summary=one.summary,
-                asked_at=one.asked_at,
-                deadline=one.deadline,
-                votes=one.votes,
-                quorum=one.quorum,
-                approvers=one.approvers,
-            )
-            for one in listed.pending
-        )
+        found.entries.extend(_entry(execution.id, listed.begun, one) for one in listed.pending)
+    known.keep(listed_now)
     found.entries.sort(key=lambda one: one.asked_at)
     return found
 
 
-async def waiting_runs(client: Client) -> AsyncIterator[tuple[WorkflowExecution, RunListing]]:
-    """Yield the open runs that wait for a person, and those that cannot be read and may wait. Raises RPCError."""
-    async for execution in client.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"):
-        listed = await read_listing(execution)
-        if listed.waiting != 0:
-            yield execution, listed
+def _entry(run: str, begun: RunMemo, one: PendingApprovalMemo) -> InboxEntry:
+    return InboxEntry(
+        run=run,
+        run_worker=begun.worker,
+        started_by=begun.started_by,
+        id=one.id,
+        worker=one.worker,
+        path=one.path,
+        tool=one.tool,
+        summary=one.summary,
+        asked_at=one.asked_at,
+        deadline=one.deadline,
+        votes=one.votes,
+        quorum=one.quorum,
+        approvers=one.approvers,
+    )

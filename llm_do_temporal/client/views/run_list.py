@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.views.memos import NEWEST_EXECUTION, RunListing, read_listing, read_memo, started_at
@@ -49,6 +50,8 @@ class ListedRun:
     ended_at: datetime | None
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""
+    has_history: bool = True
+    """Whether the server still has what happened; it removes a history a moment before the run leaves the list."""
 
 
 @dataclass(frozen=True)
@@ -89,15 +92,20 @@ async def read_spent(accounts: Accounts, run: ListedRun) -> Spent:
 
 
 async def read_all_spent(accounts: Accounts, runs: Sequence[ListedRun]) -> list[tuple[ListedRun, Spent]]:
-    """The runs with what each has spent so far; nothing where its history cannot be read here."""
-    return await asyncio.gather(*(_with_spent(accounts, run) for run in runs))
+    """The runs with what each has spent so far; nothing where its history cannot be read here, or is there no more."""
+    async with translated():
+        return await asyncio.gather(*(_with_spent(accounts, run) for run in runs))
 
 
 async def _with_spent(accounts: Accounts, run: ListedRun) -> tuple[ListedRun, Spent]:
     try:
-        return run, await read_spent(accounts, run)
+        return run, await accounts.read_one(_as_branch(run))
     except KeyMismatch as error:
         return replace(run, missing_key=error.key), Spent()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return replace(run, has_history=False), Spent()
 
 
 def _as_branch(run: ListedRun) -> Branch:

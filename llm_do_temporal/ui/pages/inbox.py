@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,6 +14,10 @@ from llm_do_temporal.client.views.inbox import InboxEntry
 from llm_do_temporal.ui.content.renderer import render
 
 FILTERS = ("worker", "run", "tool", "text")
+PAGE_CARDS = 100
+"""Questions on one page: thousands would keep a browser busy, which asks for the page again every four seconds."""
+MOST_CHOICES = 100
+"""Values of a filter that are offered; with more of them a value is typed."""
 
 
 async def show_inbox(request: Request) -> Response:
@@ -21,17 +26,35 @@ async def show_inbox(request: Request) -> Response:
     contents = await client.inbox()
     entries = contents.entries
     wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
+    found = [entry for entry in entries if passes(entry, wanted)]
+    number = _page_number(request.query_params.get("page", ""))
+    first, end = (number - 1) * PAGE_CARDS, number * PAGE_CARDS
+    given = {name: value for name, value in wanted.items() if value}
     return render(
         request,
         "inbox.html",
-        entries=[entry for entry in entries if passes(entry, wanted)],
+        entries=found[first:end],
+        locked=contents.locked[max(first - len(found), 0) : max(end - len(found), 0)],
+        found=len(found),
         total=len(entries),
-        locked=contents.locked,
+        is_any_locked=bool(contents.locked),
         wanted=wanted,
         workers=_names(entry.worker for entry in entries),
         runs=_names(entry.run for entry in entries),
         tools=_names(entry.tool for entry in entries),
+        most_choices=MOST_CHOICES,
+        before=_address(given, number - 1) if number > 1 else None,
+        following=_address(given, number + 1) if end < len(found) + len(contents.locked) else None,
     )
+
+
+def _page_number(text: str) -> int:
+    """Return the number of the page that an address names, 1 where it names none."""
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 9 and int(text) else 1
+
+
+def _address(given: dict[str, str], number: int) -> str:
+    return f"/?{urlencode({**given, 'page': number})}"
 
 
 def passes(entry: InboxEntry, wanted: dict[str, str]) -> bool:

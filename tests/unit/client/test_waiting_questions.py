@@ -1,0 +1,202 @@
+"""The inbox of many runs: memos are read once for as long as they stay the same, and few histories are read."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.client import WorkflowExecution
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
+
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.encryption.codec import encrypting
+from llm_do_temporal.encryption.keys import Key, KeyRing
+from llm_do_temporal.errors import KeyMismatch
+from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
+from llm_do_temporal.messages.base import PENDING_MEMO, RUN_MEMO
+from llm_do_temporal.messages.runs import RunMemo
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+KEY = Key("first", bytes(32))
+
+
+def asked(run: str, number: int = 1, minutes: int = 0) -> PendingApprovalMemo:
+    return PendingApprovalMemo(
+        id=f"a{number}",
+        invocation=run,
+        key=f"main:{number}",
+        worker="boss",
+        path="main",
+        tool="write_file",
+        summary=f"write {number}",
+        asked_at=NOW + timedelta(minutes=minutes),
+    )
+
+
+@dataclass
+class Server:
+    """A server whose list is what a test says, and the keys of whoever asks it."""
+
+    keys: list[Key] = field(default_factory=lambda: [KEY])
+    executions: dict[str, WorkflowExecutionInfo] = field(default_factory=dict[str, WorkflowExecutionInfo])
+    opened: list[str] = field(default_factory=list[str])
+    """Search for a key, once for each value that is decrypted."""
+    described: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self._writer = encrypting(pydantic_data_converter, KeyRing.of(KEY))
+        self.data_converter: DataConverter = encrypting(pydantic_data_converter, KeyRing(self._ring))
+        self.opened.clear()
+
+    def _ring(self) -> tuple[Key, ...]:
+        self.opened.append("a value")
+        return tuple(self.keys)
+
+    async def put(self, run: str, pending: Sequence[PendingApprovalMemo]) -> None:
+        """Put an open run into the list, with these questions in its memo."""
+        info = self.executions.setdefault(run, WorkflowExecutionInfo())
+        info.execution.workflow_id, info.execution.run_id = run, info.execution.run_id or str(uuid.uuid4())
+        info.status = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
+        for name, value in {RUN_MEMO: RunMemo(worker="boss"), PENDING_MEMO: list(pending)}.items():
+            if name != RUN_MEMO or name not in info.memo.fields:
+                info.memo.fields[name].CopyFrom((await self._writer.encode([value]))[0])
+
+    async def list_workflows(self, _query: str) -> AsyncIterator[WorkflowExecution]:
+        """See Client."""
+        for info in self.executions.values():
+            yield self._listed(info)
+
+    def _listed(self, info: WorkflowExecutionInfo) -> WorkflowExecution:
+        return WorkflowExecution._from_raw_info(info, "default", self.data_converter)  # pyright: ignore[reportPrivateUsage]
+
+    def get_workflow_handle(self, run: str) -> Any:
+        """See Client."""
+        server = self
+
+        class Handle:
+            async def describe(self) -> WorkflowExecution:
+                server.described.append(run)
+                return server._listed(server.executions[run])
+
+        return Handle()
+
+
+class Reading(LlmDoClient):
+    """A client that notes of which runs the histories are read; that of `locked` cannot be."""
+
+    def __init__(self, server: Server, locked: str = "") -> None:
+        super().__init__(cast("Any", server))
+        self.read: list[str] = []
+        self._locked_run = locked
+        self._server = server
+
+    async def approvals(self, run: str | None = None) -> list[Question]:
+        """See LlmDoClient."""
+        assert run is not None
+        self.read.append(run)
+        if run == self._locked_run:
+            raise KeyMismatch("no key", key="other")
+        info = self._server.executions[run]
+        (value,) = await self._server.data_converter.decode(
+            [info.memo.fields[PENDING_MEMO]], [list[PendingApprovalMemo]]
+        )
+        return [
+            Question(
+                id=one.id,
+                run=run,
+                request=RequestApprovalInput.model_validate(
+                    {"key": one.key, "invocation": run, "worker": one.worker, "path": one.path, "tool": one.tool}
+                    | {"args": {}, "capabilities": (), "summary": one.summary}
+                ),
+                asked_at=one.asked_at,
+                votes=(),
+                verdict=None,
+                withdrawn=False,
+            )
+            for one in value
+        ]
+
+
+@pytest.fixture
+async def server() -> Server:
+    """Three runs; the second one asks first."""
+    server = Server()
+    await server.put("one", [asked("one", minutes=2)])
+    await server.put("two", [asked("two", 1, minutes=1), asked("two", 2, minutes=9)])
+    await server.put("three", [asked("three", minutes=3)])
+    return server
+
+
+async def test_a_memo_is_decrypted_again_only_when_it_has_changed(server: Server) -> None:
+    client = LlmDoClient(cast("Any", server))
+    first = await client.inbox()
+    assert [(one.run, one.id) for one in first.entries] == [
+        ("two", "a1"),
+        ("one", "a1"),
+        ("three", "a1"),
+        ("two", "a2"),
+    ]
+    assert len(server.opened) == 6
+    server.opened.clear()
+    assert await client.inbox() == first
+    assert server.opened == []
+    await server.put("one", [asked("one", 2, minutes=5)])
+    again = await client.inbox()
+    assert [one.id for one in again.entries if one.run == "one"] == ["a2"]
+    assert len(server.opened) == 2
+
+
+async def test_a_run_that_left_the_list_is_forgotten(server: Server) -> None:
+    client = LlmDoClient(cast("Any", server))
+    await client.inbox()
+    left = server.executions.pop("one")
+    assert {one.run for one in (await client.inbox()).entries} == {"two", "three"}
+    server.executions["one"] = left
+    server.opened.clear()
+    assert {one.run for one in (await client.inbox()).entries} == {"one", "two", "three"}
+    assert len(server.opened) == 2
+
+
+async def test_a_run_whose_key_comes_later_is_shown_then(server: Server) -> None:
+    client = LlmDoClient(cast("Any", server))
+    server.keys.clear()
+    contents = await client.inbox()
+    assert contents.entries == []
+    assert [(one.run, one.missing_key) for one in contents.locked] == [(run, "first") for run in server.executions]
+    server.keys.append(KEY)
+    assert len((await client.inbox()).entries) == 4
+
+
+async def test_only_the_histories_of_the_oldest_questions_are_read(server: Server) -> None:
+    client = Reading(server)
+    found = await client.all_approvals(limit=2)
+    assert [(one.run, one.id) for one in found.questions] == [("two", "a1"), ("one", "a1")]
+    assert found.further == 2
+    assert sorted(client.read) == ["one", "two"]
+
+
+async def test_without_a_limit_all_questions_are_there_the_oldest_first(server: Server) -> None:
+    found = await Reading(server).all_approvals()
+    assert [(one.run, one.id) for one in found.questions] == [
+        ("two", "a1"),
+        ("one", "a1"),
+        ("three", "a1"),
+        ("two", "a2"),
+    ]
+    assert found.further == 0
+
+
+async def test_a_run_with_a_readable_memo_and_an_unreadable_history_is_locked(server: Server) -> None:
+    found = await Reading(server, locked="one").all_approvals()
+    assert {one.run for one in found.questions} == {"two", "three"}
+    (locked,) = found.locked
+    assert (locked.run, locked.worker, locked.waiting, locked.missing_key) == ("one", "boss", 1, "other")
+    assert server.described == ["one"]

@@ -1,0 +1,112 @@
+"""The inbox as a page, with more questions than a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
+from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.pages.inbox import MOST_CHOICES, PAGE_CARDS
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import TokenAccess
+from tests.support.people.browser import Browser, Page
+from tests.support.people.signed_in import BASE, TOKENS
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@dataclass
+class Waiting:
+    """A client whose inbox has this in it."""
+
+    entries: list[InboxEntry]
+    locked: list[LockedRun] = field(default_factory=list[LockedRun])
+
+    async def inbox(self) -> InboxContents:
+        """See LlmDoClient."""
+        return InboxContents(list(self.entries), list(self.locked))
+
+
+def entries(count: int, runs: int) -> list[InboxEntry]:
+    return [
+        InboxEntry(
+            run=f"run-{number % runs}",
+            run_worker="boss",
+            started_by="ann",
+            id=f"a{number}",
+            worker="boss" if number % 2 else "helper",
+            path="main",
+            tool="write_file",
+            summary=f"call {number}.",
+            asked_at=NOW + timedelta(seconds=number),
+            deadline=None,
+            votes=0,
+            quorum=1,
+            approvers=(),
+        )
+        for number in range(count)
+    ]
+
+
+async def opened(waiting: Waiting, address: str) -> Page:
+    app = build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", waiting))
+    browser = Browser(app, BASE)
+    await browser.open(f"/sign-in?token={TOKENS['ada']}")
+    return await browser.open(address)
+
+
+def shown(page: Page, among: Sequence[InboxEntry]) -> list[int]:
+    """The numbers of the calls that stand on the page."""
+    return [number for number, one in enumerate(among) if one.summary in page.text]
+
+
+async def test_many_questions_are_in_parts_the_oldest_first() -> None:
+    waiting = Waiting(among := entries(2 * PAGE_CARDS + 1, runs=3))
+    first = await opened(waiting, "/")
+    assert f"{len(among)} calls wait for a person" in first.text
+    assert shown(first, among) == list(range(PAGE_CARDS))
+    assert 'href="/?page=2"' in first.html
+    assert "Asked before" not in first.text
+    second = await opened(waiting, "/?page=2")
+    assert shown(second, among) == list(range(PAGE_CARDS, 2 * PAGE_CARDS))
+    third = await opened(waiting, "/?page=3")
+    assert shown(third, among) == [2 * PAGE_CARDS]
+    assert 'href="/?page=2"' in third.html
+    assert "Asked later" not in third.text
+
+
+async def test_a_part_is_one_of_what_the_filters_let_through() -> None:
+    waiting = Waiting(among := entries(3 * PAGE_CARDS, runs=3))
+    page = await opened(waiting, "/?worker=boss&page=2")
+    assert shown(page, among) == list(range(1, 3 * PAGE_CARDS, 2))[PAGE_CARDS:]
+    assert 'href="/?worker=boss&amp;page=1"' in page.html
+
+
+async def test_runs_that_cannot_be_read_come_after_the_last_question() -> None:
+    locked = [LockedRun(f"locked-{number}.", "boss", 1, NOW, "other") for number in range(PAGE_CARDS)]
+    waiting = Waiting(entries(PAGE_CARDS // 2, runs=1), locked)
+    first = await opened(waiting, "/")
+    second = await opened(waiting, "/?page=2")
+    half = PAGE_CARDS // 2
+    assert [one.run in first.text for one in locked] == [True] * half + [False] * half
+    assert [one.run in second.text for one in locked] == [False] * half + [True] * half
+
+
+@pytest.mark.parametrize("page", ["", "0", "-1", "x", "9999999999999", "٣"])
+async def test_an_address_that_names_no_part_shows_the_first(page: str) -> None:
+    waiting = Waiting(among := entries(3, runs=1))
+    assert shown(await opened(waiting, f"/?page={page}"), among) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("runs", "is_typed"), [(MOST_CHOICES, False), (MOST_CHOICES + 1, True)])
+async def test_a_filter_with_many_values_is_typed(runs: int, *, is_typed: bool) -> None:
+    page = await opened(Waiting(entries(runs, runs=runs)), "/?run=run-7")
+    assert ('<input id="filter-run" name="run" type="search" value="run-7">' in page.html) is is_typed
+    assert ('<select id="filter-run"' in page.html) is not is_typed
+    assert "call 7." in page.text
+    assert "call 8." not in page.text
