@@ -23,9 +23,9 @@ from temporalio.runtime import (
 )
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.views.run_view import pending_from_memo
-from llm_do_temporal.errors import KeyMismatch, UsageError
-from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_WORKFLOW, WORKER_ATTRIBUTE
+from llm_do_temporal.client.views.memos import read_listing
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW, WORKER_ATTRIBUTE
 from llm_do_temporal.workflows.runtime.metrics import COST, UNKNOWN, WAITED, worker_label
 
 PENDING = "llm_do_approvals_pending"
@@ -107,10 +107,7 @@ async def count_pending(client: Client) -> Counter[Asker]:
     """
     found: Counter[Asker] = Counter()
     async for execution in client.list_workflows(_OPEN):
-        try:
-            shown = pending_from_memo((await execution.memo()).get(PENDING_MEMO))
-        except KeyMismatch:
-            shown = []  # the memo is another workshop's
+        shown = (await read_listing(execution)).pending  # none where the memo is another workshop's
         found.update((worker_label(each.worker, generated=each.generated), each.model or UNKNOWN) for each in shown)
         attributes = execution.typed_search_attributes
         further = (attributes.get(_PENDING) or 0) - len(shown)

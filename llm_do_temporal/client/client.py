@@ -85,6 +85,8 @@ _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 UPDATE_SECONDS = 8
 """Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
+_PAGE_RUNS = 1_000
+"""Runs that the server lists in one answer at most."""
 _AT_ONCE = 16
 """Histories read side by side."""
 _NAMED_CHARS = 60
@@ -201,7 +203,8 @@ class LlmDoClient:
     async def runs(self, *, limit: int = 50) -> list[RunSummary]:
         """Return the newest runs, newest first."""
         query = f"WorkflowType = '{RUN_WORKFLOW}' AND {NEWEST_EXECUTION}"
-        listed = self.temporal.list_workflows(query, limit=limit)
+        # The server would read a thousand, whatever the limit.
+        listed = self.temporal.list_workflows(query, page_size=min(limit, _PAGE_RUNS), limit=limit)
         async with translated():
             return [_summary(execution, await read_listing(execution)) async for execution in listed]
 

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
-from temporalio.api.enums.v1 import WorkflowExecutionStatus
-from temporalio.api.workflow.v1 import WorkflowExecutionInfo
-from temporalio.client import WorkflowExecution
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.encryption.codec import encrypting
-from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
-from llm_do_temporal.messages.base import PENDING_MEMO, RUN_MEMO
-from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.messages.base import PENDING_MEMO
+from tests.support.runs.list_server import KEY, ListServer
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-KEY = Key("first", bytes(32))
 
 
 def asked(run: str, number: int = 1, minutes: int = 0) -> PendingApprovalMemo:
@@ -41,58 +30,10 @@ def asked(run: str, number: int = 1, minutes: int = 0) -> PendingApprovalMemo:
     )
 
 
-@dataclass
-class Server:
-    """A server whose list is what a test says, and the keys of whoever asks it."""
-
-    keys: list[Key] = field(default_factory=lambda: [KEY])
-    executions: dict[str, WorkflowExecutionInfo] = field(default_factory=dict[str, WorkflowExecutionInfo])
-    opened: list[str] = field(default_factory=list[str])
-    """Search for a key, once for each value that is decrypted."""
-    described: list[str] = field(default_factory=list[str])
-
-    def __post_init__(self) -> None:
-        self._writer = encrypting(pydantic_data_converter, KeyRing.of(KEY))
-        self.data_converter: DataConverter = encrypting(pydantic_data_converter, KeyRing(self._ring))
-        self.opened.clear()
-
-    def _ring(self) -> tuple[Key, ...]:
-        self.opened.append("a value")
-        return tuple(self.keys)
-
-    async def put(self, run: str, pending: Sequence[PendingApprovalMemo]) -> None:
-        """Put an open run into the list, with these questions in its memo."""
-        info = self.executions.setdefault(run, WorkflowExecutionInfo())
-        info.execution.workflow_id, info.execution.run_id = run, info.execution.run_id or str(uuid.uuid4())
-        info.status = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
-        for name, value in {RUN_MEMO: RunMemo(worker="boss"), PENDING_MEMO: list(pending)}.items():
-            if name != RUN_MEMO or name not in info.memo.fields:
-                info.memo.fields[name].CopyFrom((await self._writer.encode([value]))[0])
-
-    async def list_workflows(self, _query: str) -> AsyncIterator[WorkflowExecution]:
-        """See Client."""
-        for info in self.executions.values():
-            yield self._listed(info)
-
-    def _listed(self, info: WorkflowExecutionInfo) -> WorkflowExecution:
-        return WorkflowExecution._from_raw_info(info, "default", self.data_converter)  # pyright: ignore[reportPrivateUsage]
-
-    def get_workflow_handle(self, run: str) -> Any:
-        """See Client."""
-        server = self
-
-        class Handle:
-            async def describe(self) -> WorkflowExecution:
-                server.described.append(run)
-                return server._listed(server.executions[run])
-
-        return Handle()
-
-
 class Reading(LlmDoClient):
     """A client that notes of which runs the histories are read; that of `locked` cannot be."""
 
-    def __init__(self, server: Server, locked: str = "") -> None:
+    def __init__(self, server: ListServer, locked: str = "") -> None:
         super().__init__(cast("Any", server))
         self.read: list[str] = []
         self._locked_run = locked
@@ -126,16 +67,16 @@ class Reading(LlmDoClient):
 
 
 @pytest.fixture
-async def server() -> Server:
+async def server() -> ListServer:
     """Three runs; the second one asks first."""
-    server = Server()
+    server = ListServer()
     await server.put("one", [asked("one", minutes=2)])
     await server.put("two", [asked("two", 1, minutes=1), asked("two", 2, minutes=9)])
     await server.put("three", [asked("three", minutes=3)])
     return server
 
 
-async def test_a_memo_is_decrypted_again_only_when_it_has_changed(server: Server) -> None:
+async def test_a_memo_is_decrypted_again_only_when_it_has_changed(server: ListServer) -> None:
     client = LlmDoClient(cast("Any", server))
     first = await client.inbox()
     assert [(one.run, one.id) for one in first.entries] == [
@@ -154,7 +95,7 @@ async def test_a_memo_is_decrypted_again_only_when_it_has_changed(server: Server
     assert len(server.opened) == 2
 
 
-async def test_a_run_that_left_the_list_is_forgotten(server: Server) -> None:
+async def test_a_run_that_left_the_list_is_forgotten(server: ListServer) -> None:
     client = LlmDoClient(cast("Any", server))
     await client.inbox()
     left = server.executions.pop("one")
@@ -165,7 +106,7 @@ async def test_a_run_that_left_the_list_is_forgotten(server: Server) -> None:
     assert len(server.opened) == 2
 
 
-async def test_a_run_whose_key_comes_later_is_shown_then(server: Server) -> None:
+async def test_a_run_whose_key_comes_later_is_shown_then(server: ListServer) -> None:
     client = LlmDoClient(cast("Any", server))
     server.keys.clear()
     contents = await client.inbox()
@@ -175,7 +116,7 @@ async def test_a_run_whose_key_comes_later_is_shown_then(server: Server) -> None
     assert len((await client.inbox()).entries) == 4
 
 
-async def test_only_the_histories_of_the_oldest_questions_are_read(server: Server) -> None:
+async def test_only_the_histories_of_the_oldest_questions_are_read(server: ListServer) -> None:
     client = Reading(server)
     found = await client.all_approvals(limit=2)
     assert [(one.run, one.id) for one in found.questions] == [("two", "a1"), ("one", "a1")]
@@ -183,7 +124,7 @@ async def test_only_the_histories_of_the_oldest_questions_are_read(server: Serve
     assert sorted(client.read) == ["one", "two"]
 
 
-async def test_without_a_limit_all_questions_are_there_the_oldest_first(server: Server) -> None:
+async def test_without_a_limit_all_questions_are_there_the_oldest_first(server: ListServer) -> None:
     found = await Reading(server).all_approvals()
     assert [(one.run, one.id) for one in found.questions] == [
         ("two", "a1"),
@@ -194,9 +135,20 @@ async def test_without_a_limit_all_questions_are_there_the_oldest_first(server: 
     assert found.further == 0
 
 
-async def test_a_run_with_a_readable_memo_and_an_unreadable_history_is_locked(server: Server) -> None:
+async def test_a_run_with_a_readable_memo_and_an_unreadable_history_is_locked(server: ListServer) -> None:
     found = await Reading(server, locked="one").all_approvals()
     assert {one.run for one in found.questions} == {"two", "three"}
     (locked,) = found.locked
     assert (locked.run, locked.worker, locked.waiting, locked.missing_key) == ("one", "boss", 1, "other")
     assert server.described == ["one"]
+
+
+async def test_a_short_list_of_runs_is_a_short_answer_of_the_server(server: ListServer) -> None:
+    listed = await LlmDoClient(cast("Any", server)).runs(limit=2)
+    assert [(one.run, one.pending) for one in listed] == [("one", 1), ("two", 2)]
+    assert server.page_sizes == [2]
+
+
+async def test_a_list_of_more_runs_than_one_answer_holds_is_asked_for_in_several(server: ListServer) -> None:
+    await LlmDoClient(cast("Any", server)).runs(limit=5000)
+    assert server.page_sizes == [1000]

@@ -1,0 +1,83 @@
+"""A server's list of open runs with encrypted memos, without a server."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.client import WorkflowExecution
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter, encode_search_attributes
+
+from llm_do_temporal.encryption.codec import encrypting
+from llm_do_temporal.encryption.keys import Key, KeyRing
+from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_MEMO, WORKER_ATTRIBUTE
+from llm_do_temporal.messages.runs import RunMemo
+
+KEY = Key("first", bytes(32))
+"""Key of all memos."""
+_PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
+_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
+
+
+@dataclass
+class ListServer:
+    """A server that lists the open runs of a test, with encrypted memos, and the keys of whoever asks it."""
+
+    keys: list[Key] = field(default_factory=lambda: [KEY])
+    executions: dict[str, WorkflowExecutionInfo] = field(default_factory=dict[str, WorkflowExecutionInfo])
+    opened: list[str] = field(default_factory=list[str])
+    """Search for a key, once for each value that is decrypted."""
+    page_sizes: list[int] = field(default_factory=list[int])
+    """Sizes of the pages in which lists were asked for."""
+    described: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self._writer = encrypting(pydantic_data_converter, KeyRing.of(KEY))
+        self.data_converter: DataConverter = encrypting(pydantic_data_converter, KeyRing(self._ring))
+        self.opened.clear()
+
+    def _ring(self) -> tuple[Key, ...]:
+        self.opened.append("a value")
+        return tuple(self.keys)
+
+    async def put(self, run: str, pending: Sequence[PendingApprovalMemo]) -> None:
+        """Put an open run of the worker `boss` into the list, with these questions in its memo."""
+        info = self.executions.setdefault(run, WorkflowExecutionInfo())
+        info.execution.workflow_id, info.execution.run_id = run, info.execution.run_id or str(uuid.uuid4())
+        info.status = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
+        attributes = TypedSearchAttributes(
+            [SearchAttributePair(_PENDING, len(pending)), SearchAttributePair(_WORKER, "boss")]
+        )
+        encode_search_attributes(attributes, info.search_attributes)
+        for name, value in {RUN_MEMO: RunMemo(worker="boss"), PENDING_MEMO: list(pending)}.items():
+            if name != RUN_MEMO or name not in info.memo.fields:
+                info.memo.fields[name].CopyFrom((await self._writer.encode([value]))[0])
+
+    async def list_workflows(
+        self, _query: str, *, page_size: int = 1000, limit: int | None = None
+    ) -> AsyncIterator[WorkflowExecution]:
+        """See Client."""
+        self.page_sizes.append(page_size)
+        for info in list(self.executions.values())[:limit]:
+            yield self._listed(info)
+
+    def _listed(self, info: WorkflowExecutionInfo) -> WorkflowExecution:
+        return WorkflowExecution._from_raw_info(info, "default", self.data_converter)  # pyright: ignore[reportPrivateUsage]
+
+    def get_workflow_handle(self, run: str) -> Any:
+        """See Client."""
+        server = self
+
+        class Handle:
+            async def describe(self) -> WorkflowExecution:
+                server.described.append(run)
+                return server._listed(server.executions[run])
+
+        return Handle()
