@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from benchmarks.scale.site import Site
 
 TIMES = 5
 MS = 1_000
+_TAG = re.compile(r"<[^>]*>?|^[^<]*>")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class Browser:
                 size = len(answer.read())
                 whole.append((time.monotonic() - began) * MS)
                 if answer.status_code != 200:
-                    raise NotMeasured(f"{address} answers {answer.status_code}: {answer.text[-500:]}")
+                    said = _TAG.sub(" ", answer.text.partition("<main")[2].partition("</main>")[0])
+                    raise NotMeasured(f"{address} answers {answer.status_code}: {' '.join(said.split())}")
         return Opened(whole[0], median(bytes_first), median(whole), size)
 
     def find(self, address: str, mark: str) -> str | None:
