@@ -17,11 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from temporalio.client import Client, WorkflowHistory
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
 from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
@@ -87,7 +88,7 @@ async def _histories(client: Client, query: str) -> AsyncIterator[WorkflowHistor
             yield await client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()
         except RPCError as error:
             # The workflow has ended, and was deleted, since it was listed.
-            if error.status is not RPCStatusCode.NOT_FOUND:
+            if not is_missing(error):
                 raise
 
 

@@ -9,9 +9,11 @@ from uuid import uuid4
 
 import pytest
 import pytest_asyncio
+from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.cli.__main__ import run_command
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.maintenance import delete as deleting
 from llm_do_temporal.client.maintenance.delete import delete_run, open_parts
 from llm_do_temporal.client.maintenance.gc import collect
@@ -46,6 +48,17 @@ async def gone(place: Place, run: str) -> bool:
         except UsageError as error:
             return "there is no run" in str(error)
         await asyncio.sleep(0.1)
+
+
+async def test_a_history_that_was_deleted_is_missing_whichever_server_says_so(place: Place) -> None:
+    place.worker("main", scripted("Done."))
+    run = await place.start("main", "go")
+    await place.client.result(run)
+    # What is left of it elsewhere, as in the list of a moment ago, names it by the id of its execution.
+    deleted = place.client.temporal.get_workflow_handle(run, run_id=str(uuid4()))
+    with pytest.raises(RPCError) as caught:
+        await deleted.fetch_history()
+    assert is_missing(caught.value)
 
 
 async def test_histories_of_the_whole_tree_and_blobs_go_and_those_of_other_runs_stay(place: Place) -> None:

@@ -10,6 +10,16 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.connection.connect import OUT_OF_REACH, out_of_reach
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 
+_ARCHIVE = "workflow history not found, may have passed retention period"
+"""Words of a server that could have archived the history, and has not. The production server is one of those."""
+
+
+def is_missing(error: RPCError) -> bool:
+    """Return whether the server has no such workflow, or no such history any more."""
+    if error.status is RPCStatusCode.INVALID_ARGUMENT:
+        return _ARCHIVE in error.message
+    return error.status is RPCStatusCode.NOT_FOUND
+
 
 @asynccontextmanager
 async def translated(run: str | None = None) -> AsyncGenerator[None]:
@@ -21,7 +31,7 @@ async def translated(run: str | None = None) -> AsyncGenerator[None]:
             raise
         raise out_of_reach() from error
     except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND and run is not None:
+        if is_missing(error) and run is not None:
             raise UsageError(
                 f"there is no run '{run}'", next_step="`llm-do-temporal list` shows the runs of this server."
             ) from error

@@ -16,6 +16,7 @@ from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.encryption.codec import ENCODING, is_encrypted
 from llm_do_temporal.errors import EffectFailed, KeyMismatch
@@ -153,7 +154,7 @@ async def _first_run(client: Client, workflow_id: str) -> str | None:
         try:
             begun = (await read_first(client, workflow_id, run_id)).workflow_execution_started_event_attributes
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND or run_id is None:
+            if not is_missing(error) or run_id is None:
                 raise
             return later
         if not begun.continued_execution_run_id:

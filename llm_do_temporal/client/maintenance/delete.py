@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.maintenance.gc import QUERY, SAFETY_AGE, mentioned_by_runs, needed
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.client.views.tree import quoted
@@ -117,7 +118,7 @@ async def _delete_history(client: Client, part: _Part) -> None:
     try:
         await client.workflow_service.delete_workflow_execution(request, retry=True)
     except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
+        if not is_missing(error):
             raise _refused(error) from error
 
 
@@ -137,7 +138,7 @@ async def _part(client: Client, workflow_id: str, run_id: str | None) -> _Part |
     try:
         told = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
     except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
+        if is_missing(error):
             return None
         raise
     closed = None if told.close_time is None else told.close_time.timestamp()

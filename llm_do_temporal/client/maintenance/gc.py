@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
@@ -125,5 +126,5 @@ async def _events(client: Client, workflow_id: str, run_id: str) -> AsyncIterato
         raise KeyMismatch(f"'{workflow_id}': {error.message}", key=error.key, next_step=error.next_step) from error
     except RPCError as error:
         # Deleted since it was listed: what only it referred to is garbage.
-        if error.status is not RPCStatusCode.NOT_FOUND:
+        if not is_missing(error):
             raise

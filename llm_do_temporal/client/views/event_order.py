@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import EventOrder, ViewEvent
 
@@ -111,7 +112,7 @@ class Sequence:
         try:
             description = await self._client.get_workflow_handle(workflow_id).describe()
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
+            if not is_missing(error):
                 raise
             return None
         return description.run_id, description.history_length

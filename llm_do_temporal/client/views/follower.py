@@ -10,8 +10,9 @@ from datetime import datetime
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.events import ENDS, read_chain
 from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.client.views.items import items_of, results_of
@@ -183,7 +184,7 @@ class Follower:
                 await self._queue.put(_Read(workflow_id, event))
         except RPCError as error:
             # A child whose history is already deleted has nothing more to tell; the run itself must exist.
-            if error.status is not RPCStatusCode.NOT_FOUND or workflow_id == self.view.run:
+            if not is_missing(error) or workflow_id == self.view.run:
                 await self._queue.put(error)
         except LlmDoError as error:
             await self._queue.put(error)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from temporalio.client import Client, WorkflowExecution
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connection.errors import is_missing, translated
 from llm_do_temporal.client.views.memos import NEWEST_EXECUTION, RunListing, read_listing, read_memo, started_at
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
@@ -103,7 +103,7 @@ async def _with_spent(accounts: Accounts, run: ListedRun) -> tuple[ListedRun, Sp
     except KeyMismatch as error:
         return replace(run, missing_key=error.key), Spent()
     except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
+        if not is_missing(error):
             raise
         return replace(run, has_history=False), Spent()
 

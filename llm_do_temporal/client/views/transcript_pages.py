@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.events import read_chain, read_events, read_first
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
 
@@ -83,7 +84,7 @@ async def _run_of(client: Client, workflow_id: str, turn: int) -> str | None:
         try:
             begun.apply(await read_first(client, workflow_id, run_id))
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND or later is None:
+            if not is_missing(error) or later is None:
                 raise
             return later
         if begun.before is None or begun.turn < turn:

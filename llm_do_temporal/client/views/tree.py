@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.beginnings import Beginnings, told_in
 from llm_do_temporal.client.history.events import put_back, read_events
 from llm_do_temporal.client.history.payloads import first_object
@@ -202,7 +203,7 @@ class Accounts:
             return await self.read_one(branch)
         except RPCError as error:
             # It has not begun yet, or never will.
-            if error.status is not RPCStatusCode.NOT_FOUND:
+            if not is_missing(error):
                 raise
             return Spent()
 
