@@ -4,50 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
 import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from temporalio.api.enums.v1 import RoutingConfigUpdateState
-from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
 
-import llm_do_temporal
 from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.client.connection.connect import connect_embedded
 from llm_do_temporal.client.embedded.host import Host, HostSettings
 from llm_do_temporal.client.embedded.server import any_free_port, running_host
 from llm_do_temporal.messages.runs import StartRunInput
+from tests.support.deploy.versions import await_routing, builds_of, next_version
 from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.people.desk import Desk
 from tests.support.servers.http_replies import http_reply
 
 DEPLOYMENT = "decks"
-WAITS_FIRST = """
-
-_load = LlmDoRun._load
-
-async def _wait_and_load(self, start):
-    if CONDITION:
-        await workflow.sleep(60)
-    return await _load(self, start)
-
-LlmDoRun._load = _wait_and_load
-"""
-"""What is put behind a workflow's module, so that it gives an order which open runs have not given."""
-
-
-def next_version(folder: Path, condition: str) -> dict[str, str]:
-    """The variables with which commands are those of a version that waits before it loads a worker."""
-    package = Path(llm_do_temporal.__file__).parent
-    copy = shutil.copytree(package, folder / package.name)
-    with (copy / "workflows" / "run" / "workflow.py").open("a") as module:
-        module.write(WAITS_FIRST.replace("CONDITION", condition))
-    # Without it the folder that a command is typed in comes first.
-    return {"PYTHONPATH": os.pathsep.join((str(folder), str(package.parent))), "PYTHONSAFEPATH": "1"}
 
 
 async def begin_version(desk: Desk, client: Client, build: str, **variables: str) -> subprocess.Popen[str]:
@@ -68,13 +42,8 @@ async def begin_version(desk: Desk, client: Client, build: str, **variables: str
 
     eventually(registered, f"the server knows version {build}")
     desk.temporal("worker", "deployment", "set-current-version", *version, "--yes")
-    request = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=DEPLOYMENT)
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while True:
-            found = (await client.workflow_service.describe_worker_deployment(request)).worker_deployment_info
-            if found.routing_config_update_state != RoutingConfigUpdateState.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS:
-                return service
-            await asyncio.sleep(0.05)
+    await await_routing(client, DEPLOYMENT)
+    return service
 
 
 async def park(client: LlmDoClient, run: str) -> None:
@@ -93,13 +62,6 @@ async def listed(client: LlmDoClient, count: int) -> None:
             if (await client.temporal.count_workflows(query)).count == count:
                 return
             await asyncio.sleep(0.05)
-
-
-async def builds(client: LlmDoClient, workflow_id: str) -> list[str]:
-    """The builds that carried a workflow on, in order."""
-    history = await client.temporal.get_workflow_handle(workflow_id).fetch_history()
-    done = [event.workflow_task_completed_event_attributes for event in history.events]
-    return list(dict.fromkeys(one.deployment_version.build_id for one in done if one.started_event_id))
 
 
 async def test_parked_runs_go_on_with_the_current_version_unless_they_are_pinned(
@@ -129,7 +91,7 @@ async def test_parked_runs_go_on_with_the_current_version_unless_they_are_pinned
     for run, versions in (("job", ["2", "3"]), ("pinned", ["1"])):
         desk.type("approve", run, "a1")
         assert (await client.result(run)).output
-        assert await builds(client, run) == versions
+        assert await builds_of(client.temporal, run) == versions
 
 
 async def test_migrate_check_serves_nothing_at_the_embedded_server(desk: Desk) -> None:
