@@ -122,7 +122,8 @@ class Clerks:
         self.stack.cut_worker(service)
         cut_at = time.monotonic()
         self.wait(lambda: caught <= self.asked, "a person is asked about every command of the service that is cut off")
-        print(f"{len(caught)} commands were under way there, {len(self.under(service))} still are")
+        # It gives them up by itself, with nobody to tell it so.
+        eventually(lambda: not self.under(service), "the service has ended its commands")
         self.release()
         self.wait(lambda: time.monotonic() - cut_at > seconds, f"{seconds:g} s are over", PATIENCE_SECONDS + seconds)
         self.stack.mend()
