@@ -1,4 +1,4 @@
-"""Programs that no package brings: Temporal's server and schema tool, and the object store, built from their modules.
+"""Programs that no package brings, built from their Go modules: the Temporal server, the object store, Kubernetes.
 
 Kept outside of the checkout, by version, so that a new version is built anew and an old one stays:
 
@@ -17,7 +17,8 @@ import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from llm_do_temporal.client.embedded.server import user_cache
 from tests.cluster.errors import ClusterError
@@ -35,8 +36,12 @@ class Module:
     path: str
     version: str
     commands: tuple[tuple[str, str], ...]
-    """Pairs: the package below the module's path, and the name of the program."""
+    """Pairs: the package below the module's path (`.`: the module itself), and the name of the program."""
     folders: tuple[Path, ...] = ()
+    staged: str | None = None
+    """Version of the modules that it has in folders of its own and requires as v0.0.0; None: it has no such folders."""
+    linked: tuple[str, ...] = ()
+    """What the linker writes into the programs, each as VARIABLE=VALUE."""
 
     @property
     def home(self) -> Path:
@@ -93,16 +98,40 @@ def build(module: Module, tell: Callable[[str], None]) -> None:
 
 def _install(module: Module, made: Path) -> None:
     (done := made / "done").mkdir()
-    for package, name in module.commands:
+    if module.staged is not None:
+        _build_staged(module, module.staged, made)
+    for package, name in module.commands if module.staged is None else ():
         target = made / name
         _go("install", f"{module.path}/{package}@v{module.version}", GOBIN=str(target), CGO_ENABLED="0")
         (built,) = target.iterdir()
         built.rename(done / name)
     if module.folders:
-        told = _go("mod", "download", "-json", f"{module.path}@v{module.version}")
-        source = Path(json.loads(told)["Dir"])
+        source = _download(module)
         for folder in module.folders:
             _copy_readable(source / folder, done / folder)
+
+
+def _download(module: Module) -> Path:
+    """Where the module cache has it."""
+    told = _go("mod", "download", "-json", f"{module.path}@v{module.version}")
+    return Path(json.loads(told)["Dir"])
+
+
+def _build_staged(module: Module, staged: str, made: Path) -> None:
+    """Build it within a module of ours: `go install` takes none that has modules in folders of its own."""
+    source = _download(module)
+    said: dict[str, Any] = json.loads(_go("mod", "edit", "-json", str(source / "go.mod")))
+    unversioned = [one["Path"] for one in said["Require"] if one["Version"] == "v0.0.0"]
+    lines = ["module llm-do-temporal.invalid/programs", f"go {said['Go']}"]
+    lines += [f"require {module.path} v{module.version}", *(f"replace {one} => {one} v{staged}" for one in unversioned)]
+    (ours := made / "module").mkdir()
+    (ours / "go.mod").write_text("\n".join(lines) + "\n")
+    # What the authors saw; Go adds the sums of the modules that they have in folders.
+    shutil.copyfile(source / "go.sum", ours / "go.sum")
+    flags = " ".join(["-s -w", *(f"-X {one}" for one in module.linked)])
+    for package, name in module.commands:
+        command = ["build", "-mod=mod", "-o", str(made / "done" / name), f"-ldflags={flags}"]
+        _go(*command, str(PurePosixPath(module.path, package)), folder=ours, CGO_ENABLED="0", GOWORK="off")
 
 
 def _copy_readable(source: Path, target: Path) -> None:
@@ -112,9 +141,9 @@ def _copy_readable(source: Path, target: Path) -> None:
         shutil.copyfile(path, to)
 
 
-def _go(*arguments: str, **variables: str) -> str:
+def _go(*arguments: str, folder: Path = Path("/"), **variables: str) -> str:
     done = subprocess.run(
-        ["go", *arguments], env={**os.environ, **variables}, capture_output=True, text=True, cwd="/", check=False
+        ["go", *arguments], env={**os.environ, **variables}, capture_output=True, text=True, cwd=folder, check=False
     )
     if done.returncode != 0:
         last = "\n".join(done.stderr.strip().splitlines()[-5:])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from copy import deepcopy
-from typing import Any, cast
 
 import helm_python  # pyright: ignore[reportMissingTypeStubs]
 import pytest
@@ -14,28 +12,22 @@ import yaml
 from llm_do_temporal.errors import UsageError
 from tests.support.deploy.charts import CHART, KUBERNETES, Manifest, chart_faults, container, pod, render, variables
 from tests.support.deploy.programs import ROOT
-
-Values = dict[str, Any]
-LEAST: Values = {
-    "temporal": {"address": "temporal-frontend.temporal:7233"},
-    "page": {"hosts": ["approvals.example.com"], "tokens": {"secretName": "page"}},
-}
-
-
-def values(*changes: Values) -> Values:
-    """The least that the chart needs, with changes."""
-    found = deepcopy(LEAST)
-    for change in changes:
-        _merge(found, change)
-    return found
-
-
-def _merge(into: Values, change: Values) -> None:
-    for name, value in change.items():
-        if isinstance(value, dict) and isinstance(into.get(name), dict):
-            _merge(into[name], cast("Values", value))
-        else:
-            into[name] = value
+from tests.support.deploy.releases import (
+    ALWAYS,
+    API_KEY,
+    CODEC,
+    COPIED,
+    OPEN,
+    SCALED,
+    STORED,
+    TIMED,
+    TLS,
+    VARIANTS,
+    VERSION,
+    Values,
+    Variant,
+    values,
+)
 
 
 def kinds(manifests: list[Manifest]) -> list[str]:
@@ -47,73 +39,11 @@ def deployment(manifests: list[Manifest], part: str) -> Manifest:
     return found[0]
 
 
-TLS = {"temporal": {"tls": {"secretName": "temporal-tls", "serverName": "temporal"}}}
-API_KEY = {"temporal": {"apiKey": {"secretName": "cloud"}}}
-VERSION = {"worker": {"versioning": {"deploymentName": "pitch-decks", "buildId": "2026-11-21"}}}
-SCALED = {"worker": {"scaling": {"enabled": True, "taskQueues": ["llm-do", "llm-do.files"]}}}
-STORED = {
-    "encryption": {"secretName": "keys"},
-    "blobs": {"url": "s3://bucket/decks", "endpoint": "http://blobs:7070", "secretName": "s3"},
-    "models": {"secretName": "models"},
-}
-COPIED = {"workshop": {"init": [{"name": "fill", "image": "decks:3", "command": ["cp", "-a", "/w/.", "/workshop"]}]}}
-PLACED: Values = {
-    part: {
-        "nodeSelector": {"a": "b"},
-        "tolerations": [{"key": "a", "operator": "Exists"}],
-        "affinity": {"podAffinity": {}},
-    }
-    for part in ("worker", "page")
-}
-OPEN = {
-    "page": {
-        "url": "https://approvals.example.com",
-        "temporalUi": "https://temporal.example.com",
-        "ingress": {"enabled": True, "tlsSecretName": "cert"},
-    }
-}
-CODEC: Values = {
-    "codecServer": {
-        "enabled": True,
-        "hosts": ["codec.example.com"],
-        "uiOrigins": ["https://temporal.example.com"],
-        "tokens": {"secretName": "codec"},
-        "ingress": {"enabled": True, "className": "nginx", "tlsSecretName": "cert"},
-    }
-}
-TIMED: Values = {"gc": {"enabled": True, "schedule": "30 2 * * 0"}}
-NAMED: Values = {
-    "imagePullSecrets": [{"name": "r"}],
-    "serviceAccount": {"annotations": {"a": "b"}},
-    "podLabels": {"azure.workload.identity/use": "true"},
-}
-ALWAYS = ["Deployment", "PodDisruptionBudget", "ServiceAccount"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "made"),
-    [
-        ([], ["Deployment", "Service"]),
-        ([{"page": {"enabled": False}}], []),
-        ([TLS, API_KEY, STORED, VERSION, {"workshop": {"claim": "decks"}}], ["Deployment", "Service"]),
-        ([SCALED, COPIED], ["Deployment", "ScaledObject", "Service"]),
-        ([SCALED, TLS, VERSION], ["Deployment", "ScaledObject", "Service", "TriggerAuthentication"]),
-        ([SCALED, API_KEY], ["Deployment", "ScaledObject", "Service", "TriggerAuthentication"]),
-        (
-            [OPEN, PLACED, NAMED],
-            ["Deployment", "Ingress", "Service"],
-        ),
-        (
-            [OPEN, STORED, CODEC, TIMED, NAMED, {"workshop": {"claim": "decks", "oneMachine": True}}],
-            ["CronJob", "Deployment", "Deployment", "Ingress", "Ingress", "Service", "Service"],
-        ),
-    ],
-    ids=["least", "no page", "secrets", "scaled", "scaled with TLS", "scaled with a key", "open", "codec and timer"],
-)
-def test_what_it_makes_is_what_kubernetes_and_our_programs_take(changes: list[Values], made: list[str]) -> None:
-    manifests = render(values(*changes))
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+def test_what_it_makes_is_what_kubernetes_and_our_programs_take(variant: Variant) -> None:
+    manifests = render(variant.values)
     assert chart_faults(manifests) == []
-    assert kinds(manifests) == sorted(ALWAYS + made)
+    assert kinds(manifests) == sorted(ALWAYS + variant.made)
 
 
 def test_helm_has_nothing_to_say_against_it() -> None:
@@ -230,7 +160,7 @@ def test_each_role_is_a_release_of_its_own() -> None:
     role: Values = {"worker": {"env": {"LLM_DO_ONLY": "workflows,models"}}, "page": {"enabled": False}}
     manifests = render(values(role))
     assert chart_faults(manifests) == []
-    assert kinds(manifests) == ALWAYS
+    assert kinds(manifests) == list(ALWAYS)
     assert variables(deployment(manifests, "worker"))["LLM_DO_ONLY"] == "workflows,models"
 
 
