@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 ASIDE := -n 3 --dist worksteal
 
 .PHONY: help setup demo browser test test-fast security check lock histories bench bench-cluster certify compose-images compose-test \
-    cluster cluster-down cluster-test cluster-faults clean
+    cluster cluster-down cluster-test cluster-faults chart-test clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -96,9 +96,10 @@ cluster: .venv/.ready  ## Run the services of docker-compose.yml without contain
 cluster-down: .venv/.ready  ## End what `make cluster` started, from another terminal
 	@$(BIN)/python -m tests.cluster down $(CLUSTER:%=--folder '%')
 
-# The integration tests on its server, and the deployment of all of it. QUICK=1 takes the part that CI runs.
+# The integration tests on its server, and the deployment of all of it. QUICK=1 takes the part that CI runs, here and of the chart.
 CLUSTER_FAULTS := $(wildcard tests/cluster/faults/check_*.py)
 ifdef QUICK
+CHART_CHECKS := -k 'not any_other'
 CLUSTER_TESTS := $(patsubst %,tests/integration/test_%.py,first_worker approvals cancellation long_conversations)
 CLUSTER_CHECKS := tests/cluster/check_cluster.py -k 'not nothing_runs_twice'
 else
@@ -111,6 +112,10 @@ cluster-test: .venv/.ready  ## Run the integration tests and a deployment on a T
 
 cluster-faults: .venv/.ready  ## Break a deployment on PostgreSQL in mid-run, in all ways that docs/how-to/operate.md lists
 	LONG_CUTS=1 $(call PYTEST,cluster-faults) --timeout 900 $(CLUSTER_FAULTS)
+
+chart-test: .venv/.ready  ## Install, upgrade and remove the Helm chart on a Kubernetes API server, which it builds first
+	@$(BIN)/python -m tests.chart build
+	$(call PYTEST,chart) --verbose tests/chart/check_*.py $(CHART_CHECKS)
 
 clean:  ## Remove everything that these targets made
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output

@@ -1,78 +1,24 @@
 """`make chart-test`: the chart on Kubernetes' own API server.
 
-Named so that no other command collects it: it needs programs that are built first.
+Named so that no other command collects it: it needs programs that `python -m tests.chart build` builds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from itertools import count
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import yaml
 
-from tests.chart.programs import DEFINITIONS, HELMS, KEDA
-from tests.chart.release import HelmError, Release, settled
-from tests.chart.server import ApiServer
-from tests.cluster.binaries import Module
+from tests.chart.machines import end
+from tests.chart.release import HelmError, Release, differences, settled
+from tests.chart.server import ApiServer, Namespaces
 from tests.support.deploy.charts import KUBERNETES, Manifest, container, pod, render
-from tests.support.deploy.releases import CODEC, SCALED, STORED, TIMED, VARIANTS, Variant, values
+from tests.support.deploy.releases import CODEC, SCALED, STORED, TIMED, VARIANTS, VERSION, Variant, values
 from tests.support.patience import eventually
 
-LEVEL = "pod-security.kubernetes.io"
-Namespaces = Callable[[str], str]
 ISOLATED = values(STORED, CODEC, TIMED, {"worker": {"isolation": True}})
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    server = ApiServer(tmp_path_factory.mktemp("kubernetes"), print)
-    try:
-        server.up()
-        define_scalers(server)
-        yield server
-    finally:
-        server.down()
-
-
-def define_scalers(server: ApiServer) -> None:
-    """Make the kinds of KEDA known, as KEDA's own module defines them."""
-    path = server.resource("apiextensions.k8s.io/v1", "CustomResourceDefinition").path("")
-    definitions = [
-        yaml.safe_load(one.read_text("utf-8")) for one in sorted((KEDA.home / DEFINITIONS).glob("keda.sh_*"))
-    ]
-    for one in definitions:
-        reply = server.ask("POST", path, one)
-        assert reply.status == 201, reply.body
-    for one in definitions:
-        resource = f"/apis/keda.sh/v1alpha1/{one['spec']['names']['plural']}"
-        eventually(lambda at=resource: server.ask("GET", at).status == 200, f"{resource} is there")
-
-
-@pytest.fixture
-def make_namespace(server: ApiServer) -> Namespaces:
-    """Make a namespace for pods of a level of Pod Security, and return its name."""
-
-    def make(level: str) -> str:
-        name = f"team-{next(_NUMBERS)}"
-        labels = {f"{LEVEL}/{does}": level for does in ("enforce", "warn")}
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-        assert server.ask("POST", "/api/v1/namespaces", namespace).status == 201
-        return name
-
-    return make
-
-
-_NUMBERS = count(1)
-
-
-@pytest.fixture(params=HELMS, ids=lambda helm: f"Helm {helm.version}")
-def release(request: pytest.FixtureRequest, server: ApiServer, make_namespace: Namespaces, tmp_path: Path) -> Release:
-    helm: Module = request.param
-    return Release(server, helm, make_namespace("restricted"), tmp_path)
 
 
 def test_it_is_the_newest_that_the_chart_is_checked_against(server: ApiServer) -> None:
@@ -148,16 +94,15 @@ def test_isolated_commands_want_a_privileged_namespace(
 
 
 def test_a_release_becomes_any_other_and_goes_back(release: Release) -> None:
-    revisions: dict[int, Variant] = {}
-    for variant in VARIANTS.values():
+    revisions = dict(enumerate(VARIANTS.values(), start=1))
+    for variant in revisions.values():
         release.change(variant.values)
-        revisions[release.revision()] = variant
         assert is_like_new(release, variant.values)
     for revision, variant in reversed(revisions.items()):
         release.roll_back(revision)
         assert is_like_new(release, variant.values)
     release.uninstall()
-    assert release.objects() == {}
+    eventually(lambda: not end(release.server, release.namespace) and not release.remains(), "nothing is left of it")
 
 
 def is_like_new(release: Release, given: dict[str, Any]) -> bool:
@@ -165,13 +110,25 @@ def is_like_new(release: Release, given: dict[str, Any]) -> bool:
     found, wanted = (
         {name: settled(one) for name, one in objects.items()} for objects in (release.objects(), release.wanted(given))
     )
-    assert found == wanted
+    assert "\n".join(differences(found, wanted)) == ""
     return True
 
 
-def test_what_somebody_else_has_scaled_is_taken_back_by_force(release: Release) -> None:
+def test_an_upgrade_keeps_what_a_scaler_has_done(release: Release) -> None:
+    for given in (values(), values(SCALED)):
+        release.change(given)
+    # The scaler begins with one, the default of Kubernetes, however many there were.
+    assert release.replicas() == 1
+    release.scale(7)
+    release.change(values(SCALED, VERSION))
+    assert release.replicas() == 7
     release.change(values())
-    release.scale("decks-llm-do-temporal-worker", 7)
+    assert is_like_new(release, values())
+
+
+def test_what_somebody_has_scaled_by_hand_is_taken_back_by_force(release: Release) -> None:
+    release.change(values())
+    release.scale(7)
     if release.asks_the_server:
         with pytest.raises(HelmError, match=r"conflict with .*\.spec\.replicas"):
             release.change(values())

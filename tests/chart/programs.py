@@ -11,7 +11,7 @@ KUBERNETES = Module(
     "kubernetes",
     "k8s.io/kubernetes",
     "1.36.3",
-    (("cmd/kube-apiserver", "kube-apiserver"),),
+    tuple((f"cmd/kube-{name}", f"kube-{name}") for name in ("apiserver", "controller-manager", "scheduler")),
     staged="0.36.3",
     # A plain build calls itself v0.0.0, and Helm asks.
     linked=(f"{_VERSION}.gitVersion=v1.36.3", f"{_VERSION}.gitMajor=1", f"{_VERSION}.gitMinor=36"),
@@ -24,4 +24,4 @@ HELMS = tuple(
     Module("helm", f"helm.sh/helm/v{version[0]}", version, (("cmd/helm", "helm"),)) for version in ("3.22.0", "4.2.3")
 )
 """Both that are in use: the third merges what it changes, the fourth leaves that to the server."""
-MODULES = (KUBERNETES, ETCD, KEDA)
+MODULES = (KUBERNETES, ETCD, KEDA, *HELMS)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -15,9 +16,9 @@ from tests.cluster.binaries import Module
 from tests.support.deploy.charts import CHART, Manifest, render
 
 NAME = "decks"
-_HELMS_OWN = "owner"
-"""Label of the secrets in which Helm keeps what it has done."""
-_MARKS = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace", "deployment.kubernetes.io/revision")
+_EVERYWHERE = ("ServiceAccount default", "ConfigMap kube-root-ca.crt")
+_OWNER = "meta.helm.sh/release-name"
+_MARKS = (_OWNER, "meta.helm.sh/release-namespace", "deployment.kubernetes.io/revision")
 """Annotations that Helm and the controllers add."""
 _KEPT = {"HELM_MAX_HISTORY": "0"}
 """All revisions, and not only the last ten."""
@@ -57,23 +58,30 @@ class Release:
         """Remove it. Raises HelmError."""
         self._helm("uninstall", self.name)
 
-    def revision(self) -> int:
-        """Number of what it is now."""
-        (said,) = yaml.safe_load(self._helm("history", self.name, "--max", "1", "--output", "json"))
-        return said["revision"]
+    def replicas(self) -> int:
+        """How many worker services there shall be."""
+        return self.server.ask("GET", self._worker).body["spec"]["replicas"]
 
-    def scale(self, deployment: str, replicas: int) -> None:
-        """Let somebody else say how many pods there are."""
-        path = self.server.resource("apps/v1", "Deployment").path(self.namespace)
-        said = {"metadata": {"name": deployment, "namespace": self.namespace}, "spec": {"replicas": replicas}}
+    def scale(self, replicas: int) -> None:
+        """Let somebody else say how many worker services there shall be, as KEDA does."""
+        said = {"metadata": {"name": f"{self.name}-llm-do-temporal-worker"}, "spec": {"replicas": replicas}}
         scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", **said}
-        reply = self.server.ask("PUT", f"{path}/{deployment}/scale", scale, fieldManager="somebody")
+        reply = self.server.ask("PUT", f"{self._worker}/scale", scale, fieldManager="somebody")
         assert reply.status == 200, reply.body
 
+    @property
+    def _worker(self) -> str:
+        deployments = self.server.resource("apps/v1", "Deployment").path(self.namespace)
+        return f"{deployments}/{self.name}-llm-do-temporal-worker"
+
     def objects(self) -> dict[str, Manifest]:
-        """What is in its namespace because of it, by kind and name."""
-        found = [one for one in self.server.objects(self.namespace) if _is_of(one, self.name)]
-        return {f"{one['kind']} {one['metadata']['name']}": one for one in found}
+        """What Helm has made in its namespace, by kind and name."""
+        return {name: one for name, one in self.remains().items() if _is_made(one["metadata"])}
+
+    def remains(self) -> dict[str, Manifest]:
+        """All that is in its namespace and not in every one, by kind and name; and no events."""
+        found = {f"{one['kind']} {one['metadata']['name']}": one for one in self.server.objects(self.namespace)}
+        return {name: one for name, one in found.items() if name not in _EVERYWHERE and one["kind"] != "Event"}
 
     def wanted(self, values: dict[str, Any]) -> dict[str, Manifest]:
         """What the server would make of these values in an empty namespace, by kind and name."""
@@ -102,6 +110,24 @@ def settled(found: Manifest) -> Manifest:
     return kept | {"metadata": {"name": said["name"], "labels": said.get("labels"), "annotations": marks}}
 
 
-def _is_of(found: Manifest, name: str) -> bool:
-    labels = found["metadata"].get("labels", {})
-    return labels.get("app.kubernetes.io/instance") == name and _HELMS_OWN not in labels
+def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
+    """Where two objects are not the same; what is empty is as good as absent."""
+    ones, others = dict(_parts(one)), dict(_parts(other))
+    if type(one) is not type(other) or not (ones or others):
+        if (one or None) != (other or None):
+            yield f"{where}: {one!r}, and not {other!r}"
+        return
+    for name in ones | others:
+        yield from differences(ones.get(name), others.get(name), f"{where}.{name}")
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        yield from cast("dict[str, Any]", value).items()
+    elif isinstance(value, list):
+        yield from enumerate(cast("list[Any]", value))
+
+
+def _is_made(said: Manifest) -> bool:
+    # What Kubernetes derives from it has copies of its annotations, and its name as that of the owner.
+    return _OWNER in said.get("annotations", {}) and "ownerReferences" not in said

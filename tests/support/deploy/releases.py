@@ -23,8 +23,8 @@ def values(*changes: Values) -> Values:
 
 def _merge(into: Values, change: Values) -> None:
     for name, value in change.items():
-        if isinstance(value, dict) and isinstance(into.get(name), dict):
-            _merge(into[name], cast("Values", value))
+        if isinstance(value, dict):
+            _merge(into.setdefault(name, {}), cast("Values", value))
         else:
             into[name] = value
 

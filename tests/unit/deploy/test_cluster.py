@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from llm_do_temporal.client.embedded.server import locked
+from tests.chart.__main__ import main as ask_chart
 from tests.cluster import binaries, postgresql
 from tests.cluster.__main__ import main
 from tests.cluster.binaries import Module, build, wanted_modules
@@ -156,6 +159,46 @@ def test_a_program_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert (tmp_path / "ran").read_text() == "install example.com/nothing/cmd/nothing@v1.0.0\n"
     assert len(said) == 1
     assert sorted(path.name for path in binaries.programs_folder().iterdir()) == ["build.lock", "nothing-1.0.0"]
+
+
+FAKE_BUILD = """
+case "$1 $2" in
+    'mod download') echo '{"Dir": "SOURCE"}' ;;
+    'mod edit') echo '{"Go": "1.26.0", "Require": [
+        {"Path": "own", "Version": "v0.0.0"}, {"Path": "b", "Version": "v1.2.3"}]}' ;;
+    build*) echo program > "$4"; { cat go.mod go.sum; echo "$5 $6"; } > SOURCE/built ;;
+esac
+"""
+
+
+def test_modules_of_its_own_folders_are_taken_as_they_are_published(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "go.sum").write_text("the sums of its authors\n")
+    fake_go(tmp_path, monkeypatch, FAKE_BUILD.replace("SOURCE", str(tmp_path)))
+    staged = replace(MODULE, staged="0.7.0", linked=("version=v1.0.0",))
+    build(staged, lambda _: None)
+    assert (staged.home / "nothing").read_text() == "program\n"
+    assert (tmp_path / "built").read_text().splitlines()[1:] == [
+        "go 1.26.0",
+        "require example.com/nothing v1.0.0",
+        "replace own => own v0.7.0",
+        "the sums of its authors",
+        "-ldflags=-s -w -X version=v1.0.0 example.com/nothing/cmd/nothing",
+    ]
+
+
+def test_what_is_missing_for_the_chart_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    assert ask_chart(["built"]) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"chart: not built: kubernetes 1\..*, helm 4\..*; `make chart-test` builds them\n", said)
+    assert ask_chart(["build"]) == 2
+    assert "there is no `go` to build it with" in capsys.readouterr().err
 
 
 def fake_go(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
