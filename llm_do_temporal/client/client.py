@@ -33,23 +33,24 @@ from temporalio.exceptions import (
     TerminatedError,
     WorkflowAlreadyStartedError,
 )
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from llm_do_temporal.client.batches import read_unfinished
-from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.connection.errors import refuses_attributes, translated
 from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
-from llm_do_temporal.client.views.inbox import InboxContents, LockedRun, read_inbox
+from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, LockedRun
 from llm_do_temporal.client.views.memos import (
+    ANSWERED_RUNS,
     NEWEST_EXECUTION,
-    KnownMemos,
     RunListing,
     read_listing,
     read_memo,
     started_at,
 )
+from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.tree import state_of
 from llm_do_temporal.errors import (
@@ -85,8 +86,6 @@ _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 UPDATE_SECONDS = 8
 """Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
-_PAGE_RUNS = 1_000
-"""Runs that the server lists in one answer at most."""
 _AT_ONCE = 16
 """Histories read side by side."""
 _NAMED_CHARS = 60
@@ -126,7 +125,7 @@ class LlmDoClient:
     def __init__(self, temporal: Client, *, task_queue: str = TASK_QUEUE) -> None:
         self.temporal = temporal
         self._task_queue = task_queue
-        self._memos = KnownMemos()
+        self._inbox = InboxReader(temporal)
         self._sets_attributes = True
         """Whether runs are started with search attributes; not once the namespace has refused them."""
 
@@ -159,7 +158,7 @@ class LlmDoClient:
             try:
                 await self._start_workflow(request, run, _attributes(request))
             except RPCError as error:
-                if not _refuses_attributes(error):
+                if not refuses_attributes(error):
                     raise
                 self._sets_attributes = False
             else:
@@ -204,7 +203,7 @@ class LlmDoClient:
         """Return the newest runs, newest first."""
         query = f"WorkflowType = '{RUN_WORKFLOW}' AND {NEWEST_EXECUTION}"
         # The server would read a thousand, whatever the limit.
-        listed = self.temporal.list_workflows(query, page_size=min(limit, _PAGE_RUNS), limit=limit)
+        listed = self.temporal.list_workflows(query, page_size=min(limit, ANSWERED_RUNS), limit=limit)
         async with translated():
             return [_summary(execution, await read_listing(execution)) async for execution in listed]
 
@@ -227,10 +226,10 @@ class LlmDoClient:
         """Return the questions that wait in all runs, oldest first; at most `limit`, None for all.
 
         Reads one list of the server, and the histories of the runs that ask."""
-        contents = await self.inbox()
+        contents = await self.inbox(whole=limit is None or limit > FEWEST_RUNS)
         shown = contents.entries[:limit]
         turn = asyncio.Semaphore(_AT_ONCE)
-        found = OpenQuestions([], contents.locked, len(contents.entries) - len(shown))
+        found = OpenQuestions([], contents.locked, len(contents.entries) - len(shown) + contents.further)
 
         async def read(run: str) -> None:
             async with turn:
@@ -251,12 +250,12 @@ class LlmDoClient:
         """Return the remembered decisions in force, in order; also after the run's end. Needs no worker service."""
         return (await self._desk_account(run)).grants
 
-    async def inbox(self) -> InboxContents:
-        """Return the questions that wait in all open runs, oldest first, up to 20 of each run.
+    async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
+        """Return the questions that wait in all open runs, or in one, oldest first, up to 20 of each run.
 
-        One listing of the server; no history is read."""
+        Of very many runs only those that began first, unless the `whole` is wanted. No history is read."""
         async with translated():
-            return await read_inbox(self.temporal, self._memos)
+            return await self._inbox.read(run, whole=whole)
 
     async def revoke(self, run: str, approval_id: str, by: str = "") -> None:
         """Take back the grant that came from this approval. Raises UsageError where there is none, or the run ended."""
@@ -372,11 +371,6 @@ def _attributes(request: StartRunInput) -> TypedSearchAttributes:
             SearchAttributePair(_WORKER, listed_worker(request.worker)),
         ]
     )
-
-
-def _refuses_attributes(error: RPCError) -> bool:
-    """Return whether the server says that the namespace does not know a search attribute."""
-    return error.status is RPCStatusCode.INVALID_ARGUMENT and "search attribute" in error.message.lower()
 
 
 def _first_line(text: str) -> str:

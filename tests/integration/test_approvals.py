@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from llm_do_temporal.client.views import inbox, oldest_runs
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.testing import Call, call, scripted
 from tests.support.runs.delegation import delegation_to, tool_results
@@ -186,3 +187,29 @@ async def test_of_two_decisions_at_once_exactly_one_wins(place: Place) -> None:
     assert f"by {winner} at " in str(refused[0])
     assert (place.folder / "a.txt").exists() is (winner == "ada")
     assert tool_results(main, "write_file")[0].startswith("Wrote" if winner == "ada" else "Rejected by bob")
+
+
+async def listed(place: Place, run: str) -> None:
+    """Wait until the server lists the run's question: it does so a moment after it has it."""
+    while True:
+        if (await place.client.inbox(run)).entries:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def test_of_more_runs_than_are_read_at_once_the_inbox_has_the_oldest(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (inbox, oldest_runs):
+        monkeypatch.setattr(module, "MOST_RUNS", 1)
+    monkeypatch.setattr(oldest_runs, "FEWEST_RUNS", 1)
+    older, _ = await start_parked(place, write_call(), "Done.")
+    newer, _ = await start_parked(place, write_call(), "Done.")
+    for run in (older, newer):
+        await listed(place, run)
+    # Those of other tests may be older still.
+    contents = await place.client.inbox()
+    assert len({entry.run for entry in contents.entries}) == 1
+    assert newer not in {entry.run for entry in contents.entries}
+    assert contents.further >= 1
+    assert {older, newer} <= {entry.run for entry in (await place.client.inbox(whole=True)).entries}

@@ -153,9 +153,8 @@ class Inbox:
             await self._refresh()
 
     async def _refresh(self) -> None:
-        found = await self._client.inbox()
-        self._all = [one for one in found.entries if self._run in (None, one.run)]
-        self._locked = [one for one in found.locked if self._run in (None, one.run)]
+        found = await self._client.inbox(self._run)
+        self._all, self._locked = found.entries, found.locked
 
 
 def render_inbox(

@@ -21,6 +21,11 @@ def is_missing(error: RPCError) -> bool:
     return error.status is RPCStatusCode.NOT_FOUND
 
 
+def refuses_attributes(error: RPCError) -> bool:
+    """Return whether the server says that the namespace does not know a search attribute."""
+    return error.status is RPCStatusCode.INVALID_ARGUMENT and "search attribute" in error.message.lower()
+
+
 @asynccontextmanager
 async def translated(run: str | None = None) -> AsyncGenerator[None]:
     """Translate errors of the server: to UsageError where there is no such run, else to ConnectionFailed."""

@@ -5,15 +5,23 @@ A run whose memo is encrypted with a key that is missing here is listed as locke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError
 
-from llm_do_temporal.client.views.memos import KnownMemos, RunListing, started_at
+from llm_do_temporal.client.connection.errors import refuses_attributes
+from llm_do_temporal.client.views.memos import ANSWERED_RUNS, KnownMemos, RunListing, started_at
+from llm_do_temporal.client.views.oldest_runs import MOST_RUNS, OldestRuns
+from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
-from llm_do_temporal.messages.base import RUN_WORKFLOW
+from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
 from llm_do_temporal.messages.runs import RunMemo
+
+_OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
+_WAITING = f"{_OPEN} AND ({PENDING_ATTRIBUTE} > 0 OR {PENDING_ATTRIBUTE} IS NULL)"
+"""A run has no such attribute if it was loaded before the namespace knew it; its memo tells."""
 
 
 @dataclass(frozen=True)
@@ -67,21 +75,58 @@ class InboxContents:
     entries: list[InboxEntry]
     """Questions, oldest first; of each run those that its memo has room for."""
     locked: list[LockedRun]
+    """Runs that cannot be read here."""
+    further: int = 0
+    """Number of younger runs that wait for people, too, and were not read."""
 
 
-async def read_inbox(client: Client, known: KnownMemos) -> InboxContents:
-    """Return the questions that wait in all open runs; `known` are memos of earlier readings. Raises RPCError."""
-    found = InboxContents([], [])
-    listed_now: set[str] = set()
-    async for execution in client.list_workflows(f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"):
-        listed = await known.read(execution)
-        listed_now.add(execution.run_id)
-        if listed.missing_key and listed.waiting != 0:
-            found.locked.append(LockedRun.of(execution, listed))
-        found.entries.extend(_entry(execution.id, listed.begun, one) for one in listed.pending)
-    known.keep(listed_now)
-    found.entries.sort(key=lambda one: one.asked_at)
-    return found
+class InboxReader:
+    """Reads the inbox. Remembers what it has read, so that the next reading is quick."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known = KnownMemos()
+        self._oldest = OldestRuns()
+
+    async def read(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
+        """Return the questions that wait in all open runs, or in one. Raises RPCError.
+
+        Where more than MOST_RUNS are open, only the questions of those that began first, unless the `whole` is wanted.
+        """
+        if run is not None:
+            return await self._contents(f"{_OPEN} AND WorkflowId = '{quoted(run)}'", is_whole=False)
+        if whole or (await self._client.count_workflows(_OPEN)).count <= MOST_RUNS:
+            return await self._contents(_OPEN)
+        try:
+            until, further = await self._oldest.find(self._count, datetime.now(UTC))
+        except RPCError as error:
+            if not refuses_attributes(error):
+                raise
+            return await self._contents(_OPEN)
+        contents = await self._contents(_up_to(until), limit=MOST_RUNS)
+        return replace(contents, further=further)
+
+    async def _contents(self, query: str, *, limit: int | None = None, is_whole: bool = True) -> InboxContents:
+        found = InboxContents([], [])
+        listed_now: set[str] = set()
+        async for execution in self._client.list_workflows(query, page_size=limit or ANSWERED_RUNS, limit=limit):
+            listed = await self._known.read(execution)
+            listed_now.add(execution.run_id)
+            if listed.missing_key and listed.waiting != 0:
+                found.locked.append(LockedRun.of(execution, listed))
+            found.entries.extend(_entry(execution.id, listed.begun, one) for one in listed.pending)
+        if is_whole:
+            self._known.keep(listed_now)
+        found.entries.sort(key=lambda one: one.asked_at)
+        return found
+
+    async def _count(self, until: datetime | None) -> int:
+        return (await self._client.count_workflows(_up_to(until))).count
+
+
+def _up_to(until: datetime | None) -> str:
+    """Return the query of the runs that wait and began up to a time, which is in UTC; None: of all that wait."""
+    return _WAITING if until is None else f"{_WAITING} AND StartTime <= '{until:%Y-%m-%dT%H:%M:%S.%fZ}'"
 
 
 def _entry(run: str, begun: RunMemo, one: PendingApprovalMemo) -> InboxEntry:

@@ -23,6 +23,8 @@ from llm_do_temporal.storage.external_storage import is_kept_outside
 
 NEWEST_EXECUTION = "ExecutionStatus != 'ContinuedAsNew'"
 """Condition of a query with which a workflow that was continued as new is listed once."""
+ANSWERED_RUNS = 1_000
+"""Runs that the server lists in one answer at most."""
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 

@@ -23,9 +23,9 @@ MOST_CHOICES = 100
 async def show_inbox(request: Request) -> Response:
     """Show the open questions that the filters in the address let through, oldest first."""
     client: LlmDoClient = request.app.state.client
-    contents = await client.inbox()
-    entries = contents.entries
     wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
+    contents = await client.inbox(wanted["run"] or None)
+    entries = contents.entries
     found = [entry for entry in entries if passes(entry, wanted)]
     number = _page_number(request.query_params.get("page", ""))
     first, end = (number - 1) * PAGE_CARDS, number * PAGE_CARDS
@@ -37,6 +37,7 @@ async def show_inbox(request: Request) -> Response:
         locked=contents.locked[max(first - len(found), 0) : max(end - len(found), 0)],
         found=len(found),
         total=len(entries),
+        further=contents.further,
         is_any_locked=bool(contents.locked),
         wanted=wanted,
         workers=_names(entry.worker for entry in entries),

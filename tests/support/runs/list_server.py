@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
-from temporalio.client import WorkflowExecution
+from temporalio.client import WorkflowExecution, WorkflowExecutionCount
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter, encode_search_attributes
+from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
@@ -36,6 +39,9 @@ class ListServer:
     """Search for a key, once for each value that is decrypted."""
     page_sizes: list[int] = field(default_factory=list[int])
     """Sizes of the pages in which lists were asked for."""
+    counted: int = 0
+    knows_no_attributes: bool = False
+    """Whether its namespace does not know our search attributes."""
     described: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -48,10 +54,14 @@ class ListServer:
         return tuple(self.keys)
 
     async def put(self, run: str, pending: Sequence[PendingApprovalMemo]) -> None:
-        """Put an open run of the worker `boss` into the list, with these questions in its memo."""
+        """Put an open run of the worker `boss` into the list, with these questions in its memo.
+
+        It began with its first question.
+        """
         info = self.executions.setdefault(run, WorkflowExecutionInfo())
         info.execution.workflow_id, info.execution.run_id = run, info.execution.run_id or str(uuid.uuid4())
         info.status = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
+        info.start_time.FromDatetime(pending[0].asked_at)
         attributes = TypedSearchAttributes(
             [SearchAttributePair(_PENDING, len(pending)), SearchAttributePair(_WORKER, "boss")]
         )
@@ -61,12 +71,30 @@ class ListServer:
                 info.memo.fields[name].CopyFrom((await self._writer.encode([value]))[0])
 
     async def list_workflows(
-        self, _query: str, *, page_size: int = 1000, limit: int | None = None
+        self, query: str, *, page_size: int = 1000, limit: int | None = None
     ) -> AsyncIterator[WorkflowExecution]:
         """See Client."""
         self.page_sizes.append(page_size)
-        for info in list(self.executions.values())[:limit]:
+        for info in self._found(query)[:limit]:
             yield self._listed(info)
+
+    async def count_workflows(self, query: str) -> WorkflowExecutionCount:
+        """See Client."""
+        if self.knows_no_attributes and PENDING_ATTRIBUTE in query:
+            message = f"Namespace default has no mapping defined for search attribute {PENDING_ATTRIBUTE}"
+            raise RPCError(message, RPCStatusCode.INVALID_ARGUMENT, b"")
+        self.counted += 1
+        return WorkflowExecutionCount(len(self._found(query)), [])
+
+    def _found(self, query: str) -> list[WorkflowExecutionInfo]:
+        """What the server finds, newest first, as far as it understands queries."""
+        found = sorted(self.executions.values(), key=lambda info: info.start_time.ToNanoseconds(), reverse=True)
+        if until := re.search(r"StartTime <= '(.+?)'", query):
+            moment = datetime.fromisoformat(until[1])
+            found = [info for info in found if info.start_time.ToDatetime(UTC) <= moment]
+        if run := re.search(r"WorkflowId = '(.+?)'", query):
+            found = [info for info in found if info.execution.workflow_id == run[1]]
+        return found
 
     def _listed(self, info: WorkflowExecutionInfo) -> WorkflowExecution:
         return WorkflowExecution._from_raw_info(info, "default", self.data_converter)  # pyright: ignore[reportPrivateUsage]

@@ -9,6 +9,7 @@ import pytest
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
 from llm_do_temporal.messages.base import PENDING_MEMO
@@ -111,7 +112,7 @@ async def test_a_run_whose_key_comes_later_is_shown_then(server: ListServer) -> 
     server.keys.clear()
     contents = await client.inbox()
     assert contents.entries == []
-    assert [(one.run, one.missing_key) for one in contents.locked] == [(run, "first") for run in server.executions]
+    assert {(one.run, one.missing_key) for one in contents.locked} == {(run, "first") for run in server.executions}
     server.keys.append(KEY)
     assert len((await client.inbox()).entries) == 4
 
@@ -145,10 +146,77 @@ async def test_a_run_with_a_readable_memo_and_an_unreadable_history_is_locked(se
 
 async def test_a_short_list_of_runs_is_a_short_answer_of_the_server(server: ListServer) -> None:
     listed = await LlmDoClient(cast("Any", server)).runs(limit=2)
-    assert [(one.run, one.pending) for one in listed] == [("one", 1), ("two", 2)]
+    assert [(one.run, one.pending) for one in listed] == [("three", 1), ("one", 1)]
     assert server.page_sizes == [2]
 
 
 async def test_a_list_of_more_runs_than_one_answer_holds_is_asked_for_in_several(server: ListServer) -> None:
     await LlmDoClient(cast("Any", server)).runs(limit=5000)
     assert server.page_sizes == [1000]
+
+
+@pytest.fixture
+async def busy() -> ListServer:
+    """More runs than one reading takes: one a minute, the first one first."""
+    server = ListServer()
+    for number in range(3 * MOST_RUNS):
+        await server.put(f"run-{number}", [asked(f"run-{number}", minutes=number)])
+    return server
+
+
+async def test_of_very_many_runs_the_oldest_are_read(busy: ListServer) -> None:
+    contents = await LlmDoClient(cast("Any", busy)).inbox()
+    assert FEWEST_RUNS <= len(contents.entries) <= MOST_RUNS
+    assert [one.run for one in contents.entries] == [f"run-{number}" for number in range(len(contents.entries))]
+    assert contents.further == 3 * MOST_RUNS - len(contents.entries)
+
+
+async def test_the_next_reading_searches_for_the_oldest_no_more(busy: ListServer) -> None:
+    client = LlmDoClient(cast("Any", busy))
+    first = await client.inbox()
+    busy.counted = 0
+    assert await client.inbox() == first
+    assert busy.counted == 3
+    # Those are answered; the next ones come up.
+    for entry in first.entries:
+        del busy.executions[entry.run]
+    again = await client.inbox()
+    assert again.entries[0].run == f"run-{len(first.entries)}"
+    assert len(again.entries) >= FEWEST_RUNS
+
+
+async def test_the_whole_inbox_and_that_of_one_run_leave_nothing_out(busy: ListServer) -> None:
+    client = LlmDoClient(cast("Any", busy))
+    assert len((await client.inbox(whole=True)).entries) == 3 * MOST_RUNS
+    newest = f"run-{3 * MOST_RUNS - 1}"
+    assert [one.run for one in (await client.inbox(newest)).entries] == [newest]
+    found = await Reading(busy).all_approvals(limit=3)
+    assert [one.run for one in found.questions] == ["run-0", "run-1", "run-2"]
+    assert found.further == 3 * MOST_RUNS - 3
+    assert len((await Reading(busy).all_approvals(limit=MOST_RUNS + 1)).questions) == MOST_RUNS + 1
+
+
+async def test_without_search_attributes_everything_is_read(busy: ListServer) -> None:
+    busy.knows_no_attributes = True
+    contents = await LlmDoClient(cast("Any", busy)).inbox()
+    assert (len(contents.entries), contents.further) == (3 * MOST_RUNS, 0)
+
+
+async def test_runs_that_began_at_the_same_moment_are_read_in_part() -> None:
+    server = ListServer()
+    for number in range(MOST_RUNS + 7):
+        await server.put(f"run-{number}", [asked(f"run-{number}")])
+    contents = await LlmDoClient(cast("Any", server)).inbox()
+    assert (len(contents.entries), contents.further) == (MOST_RUNS, 7)
+
+
+async def test_a_clock_that_is_behind_that_of_the_server_hides_nothing() -> None:
+    server = ListServer()
+    in_an_hour = datetime.now(UTC) + timedelta(hours=1)
+    for number in range(2 * MOST_RUNS):
+        one = asked(f"run-{number}").model_copy(update={"asked_at": in_an_hour + timedelta(seconds=number)})
+        await server.put(f"run-{number}", [one])
+    contents = await LlmDoClient(cast("Any", server)).inbox()
+    assert contents.entries[0].run == "run-0"
+    assert FEWEST_RUNS <= len(contents.entries) <= MOST_RUNS
+    assert contents.further == 2 * MOST_RUNS - len(contents.entries)

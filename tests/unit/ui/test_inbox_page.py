@@ -26,10 +26,12 @@ class Waiting:
 
     entries: list[InboxEntry]
     locked: list[LockedRun] = field(default_factory=list[LockedRun])
+    further: int = 0
 
-    async def inbox(self) -> InboxContents:
+    async def inbox(self, run: str | None = None) -> InboxContents:
         """See LlmDoClient."""
-        return InboxContents(list(self.entries), list(self.locked))
+        found = [one for one in self.entries if run in (None, one.run)]
+        return InboxContents(found, list(self.locked), self.further)
 
 
 def entries(count: int, runs: int) -> list[InboxEntry]:
@@ -105,8 +107,16 @@ async def test_an_address_that_names_no_part_shows_the_first(page: str) -> None:
 
 @pytest.mark.parametrize(("runs", "is_typed"), [(MOST_CHOICES, False), (MOST_CHOICES + 1, True)])
 async def test_a_filter_with_many_values_is_typed(runs: int, *, is_typed: bool) -> None:
-    page = await opened(Waiting(entries(runs, runs=runs)), "/?run=run-7")
-    assert ('<input id="filter-run" name="run" type="search" value="run-7">' in page.html) is is_typed
+    page = await opened(Waiting(entries(runs, runs=runs)), "/")
+    assert ('<input id="filter-run" name="run" type="search" value="">' in page.html) is is_typed
     assert ('<select id="filter-run"' in page.html) is not is_typed
-    assert "call 7." in page.text
-    assert "call 8." not in page.text
+    filtered = await opened(Waiting(entries(runs, runs=runs)), "/?run=run-7")
+    assert "call 7." in filtered.text
+    assert "call 8." not in filtered.text
+
+
+async def test_the_page_says_that_there_are_more_runs_than_it_shows() -> None:
+    page = await opened(Waiting(entries(3, runs=3), further=9000), "/")
+    assert "those of the runs that began first; 9000 younger runs wait, too." in page.text
+    assert "<title>(3+) Inbox" in page.html
+    assert "began first" not in (await opened(Waiting(entries(3, runs=3)), "/")).text
