@@ -106,7 +106,7 @@ else
 CLUSTER_TESTS := tests/integration
 CLUSTER_CHECKS := tests/cluster/check_cluster.py $(CLUSTER_FAULTS)
 endif
-cluster-test: .venv/.ready  ## Run the integration tests and a deployment on a Temporal server on PostgreSQL; takes half an hour
+cluster-test: .venv/.ready  ## Run the integration tests and a deployment on a Temporal server on PostgreSQL; takes 40 minutes
 	$(BIN)/python -m tests.cluster run --server-only $(call PYTEST,cluster-integration) $(ASIDE) $(CLUSTER_TESTS)
 	$(call PYTEST,cluster) --timeout 900 $(CLUSTER_CHECKS)
 

@@ -138,7 +138,7 @@ class Clerks:
         done = self.stack.ours("list", "--json", "--limit", "200", check=False)
         if done.returncode != 0:
             return set(self.runs)
-        ended = {one["run"] for one in json.loads(done.stdout) if one["status"] != "running"}
+        ended = {one["run"] for one in json.loads(done.stdout) if one["status"] not in ("running", "waiting")}
         return set(self.runs) - ended
 
     def finish(self) -> None:
