@@ -5,6 +5,7 @@ Named so that no other command collects it: it needs programs that `python -m te
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, cast
@@ -12,9 +13,10 @@ from typing import Any, cast
 import pytest
 
 from tests.chart.machines import end
+from tests.chart.programs import KEDA, SCALER
 from tests.chart.release import HelmError, Release, differences, settled
 from tests.chart.server import ApiServer, Namespaces
-from tests.support.deploy.charts import KUBERNETES, Manifest, container, pod, render
+from tests.support.deploy.charts import KUBERNETES, TRIGGER, TRIGGER_SECRETS, Manifest, container, pod, render
 from tests.support.deploy.releases import CODEC, SCALED, STORED, TIMED, VARIANTS, VERSION, Variant, values
 from tests.support.patience import eventually
 
@@ -53,6 +55,15 @@ def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from cast("dict[str, Any]", value).items()
     elif isinstance(value, list):
         yield from enumerate(cast("list[Any]", value))
+
+
+def test_kedas_scaler_reads_what_it_is_told() -> None:
+    source = (KEDA.home / SCALER).read_text("utf-8")
+    said = re.findall(r'`keda:"name=(\w+), +order=(triggerMetadata|authParams)\b([^`]*)"`', source)
+    known = {
+        order: {name for name, its, more in said if its == order and "deprecated" not in more} for _, order, _ in said
+    }
+    assert known == {"triggerMetadata": TRIGGER, "authParams": TRIGGER_SECRETS}
 
 
 Change = Callable[[dict[str, Manifest]], object]

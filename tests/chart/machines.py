@@ -8,7 +8,8 @@ from tests.chart.server import ApiServer
 from tests.support.deploy.charts import Manifest
 
 NAMES = ("one", "two", "three")
-_CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+_CAPACITY = {"cpu": "1000", "memory": "4Ti", "pods": "1000", "ephemeral-storage": "4Ti"}
+"""Room for what all checks leave behind."""
 
 
 def add_machines(server: ApiServer) -> None:

@@ -19,7 +19,9 @@ KUBERNETES = Module(
 ETCD = Module("etcd", "go.etcd.io/etcd/server/v3", "3.6.8", ((".", "etcd"),), staged="3.6.8")
 """The version that Kubernetes names in build/dependencies.yaml."""
 DEFINITIONS = Path("config/crd/bases")
-KEDA = Module("keda", "github.com/kedacore/keda/v2", "2.21.0", (), (DEFINITIONS,))
+SCALER = Path("pkg/scalers/temporal_scaler.go")
+KEDA = Module("keda", "github.com/kedacore/keda/v2", "2.21.0", (), (DEFINITIONS, SCALER))
+"""Nothing of it is built: its definitions are given to the API server, and its scaler is read."""
 HELMS = tuple(
     Module("helm", f"helm.sh/helm/v{version[0]}", version, (("cmd/helm", "helm"),)) for version in ("3.22.0", "4.2.3")
 )

@@ -18,13 +18,14 @@ CHART = ROOT / "deploy/helm/llm-do-temporal"
 KUBERNETES = ("1.27", "1.36")
 """The oldest and the newest that it is checked against."""
 Manifest = dict[str, Any]
-# KEDA's documentation of the trigger, https://keda.sh/docs/2.21/scalers/temporal/
 _TRIGGER = """
     endpoint namespace taskQueue queueTypes targetQueueSize activationTargetQueueSize workerDeploymentName
     workerDeploymentBuildId includeRunningWorkflowCount workflowTaskQueueForCount minConnectTimeout unsafeSsl
     tlsServerName enableTLS
 """
-_TRIGGER_SECRETS = frozenset({"apiKey", "ca", "cert", "key", "keyPassword"})
+TRIGGER = frozenset(_TRIGGER.split())
+"""What KEDA's scaler for Temporal reads, https://keda.sh/docs/2.21/scalers/temporal/; `make chart-test` asks it."""
+TRIGGER_SECRETS = frozenset({"apiKey", "ca", "cert", "key", "keyPassword"})
 
 
 def render(values: dict[str, Any], release: str = "decks") -> list[Manifest]:
@@ -93,7 +94,7 @@ def _faults(one: Manifest, all_of_them: list[Manifest]) -> Iterator[str]:
             yield from _scaler_faults(one, all_of_them, deployments)
         case "TriggerAuthentication":
             for secret in one["spec"]["secretTargetRef"]:
-                if secret["parameter"] not in _TRIGGER_SECRETS:
+                if secret["parameter"] not in TRIGGER_SECRETS:
                     yield f"KEDA does not know {secret['parameter']}"
         case "Ingress":
             services = [each["metadata"]["name"] for each in all_of_them if each["kind"] == "Service"]
@@ -163,7 +164,7 @@ def _scaler_faults(one: Manifest, all_of_them: list[Manifest], deployments: dict
     secrets = [each["metadata"]["name"] for each in all_of_them if each["kind"] == "TriggerAuthentication"]
     for trigger in one["spec"]["triggers"]:
         said: dict[str, Any] = trigger["metadata"]
-        yield from (f"KEDA does not know {name}" for name in said if name not in _TRIGGER.split())
+        yield from (f"KEDA does not know {name}" for name in said if name not in TRIGGER)
         yield from (
             f"KEDA takes text, and {name} is none" for name, value in said.items() if not isinstance(value, str)
         )
