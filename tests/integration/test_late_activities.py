@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from temporalio import activity, workflow
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import AsyncActivityHandle, Client, WorkflowHandle
+from temporalio.client import AsyncActivityHandle, Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RetryPolicy
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
@@ -36,6 +38,7 @@ class OneEffect:
             "effect",
             start_to_close_timeout=timedelta(minutes=1),
             heartbeat_timeout=3 * LATE,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=100)),
         )
 
@@ -75,7 +78,8 @@ async def begun(client: Client, wait: Wait) -> list[tuple[int, bool]]:
     worker = Worker(client, task_queue=name, workflows=[OneEffect], activities=[effect], interceptors=interceptors)
     async with worker:
         await client.start_workflow(OneEffect.run, id=name, task_queue=name)
-        await run.result()
+        with suppress(WorkflowFailureError):
+            await run.result()
     return found
 
 
@@ -90,6 +94,18 @@ async def late(run: WorkflowHandle[Any, Any]) -> None:
     started = (await pending(run)).last_started_time.ToDatetime(UTC)
     left = started + LATE - datetime.now(UTC)
     await asyncio.sleep(left.total_seconds() + POLL_SECONDS)
+
+
+async def test_what_was_cancelled_before_it_begins_is_not_begun(server: WorkflowEnvironment) -> None:
+    """The attempt is late, and asks once the server knows of the cancellation."""
+
+    async def wait(run: WorkflowHandle[Any, Any], _: int) -> None:
+        await late(run)
+        await run.cancel()
+        while (await pending(run)).state != PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
+
+    assert await begun(server.client, wait) == []
 
 
 @pytest.mark.parametrize("hours", [0, -1, 1], ids=["right", "behind", "ahead"])

@@ -39,34 +39,50 @@ _BEATS = ThreadPoolExecutor(4, thread_name_prefix="heartbeat")
 _LONGEST_WAIT = 10.0
 """Seconds between two tries to keep a large result."""
 LATE = timedelta(seconds=1)
-"""Delay from which an activity began late: a process that is not busy begins within milliseconds.
+"""Delay from which an activity began late: a process that is not busy begins within milliseconds."""
 
-It is measured with two clocks, the server's and this machine's. Where they differ by more, either way, every activity
-counts as late."""
+
+class Promptness:
+    """Tells whether an activity comes late, by two clocks that may differ: the server's and this machine's.
+
+    The smallest difference that was seen so far stands for an activity that came at once. Before there is any, and
+    where this machine's clock is ahead by more than LATE, every activity counts as late.
+    """
+
+    def __init__(self) -> None:
+        self._smallest: timedelta | None = None
+
+    def is_late(self, started: datetime) -> bool:
+        """Return whether an activity that the server gave away at this time comes late."""
+        passed = datetime.now(UTC) - started
+        known, self._smallest = self._smallest, passed if self._smallest is None else min(passed, self._smallest)
+        return known is None or passed - min(timedelta(0), self._smallest) > LATE
 
 
 class HeartbeatInterceptor(Interceptor):
     """Beats once a second while an activity with a heartbeat timeout runs, sync or async.
 
-    An activity that begins late tells the server first. It does not begin where the server has given it up meanwhile,
-    or does not answer.
+    An activity that begins late tells the server first. It does not begin where the server has given it up or cancelled
+    it meanwhile, or does not answer.
     """
 
     def __init__(self, client: Client) -> None:
         """`client` is the worker's."""
         self._client = client
+        self._promptness = Promptness()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
         """See Interceptor."""
-        return _Beating(next, self._client)
+        return _Beating(next, self._client, self._promptness)
 
 
 class _Beating(ActivityInboundInterceptor):
     """Keeps a large result while the activity can still beat, and returns the reference to it."""
 
-    def __init__(self, next: ActivityInboundInterceptor, client: Client) -> None:  # noqa: A002
+    def __init__(self, next: ActivityInboundInterceptor, client: Client, promptness: Promptness) -> None:  # noqa: A002
         super().__init__(next)
         self._client = client
+        self._promptness = promptness
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         """See ActivityInboundInterceptor."""
@@ -87,7 +103,7 @@ class _Beating(ActivityInboundInterceptor):
         return result if reference is None else reference
 
     async def _execute(self, input: ExecuteActivityInput, info: activity.Info) -> Any:  # noqa: A002
-        if abs(datetime.now(UTC) - info.started_time) > LATE:
+        if self._promptness.is_late(info.started_time):
             await self._check_wanted(info)
         # The agent's own activities beat by themselves, with details that must not be overwritten.
         if info.activity_type.startswith("agent__"):
@@ -118,9 +134,7 @@ class _Beating(ActivityInboundInterceptor):
         attempt = self._client.get_async_activity_handle(task_token=info.task_token)
         try:
             await attempt.heartbeat(rpc_timeout=info.heartbeat_timeout)
-        except AsyncActivityCancelledError:
-            return  # the SDK hears of it with the next heartbeat, and does what is to be done
-        except RPCError as error:
+        except (AsyncActivityCancelledError, RPCError) as error:
             raise ApplicationError(
                 "the worker service could not begin in time", type=NOT_BEGUN, category=ApplicationErrorCategory.BENIGN
             ) from error

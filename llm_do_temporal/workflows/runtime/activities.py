@@ -141,9 +141,8 @@ async def run_until_started(
 ) -> T:
     """Run an activity, and again for as long as worker services lack an encryption key, the blob store or the files.
 
-    Without these they could not read their input, or could not begin, so the effect has not begun; neither where they
-    came too late to it. Where an activity
-    may run twice, `or_passes` names further errors that are worth waiting for.
+    Without these, or too late, they did not begin, so there is no effect. Where an activity may run twice, `or_passes`
+    names further errors that are worth waiting for.
     """
     wait = _KEY_WAIT
     while True:
@@ -156,9 +155,7 @@ async def run_until_started(
             has_begun = not (could_not_read(error) or could_not_fetch(error) or _came_late(error))
             if has_begun and not or_passes(error):
                 raise
-            missing = (
-                "an encryption key" if lacks_key(error) else "the server" if _came_late(error) else "the blob store"
-            )
+            missing = _missing(error)
         await workflow.sleep(wait, summary=f"wait for {missing}")
         wait = min(wait * 2, _LONGEST_KEY_WAIT)
 
@@ -169,8 +166,15 @@ def _is_elsewhere(error: LocalError) -> bool:
     return isinstance(cause, ApplicationError) and cause.type == FILES_ELSEWHERE
 
 
+def _missing(error: ActivityError) -> str:
+    """Name what an activity could not begin without."""
+    if lacks_key(error):
+        return "an encryption key"
+    return "the server" if _came_late(error) else "the blob store"
+
+
 def _came_late(error: ActivityError) -> bool:
-    """Whether an attempt has not begun since the server may have given it up."""
+    """Whether an attempt has not begun because the server may have given it up."""
     return isinstance(error.cause, ApplicationError) and error.cause.type == NOT_BEGUN
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +17,7 @@ from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ActivityOutboundInterceptor, ExecuteActivityInput
 
 from llm_do_temporal.activities.runtime import heartbeats
-from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
+from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor, Promptness
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
@@ -102,15 +102,23 @@ class Store(LocalBlobStore):
         return super().put_bytes(data)
 
 
+class Wanted:
+    """The server's answer to an attempt that asks whether it is still wanted."""
+
+    def __init__(self, task_token: bytes) -> None:
+        """Every attempt is."""
+
+    async def heartbeat(self, rpc_timeout: timedelta) -> None:
+        """See AsyncActivityHandle."""
+
+
 async def stored(answer: str, blobs: Store) -> None:
     """An activity answers, and the SDK encodes what it answered."""
     environment, inner = ActivityEnvironment(), Inner(answer)
-    environment.info = replace(
-        environment.info, heartbeat_timeout=timedelta(seconds=5), started_time=datetime.now(UTC) + timedelta(hours=1)
-    )
+    environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=5), started_time=datetime.now(UTC))
     environment.on_heartbeat = inner.heartbeat
     converter = keeping_big_payloads(encrypting(pydantic_data_converter, KeyRing.of(Key("k", b"k" * 32))), blobs)
-    client = cast("Client", SimpleNamespace(data_converter=converter))
+    client = cast("Client", SimpleNamespace(data_converter=converter, get_async_activity_handle=Wanted))
     interceptor = HeartbeatInterceptor(client).intercept_activity(inner)
     interceptor.init(blobs.server)
 
@@ -136,3 +144,46 @@ async def test_a_large_result_tells_at_once_that_it_waits(tmp_path: Path, monkey
     monkeypatch.setattr(heartbeats, "BEAT_SECONDS", 3600)
     await stored("x" * KEPT_FROM_BYTES, store := Store(tmp_path, Server(), lambda _: None))
     assert store.beaten == [True]
+
+
+@pytest.mark.parametrize("behind", [0, 3, 5, 3600, -3600, -0.5])
+def test_a_clock_that_differs_does_not_hide_that_an_activity_comes_late(
+    behind: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is behind by just as much as the activity is late."""
+    real, machine = datetime(2026, 1, 1, tzinfo=UTC), timedelta(seconds=behind)
+    now = real
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return now - machine
+
+    monkeypatch.setattr(heartbeats, "datetime", Clock)
+    promptness = Promptness()
+    assert promptness.is_late(real), "the first: there is none to compare it with"
+    now = real + timedelta(milliseconds=20)
+    assert promptness.is_late(real) == (behind < -1), "a clock that is ahead only makes it ask more often"
+    for late in (1.5, 3, 5, 3600):
+        now = real + timedelta(seconds=late)
+        assert promptness.is_late(real)
+
+
+def test_a_clock_that_is_put_back_is_noticed_with_the_next_activity_that_comes_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = datetime(2026, 1, 1, tzinfo=UTC)
+    shown = real
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return shown
+
+    monkeypatch.setattr(heartbeats, "datetime", Clock)
+    promptness = Promptness()
+    promptness.is_late(real)
+    shown = real - timedelta(seconds=5)
+    assert not promptness.is_late(real)
+    shown = real
+    assert promptness.is_late(real)
