@@ -29,7 +29,7 @@ REPLAYED := approvals approval_doors cancellation delegated_approvals delegation
     python_tools shell tool_context worker_creation
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
-test: .venv/.ready  ## Run all tests, the quick ones first
+test: .venv/.ready  ## Run the tests, the quick ones first; not those of clusters, containers and the chart
 	$(call PYTEST,unit) -n 2 tests/unit
 	$(BIN)/python -m coverage run -m pytest tests/unit/policy -q && $(BIN)/python -m coverage report
 	$(call PYTEST,security) $(ASIDE) tests/security
@@ -117,7 +117,7 @@ chart-test: .venv/.ready  ## Install, upgrade and remove the Helm chart on a Kub
 	@$(BIN)/python -m tests.chart build
 	$(call PYTEST,chart) --verbose tests/chart/check_*.py $(CHART_CHECKS)
 
-clean:  ## Remove everything that these targets made
+clean:  ## Remove what these targets made in this folder; programs that were built, clusters and images stay
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

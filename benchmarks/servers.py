@@ -40,16 +40,19 @@ def on_cluster() -> bool:
     return os.environ.get(CLUSTER_VARIABLE) == "1"
 
 
-async def start_server(stack: ExitStack, folder: Path) -> Server:
-    """Start the server, which ends with the stack. Raises NotMeasured."""
+async def start_server(stack: ExitStack, folder: Path, *, in_memory: bool = False) -> Server:
+    """Start the server, which ends with the stack. Raises NotMeasured.
+
+    A development server has its database in a file of the folder, unless it is to be in memory.
+    """
     if on_cluster():
         about = _cluster(stack, folder).running
         return Server(await connect(Connection(about.address, about.namespace)), about.address)
     # On a busy machine somebody may take one of its ports first, so it gets more than one chance.
     for _ in range(_STARTS - 1):
         with suppress(NotMeasured):
-            return await _start_development(stack, folder)
-    return await _start_development(stack, folder)
+            return await _start_development(stack, folder, in_memory=in_memory)
+    return await _start_development(stack, folder, in_memory=in_memory)
 
 
 def _cluster(stack: ExitStack, folder: Path) -> Cluster:
@@ -64,11 +67,11 @@ def _cluster(stack: ExitStack, folder: Path) -> Cluster:
     return cluster
 
 
-async def _start_development(stack: ExitStack, folder: Path) -> Server:
+async def _start_development(stack: ExitStack, folder: Path, *, in_memory: bool) -> Server:
     address = f"127.0.0.1:{(port := free_port())}"
-    database = folder / f"temporal-{port}.db"
+    database = None if in_memory else folder / f"temporal-{port}.db"
     command = [temporal_binary(), "server", "start-dev", "--headless", "--port", str(port), "--log-level", "error"]
-    process = spawn("temporal", [*command, "--db-filename", str(database)], folder)
+    process = spawn("temporal", [*command, *(["--db-filename", str(database)] if database else [])], folder)
     stack.callback(process.kill)
     deadline = time.monotonic() + _START_SECONDS
     while True:

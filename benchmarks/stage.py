@@ -70,8 +70,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(kinds: Sequence[type[Contender]] = ALL) -> AsyncGenerator[Stage]:
+async def stage(kinds: Sequence[type[Contender]] = ALL, *, in_memory: bool = False) -> AsyncGenerator[Stage]:
     """Start everything; kill everything at the end. Each contender has run once, so nothing is loaded any more.
+
+    A development server's database is in memory on demand.
 
     On the cluster only those that use it are there: DBOS would not notice it.
     """
@@ -81,7 +83,7 @@ async def stage(kinds: Sequence[type[Contender]] = ALL) -> AsyncGenerator[Stage]
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
         model = _kept(stack, spawn("model", python("benchmarks.contenders.model_server"), folder, heard=True))
         url = await asyncio.to_thread(read_line, model)
-        server = await start_server(stack, folder)
+        server = await start_server(stack, folder, in_memory=in_memory)
         contenders = [_make(kind, folder, url, server) for kind in kinds]
         made = Stage(contenders, url, folder / "effects.txt", server)
         for one in contenders:

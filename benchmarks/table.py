@@ -49,6 +49,16 @@ def at_most(row: Row, *, limit: float | None = None, **peers: float) -> Row:
     return Row(row.what, row.values, row.unit, ", ".join(words), met)
 
 
+def at_least(row: Row, **peers: float) -> Row:
+    """The row with its target: at least so many times the value of each peer that was measured."""
+    ours = row.values.get("ours")
+    found = [(factor, row.values.get(peer)) for peer, factor in peers.items()]
+    limits = [factor * theirs for factor, theirs in found if not isinstance(theirs, str) and theirs is not None]
+    met = not isinstance(ours, str) and ours is not None and all(ours >= one for one in limits)
+    words = [f"≥ {factor:g} x {peer}" for peer, factor in peers.items()]
+    return Row(row.what, row.values, row.unit, ", ".join(words), met)
+
+
 def number(value: float) -> str:
     """A number with as many digits as it deserves."""
     if value == int(value) or abs(value) >= _MANY:

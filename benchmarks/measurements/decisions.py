@@ -34,7 +34,7 @@ async def measure(quick: bool) -> list[Row]:
             for one in place.contenders:
                 found[one.name].append(await decide(one, f"{one.name}-wait-{number}"))
     seconds = {name: median(values) * MS for name, values in found.items()}
-    return [at_most(Row(f"decision → tool starts, median of {count}", seconds, "ms"), limit=50)]
+    return [at_most(Row(f"decision → tool starts, median of {count}", seconds, "ms"), bare=1.1)]
 
 
 async def decide(one: Contender, run: str) -> float:

@@ -43,7 +43,7 @@ async def measure(quick: bool) -> list[Row]:
         after = await _settled_mb(ours)
     return [
         at_most(Row(f"memory per parked run, of {count}", each, "MB"), limit=0.1),
-        at_most(Row(f"{count} runs started and parked", seconds, "s"), limit=40),
+        at_most(Row(f"{count} runs started and parked", seconds, "s"), bare=0.5),
         Row(f"service restarted with {count} parked: until a decision takes effect", back, "s"),
         Row(f"memory of the service with {2 * count} parked", more, "MB"),
         Row(f"service restarted with {2 * count} parked: until a decision takes effect", {"ours": back_with_more}, "s"),

@@ -31,7 +31,7 @@ async def measure(quick: bool) -> list[Row]:
                     events[one.name] = (await history_size(one.place.temporal, job))[1] / turns
     of = f"run of {turns}"
     return [
-        at_most(Row(f"wall time per turn, {of}", _medians(wall), "ms"), bare=0.5, DBOS=1.2),
+        at_most(Row(f"wall time per turn, {of}", _medians(wall), "ms"), bare=0.35, DBOS=1.1),
         at_most(Row(f"worker CPU per turn, {of}", _medians(cpu), "ms"), bare=0.6),
         Row(f"history events per turn, {of}", events),
     ]

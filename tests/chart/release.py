@@ -110,6 +110,17 @@ def settled(found: Manifest) -> Manifest:
     return kept | {"metadata": {"name": said["name"], "labels": said.get("labels"), "annotations": marks}}
 
 
+def lost(sent: Any, kept: Any, where: str = "") -> Iterator[str]:
+    """What was sent and is not in what the server would keep."""
+    before, after = dict(_parts(sent)), dict(_parts(kept))
+    if before and before.keys() <= after.keys():
+        for name, value in before.items():
+            yield from lost(value, after[name], f"{where}.{name}")
+    # It leaves out what is empty.
+    elif sent != kept and sent not in ({}, [], ""):
+        yield f"{where}: {sent!r} became {kept!r}"
+
+
 def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
     """Where two objects are not the same; what is empty is as good as absent."""
     ones, others = dict(_parts(one)), dict(_parts(other))

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.contenders.model_server import compose, plan_of
 from benchmarks.contenders.plans import Plan, plan_in
-from benchmarks.table import Row, at_most, markdown
+from benchmarks.table import Row, at_least, at_most, markdown
 
 TREE = Plan(job="tree", tool="node", width=2, child=Plan(job="", turns=0))
 
@@ -66,3 +66,18 @@ def test_a_target_is_held_against_what_was_measured_beside_it(values: dict[str, 
 def test_the_table_shows_ratios_only_of_numbers() -> None:
     row = at_most(Row("time", {"bare": 160.0, "DBOS": "killed", "ours": 40.0}, "ms"), limit=50)
     assert markdown([row]).splitlines()[2] == "| time | 160 ms | killed | 40 ms | 0.25 | - | ≤ 50 ms | yes |"
+
+
+@pytest.mark.parametrize(
+    ("values", "met"),
+    [
+        ({"bare": 2.0, "ours": 4.0}, True),
+        ({"bare": 2.0, "ours": 3.9}, False),
+        ({"bare": "stalled", "ours": 0.1}, True),  # a peer that could not do it sets no limit
+        ({"bare": 2.0, "ours": "stalled"}, False),
+        ({"bare": 2.0}, False),
+    ],
+)
+def test_a_target_that_more_is_better_than(values: dict[str, Any], met: bool) -> None:
+    row = at_least(Row("runs a second", values), bare=2)
+    assert (row.met, row.target) == (met, "≥ 2 x bare")
