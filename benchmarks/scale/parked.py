@@ -21,6 +21,8 @@ AT_ONCE = 50
 STEPS = (0.25, 0.5, 1.0)
 DECIDED = 5
 COMMAND_TIMES = 3
+KB = 1_000
+"""In a MB."""
 
 
 async def measure_parked(site: Site, runs: int) -> Figures:
@@ -38,7 +40,7 @@ async def measure_parked(site: Site, runs: int) -> Figures:
         await site.settle()
         memory = _note_memory(site, figures, column)
         for group, value in memory.items():
-            figures.note(column, f"{group}: memory a parked run", (value - before[group]) / end, "MB")
+            figures.note(column, f"{group}: growth a parked run", (value - before[group]) / end * KB, "KB")
         await _look(site, figures, column)
         print(figures.markdown(), file=sys.stderr, flush=True)
     await _decide(site, figures, f"{runs:,}", runs)
@@ -61,6 +63,8 @@ def _note_memory(site: Site, figures: Figures, column: str) -> dict[str, float]:
     for name, value in site.memory().items():
         groups[_group(name, len(site.services))] += value
     figures.note_all(column, {f"{group}: memory": value for group, value in groups.items()}, "MB")
+    groups["databases on disk"] = site.database_mb()
+    figures.note(column, "databases on disk", groups["databases on disk"], "MB")
     return groups
 
 

@@ -134,6 +134,11 @@ class Site:
             raise NotMeasured(f"PostgreSQL refuses: {done.stderr.strip()}")
         return done.stdout.strip()
 
+    def database_mb(self) -> float:
+        """Return the size of all databases in MB, with indexes and visibility."""
+        self.sql("CHECKPOINT")
+        return float(self.sql("SELECT sum(pg_database_size(datname)) FROM pg_database")) / MB
+
     def _service_seconds(self) -> float:
         times = [psutil.Process(self.cluster.processes[name].pid).cpu_times() for name in self.services]
         return sum(one.user + one.system for one in times)
