@@ -50,7 +50,7 @@ async def gone(place: Place, run: str) -> bool:
         await asyncio.sleep(0.1)
 
 
-async def test_a_history_that_was_deleted_is_missing_whichever_server_says_so(place: Place) -> None:
+async def test_an_execution_that_a_server_does_not_have_is_missing_whichever_server_says_so(place: Place) -> None:
     place.worker("main", scripted("Done."))
     run = await place.start("main", "go")
     await place.client.result(run)

@@ -65,7 +65,7 @@ async def test_what_is_delegated_is_a_workflow_of_its_own_and_asks_by_signal(pla
     assert kinds[EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED] == 1  # its answer
 
 
-async def test_a_service_that_dies_within_a_workflow_task_is_missed_after_five_seconds(place: Place) -> None:
+async def test_workflow_tasks_of_runs_and_children_time_out_after_five_seconds(place: Place) -> None:
     place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
     place.worker("child", scripted("Done."))
     place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
