@@ -40,6 +40,8 @@ from llm_do_temporal.messages.conversation import (
 from llm_do_temporal.policy.models.context_window import first_kept
 from llm_do_temporal.storage.blobs import BlobStore
 
+KEPT_CONVERSATIONS = 1_000
+"""Most conversations at hand: each has its tools, some 50 KB with ten of them, however little was said in it."""
 KEPT_CHARACTERS = 64 * 1024 * 1024
 """Text of conversations kept at hand in one process; those used longest ago leave first."""
 _LEFT_OUT = "(The first {count} turns of this conversation are left out: it has become too long to repeat.)"
@@ -226,7 +228,7 @@ class Conversations:
         self._known[run] = whole
         self._known.move_to_end(run)
         kept = sum(one.characters for one in self._known.values())
-        while kept > KEPT_CHARACTERS and len(self._known) > 1:
+        while len(self._known) > 1 and (kept > KEPT_CHARACTERS or len(self._known) > KEPT_CONVERSATIONS):
             _, dropped = self._known.popitem(last=False)
             kept -= dropped.characters
 

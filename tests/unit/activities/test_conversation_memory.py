@@ -42,6 +42,14 @@ async def test_what_was_used_longest_ago_leaves_memory(monkeypatch: pytest.Monke
     assert [one() is not None for one in alive] == [False] * (4 - kept) + [True] * kept
 
 
+async def test_small_conversations_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversations, "KEPT_CONVERSATIONS", 2)
+    memory = Conversations(None)
+    alive = [await seen(memory, f"run-{number}") for number in range(4)]
+    gc.collect()
+    assert [one() is not None for one in alive] == [False, False, True, True]
+
+
 async def test_a_conversation_that_goes_on_was_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversations, "KEPT_CHARACTERS", int(2.5 * CHARACTERS))
     memory = Conversations(None)
