@@ -4,10 +4,10 @@ Speaks to Temporal only. Never imports workflow or activity code, nor Pydantic A
 pending must not wait for them.
 """
 
-from llm_do_temporal.client.client import LlmDoClient, OpenQuestions, RunSummary
+from llm_do_temporal.client.client import LlmDoClient, RunSummary
 from llm_do_temporal.client.connection.connect import Connection, connect
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
+from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun, OpenQuestions
 from llm_do_temporal.client.views.run_view import Node, RunView
 
 __all__ = [

@@ -41,7 +41,7 @@ from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
-from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, LockedRun
+from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, LockedRun, OpenQuestions
 from llm_do_temporal.client.views.memos import (
     ANSWERED_RUNS,
     NEWEST_EXECUTION,
@@ -105,18 +105,6 @@ class RunSummary:
     ended_at: datetime | None
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""
-
-
-@dataclass(frozen=True)
-class OpenQuestions:
-    """Questions that wait for people, as the histories of their runs tell them."""
-
-    questions: list[Question]
-    """Questions, oldest first."""
-    locked: list[LockedRun]
-    """Runs that cannot be read here."""
-    further: int
-    """Number of younger questions that were left out."""
 
 
 class LlmDoClient:
@@ -227,20 +215,34 @@ class LlmDoClient:
 
         Reads one list of the server, and the histories of the runs that ask."""
         contents = await self.inbox(whole=limit is None or limit > FEWEST_RUNS)
-        shown = contents.entries[:limit]
         turn = asyncio.Semaphore(_AT_ONCE)
-        found = OpenQuestions([], contents.locked, len(contents.entries) - len(shown) + contents.further)
+        try:
+            async with asyncio.TaskGroup() as group:
+                runs = dict.fromkeys(entry.run for entry in contents.entries[:limit])
+                reading = {run: group.create_task(self._questions_of(run, turn)) for run in runs}
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+        read = [task.result() for task in reading.values()]
+        questions = [one for each in read if isinstance(each, list) for one in each]
+        questions.sort(key=lambda one: one.asked_at)
+        unread = sum(entry.run not in reading for entry in contents.entries)
+        return OpenQuestions(
+            questions=questions[:limit],
+            locked=[*contents.locked, *(each for each in read if isinstance(each, LockedRun))],
+            further_questions=len(questions) - len(questions[:limit]) + unread,
+            further_runs=contents.further,
+        )
 
-        async def read(run: str) -> None:
-            async with turn:
+    async def _questions_of(self, run: str, turn: asyncio.Semaphore) -> list[Question] | LockedRun:
+        """Return what the run asks: nothing, where it was deleted meanwhile."""
+        async with turn:
+            try:
                 try:
-                    found.questions.extend(await self.approvals(run))
+                    return await self.approvals(run)
                 except KeyMismatch as error:
-                    found.locked.append(await self._locked(run, error.key))
-
-        await asyncio.gather(*(read(run) for run in dict.fromkeys(entry.run for entry in shown)))
-        questions = sorted(found.questions, key=lambda one: one.asked_at)[:limit]
-        return replace(found, questions=questions)
+                    return await self._locked(run, error.key)
+            except UsageError:
+                return []
 
     async def questions(self, run: str) -> list[Question]:
         """Return all questions of the run, decided or not, in order; also after its end. Needs no worker service."""
@@ -253,7 +255,8 @@ class LlmDoClient:
     async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
         """Return the questions that wait in all open runs, or in one, oldest first, up to 20 of each run.
 
-        Of very many runs only those that began first, unless the `whole` is wanted. No history is read."""
+        Of very many runs only the oldest, at most 300 that ask, unless the `whole` is wanted; a run that was continued
+        counts from then. No history is read."""
         async with translated():
             return await self._inbox.read(run, whole=whole)
 

@@ -16,6 +16,7 @@ from llm_do_temporal.login import login_name
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.client.history.questions import Question
+    from llm_do_temporal.client.views.inbox import OpenQuestions
     from llm_do_temporal.messages.approvals import DecisionKind, Grant
 
 
@@ -40,14 +41,14 @@ async def approvals(
     run
         Only of this run.
     limit
-        How many at most; of all runs 50 unless said, and all with --json.
+        At most so many; default: 50 of all runs, no limit for one run or with --json.
     as_json
         Print a JSON list, with the whole calls.
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.tables import locked_line, print_table
-    from llm_do_temporal.client.client import OpenQuestions
+    from llm_do_temporal.client.views.inbox import OpenQuestions
 
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit} is not a number above zero")
@@ -55,7 +56,7 @@ async def approvals(
     async with opened(location) as session:
         if run is not None:
             asked = await session.client.approvals(run)
-            found = OpenQuestions(asked[:limit], [], len(asked[limit:]) if limit else 0)
+            found = OpenQuestions(asked[:limit], [], len(asked) - len(asked[:limit]), 0)
         else:
             found = await session.client.all_approvals(limit=most)
     pending, locked = found.questions, found.locked
@@ -68,13 +69,23 @@ async def approvals(
         print_table(*questions_table(pending))
         first = pending[0]
         say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
-    elif not locked:
+    elif not locked and not found.further_runs:
         say("nothing waits for approval")
-    if found.further:
-        say(f"and {found.further:,} younger ones: `{location.command('approvals --limit N')}` shows more")
+    if left_out := _left_out(found):
+        words = " ".join(["approvals", *([] if run is None else [run]), "--limit N"])
+        say(f"not shown: {left_out}; `{location.command(words)}` shows more")
     for locked_run in locked:
         say(locked_line(locked_run))
     return 0
+
+
+def _left_out(found: OpenQuestions) -> str:
+    """Return in words how much more waits; empty: no more."""
+    questions, runs = found.further_questions, found.further_runs
+    parts = [f"{questions:,} more {'question' if questions == 1 else 'questions'}"] if questions else []
+    if runs:
+        parts.append(f"what {runs:,} more {'run asks' if runs == 1 else 'runs ask'}")
+    return " and ".join(parts)
 
 
 async def watch_approvals(

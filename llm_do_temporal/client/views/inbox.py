@@ -5,15 +5,17 @@ A run whose memo is encrypted with a key that is missing here is listed as locke
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import refuses_attributes
+from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.memos import ANSWERED_RUNS, KnownMemos, RunListing, started_at
-from llm_do_temporal.client.views.oldest_runs import MOST_RUNS, OldestRuns
+from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS, OldestRuns
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
@@ -77,7 +79,21 @@ class InboxContents:
     locked: list[LockedRun]
     """Runs that cannot be read here."""
     further: int = 0
-    """Number of younger runs that wait for people, too, and were not read."""
+    """Number of other runs that wait for people, or may, and were not read."""
+
+
+@dataclass(frozen=True)
+class OpenQuestions:
+    """Questions that wait for people, as the histories of their runs tell them."""
+
+    questions: list[Question]
+    """Questions, oldest first."""
+    locked: list[LockedRun]
+    """Runs that cannot be read here."""
+    further_questions: int
+    """Number of questions that were left out, as far as the runs that were looked at tell."""
+    further_runs: int
+    """Number of other runs that wait for people, or may, and were not looked at."""
 
 
 class InboxReader:
@@ -91,42 +107,89 @@ class InboxReader:
     async def read(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
         """Return the questions that wait in all open runs, or in one. Raises RPCError.
 
-        Where more than MOST_RUNS are open, only the questions of those that began first, unless the `whole` is wanted.
+        Where more than MOST_RUNS are open, only the questions of the oldest, unless the `whole` is wanted. A run
+        that was continued counts from then.
         """
         if run is not None:
-            return await self._contents(f"{_OPEN} AND WorkflowId = '{quoted(run)}'", is_whole=False)
+            return (await self._everything(f"{_OPEN} AND WorkflowId = '{quoted(run)}'")).contents()
         if whole or (await self._client.count_workflows(_OPEN)).count <= MOST_RUNS:
-            return await self._contents(_OPEN)
-        try:
-            until, further = await self._oldest.find(self._count, datetime.now(UTC))
-        except RPCError as error:
-            if not refuses_attributes(error):
-                raise
-            return await self._contents(_OPEN)
-        contents = await self._contents(_up_to(until), limit=MOST_RUNS)
-        return replace(contents, further=further)
+            reading = await self._everything(_OPEN)
+        else:
+            try:
+                waiting = await self._count(None, None)
+            except RPCError as error:
+                if not refuses_attributes(error):
+                    raise
+                reading = await self._everything(_OPEN)
+            else:
+                reading = await self._oldest_of(waiting)
+        self._known.keep(reading.taken)
+        return reading.contents()
 
-    async def _contents(self, query: str, *, limit: int | None = None, is_whole: bool = True) -> InboxContents:
-        found = InboxContents([], [])
-        listed_now: set[str] = set()
-        async for execution in self._client.list_workflows(query, page_size=limit or ANSWERED_RUNS, limit=limit):
-            listed = await self._known.read(execution)
-            listed_now.add(execution.run_id)
-            if listed.missing_key and listed.waiting != 0:
-                found.locked.append(LockedRun.of(execution, listed))
-            found.entries.extend(_entry(execution.id, listed.begun, one) for one in listed.pending)
-        if is_whole:
-            self._known.keep(listed_now)
-        found.entries.sort(key=lambda one: one.asked_at)
-        return found
+    async def _everything(self, query: str) -> _Reading:
+        reading = _Reading()
+        async for execution in self._client.list_workflows(query, page_size=ANSWERED_RUNS):
+            reading.take(execution, await self._known.read(execution))
+        return reading
 
-    async def _count(self, until: datetime | None) -> int:
-        return (await self._client.count_workflows(_up_to(until))).count
+    async def _oldest_of(self, waiting: int) -> _Reading:
+        """Read the oldest of so many runs, up to MOST_RUNS that ask something that can be read here.
+
+        Runs that cannot be read here, or ask nothing, hide no younger ones: while FEWEST_RUNS have not been found, the
+        list goes on, each time by twice as many.
+        """
+        reading, most, after = _Reading(), MOST_RUNS, None
+        while reading.asking < FEWEST_RUNS:
+            until = None
+            if waiting - len(reading.taken) > most:
+                count = partial(self._count, after)
+                until = await self._oldest.find(count, datetime.now(UTC), most=most, after=after)
+            listed = self._client.list_workflows(_waiting(after, until), page_size=min(most, ANSWERED_RUNS))
+            for execution in reversed([execution async for execution in listed]):
+                if reading.asking == MOST_RUNS:
+                    break
+                reading.take(execution, await self._known.read(execution))
+            if until is None:
+                break
+            most, after = 2 * most, until
+        reading.further = max(waiting - len(reading.taken), 0)
+        return reading
+
+    async def _count(self, after: datetime | None, until: datetime | None) -> int:
+        return (await self._client.count_workflows(_waiting(after, until))).count
 
 
-def _up_to(until: datetime | None) -> str:
-    """Return the query of the runs that wait and began up to a time, which is in UTC; None: of all that wait."""
-    return _WAITING if until is None else f"{_WAITING} AND StartTime <= '{until:%Y-%m-%dT%H:%M:%S.%fZ}'"
+class _Reading:
+    """Inbox as it is being read."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        """Executions that were looked at."""
+        self.asking = 0
+        """Number of runs with a question that can be read."""
+        self.further = 0
+        self._entries: list[InboxEntry] = []
+        self._locked: list[LockedRun] = []
+
+    def take(self, execution: WorkflowExecution, listed: RunListing) -> None:
+        """Add what a run asks."""
+        self.taken.add(execution.run_id)
+        self.asking += bool(listed.pending)
+        if listed.missing_key and listed.waiting != 0:
+            self._locked.append(LockedRun.of(execution, listed))
+        self._entries.extend(_entry(execution.id, listed.begun, one) for one in listed.pending)
+
+    def contents(self) -> InboxContents:
+        """Return the questions, the oldest first."""
+        return InboxContents(sorted(self._entries, key=lambda one: one.asked_at), self._locked, self.further)
+
+
+def _waiting(after: datetime | None, until: datetime | None) -> str:
+    """Return the query of the runs that wait and began after one time, and up to another, in UTC; None: no bound."""
+    bounds = ((">", after), ("<=", until))
+    return _WAITING + "".join(
+        f" AND StartTime {sign} '{time:%Y-%m-%dT%H:%M:%S.%fZ}'" for sign, time in bounds if time is not None
+    )
 
 
 def _entry(run: str, begun: RunMemo, one: PendingApprovalMemo) -> InboxEntry:

@@ -6,9 +6,10 @@ import re
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import WorkflowExecution, WorkflowExecutionCount
@@ -24,7 +25,8 @@ from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_M
 from llm_do_temporal.messages.runs import RunMemo
 
 KEY = Key("first", bytes(32))
-"""Key of all memos."""
+"""Key of the memos that can be read."""
+_OTHER = Key("other", bytes([1]) * 32)
 _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 
@@ -46,6 +48,7 @@ class ListServer:
 
     def __post_init__(self) -> None:
         self._writer = encrypting(pydantic_data_converter, KeyRing.of(KEY))
+        self._other_writer = encrypting(pydantic_data_converter, KeyRing.of(_OTHER))
         self.data_converter: DataConverter = encrypting(pydantic_data_converter, KeyRing(self._ring))
         self.opened.clear()
 
@@ -53,22 +56,32 @@ class ListServer:
         self.opened.append("a value")
         return tuple(self.keys)
 
-    async def put(self, run: str, pending: Sequence[PendingApprovalMemo]) -> None:
+    async def put(
+        self,
+        run: str,
+        pending: Sequence[PendingApprovalMemo],
+        *,
+        began: datetime | None = None,
+        has_attributes: bool = True,
+        is_readable: bool = True,
+    ) -> None:
         """Put an open run of the worker `boss` into the list, with these questions in its memo.
 
-        It began with its first question.
+        It began with its first question, unless said. One that is not readable has a key of its own.
         """
+        writer = self._writer if is_readable else self._other_writer
         info = self.executions.setdefault(run, WorkflowExecutionInfo())
         info.execution.workflow_id, info.execution.run_id = run, info.execution.run_id or str(uuid.uuid4())
         info.status = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
-        info.start_time.FromDatetime(pending[0].asked_at)
+        info.start_time.FromDatetime(began or pending[0].asked_at)
         attributes = TypedSearchAttributes(
             [SearchAttributePair(_PENDING, len(pending)), SearchAttributePair(_WORKER, "boss")]
         )
-        encode_search_attributes(attributes, info.search_attributes)
+        if has_attributes:
+            encode_search_attributes(attributes, info.search_attributes)
         for name, value in {RUN_MEMO: RunMemo(worker="boss"), PENDING_MEMO: list(pending)}.items():
             if name != RUN_MEMO or name not in info.memo.fields:
-                info.memo.fields[name].CopyFrom((await self._writer.encode([value]))[0])
+                info.memo.fields[name].CopyFrom((await writer.encode([value]))[0])
 
     async def list_workflows(
         self, query: str, *, page_size: int = 1000, limit: int | None = None
@@ -88,13 +101,15 @@ class ListServer:
 
     def _found(self, query: str) -> list[WorkflowExecutionInfo]:
         """What the server finds, newest first, as far as it understands queries."""
-        found = sorted(self.executions.values(), key=lambda info: info.start_time.ToNanoseconds(), reverse=True)
-        if until := re.search(r"StartTime <= '(.+?)'", query):
-            moment = datetime.fromisoformat(until[1])
-            found = [info for info in found if info.start_time.ToDatetime(UTC) <= moment]
+        found = [info for info in self.executions.values() if _is_asked_for(info, query)]
+        for sign, time in re.findall(r"StartTime (<=|>) '(.+?)'", query):
+            moment = Timestamp()
+            moment.FromDatetime(datetime.fromisoformat(time))
+            bound = moment.ToNanoseconds()
+            found = [info for info in found if (info.start_time.ToNanoseconds() <= bound) is (sign == "<=")]
         if run := re.search(r"WorkflowId = '(.+?)'", query):
             found = [info for info in found if info.execution.workflow_id == run[1]]
-        return found
+        return sorted(found, key=lambda info: info.start_time.ToNanoseconds(), reverse=True)
 
     def _listed(self, info: WorkflowExecutionInfo) -> WorkflowExecution:
         return WorkflowExecution._from_raw_info(info, "default", self.data_converter)  # pyright: ignore[reportPrivateUsage]
@@ -109,3 +124,16 @@ class ListServer:
                 return server._listed(server.executions[run])
 
         return Handle()
+
+
+def _is_asked_for(info: WorkflowExecutionInfo, query: str) -> bool:
+    is_open = info.status == WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
+    if "ExecutionStatus = 'Running'" in query and not is_open:
+        return False
+    # A run that has no such attribute may wait.
+    has_pending = PENDING_ATTRIBUTE in info.search_attributes.indexed_fields
+    return PENDING_ATTRIBUTE not in query or not has_pending or _pending(info) > 0
+
+
+def _pending(info: WorkflowExecutionInfo) -> int:
+    return int(info.search_attributes.indexed_fields[PENDING_ATTRIBUTE].data)

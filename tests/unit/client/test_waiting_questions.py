@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS
-from llm_do_temporal.errors import KeyMismatch
+from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS, OldestRuns
+from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
 from llm_do_temporal.messages.base import PENDING_MEMO
 from tests.support.runs.list_server import KEY, ListServer
@@ -32,12 +34,16 @@ def asked(run: str, number: int = 1, minutes: int = 0) -> PendingApprovalMemo:
 
 
 class Reading(LlmDoClient):
-    """A client that notes of which runs the histories are read; that of `locked` cannot be."""
+    """A client that notes of which runs the histories are read; that of `locked` cannot be.
 
-    def __init__(self, server: ListServer, locked: str = "") -> None:
+    That of the run `one` fails with `failure`, while the others are being read.
+    """
+
+    def __init__(self, server: ListServer, locked: str = "", failure: LlmDoError | None = None) -> None:
         super().__init__(cast("Any", server))
         self.read: list[str] = []
         self._locked_run = locked
+        self._failure = failure
         self._server = server
 
     async def approvals(self, run: str | None = None) -> list[Question]:
@@ -46,6 +52,10 @@ class Reading(LlmDoClient):
         self.read.append(run)
         if run == self._locked_run:
             raise KeyMismatch("no key", key="other")
+        if run == "one" and self._failure is not None:
+            raise self._failure
+        for _ in range(5):  # others come to their turn
+            await asyncio.sleep(0)
         info = self._server.executions[run]
         (value,) = await self._server.data_converter.decode(
             [info.memo.fields[PENDING_MEMO]], [list[PendingApprovalMemo]]
@@ -121,7 +131,7 @@ async def test_only_the_histories_of_the_oldest_questions_are_read(server: ListS
     client = Reading(server)
     found = await client.all_approvals(limit=2)
     assert [(one.run, one.id) for one in found.questions] == [("two", "a1"), ("one", "a1")]
-    assert found.further == 2
+    assert (found.further_questions, found.further_runs) == (2, 0)
     assert sorted(client.read) == ["one", "two"]
 
 
@@ -133,7 +143,7 @@ async def test_without_a_limit_all_questions_are_there_the_oldest_first(server: 
         ("three", "a1"),
         ("two", "a2"),
     ]
-    assert found.further == 0
+    assert (found.further_questions, found.further_runs) == (0, 0)
 
 
 async def test_a_run_with_a_readable_memo_and_an_unreadable_history_is_locked(server: ListServer) -> None:
@@ -142,6 +152,20 @@ async def test_a_run_with_a_readable_memo_and_an_unreadable_history_is_locked(se
     (locked,) = found.locked
     assert (locked.run, locked.worker, locked.waiting, locked.missing_key) == ("one", "boss", 1, "other")
     assert server.described == ["one"]
+
+
+async def test_a_run_that_is_deleted_meanwhile_asks_nothing_and_hides_no_other(server: ListServer) -> None:
+    found = await Reading(server, failure=UsageError("there is no run 'one'")).all_approvals()
+    assert [one.run for one in found.questions] == ["two", "three", "two"]
+    assert found.locked == []
+
+
+async def test_a_lost_connection_ends_all_readings_with_its_own_error(server: ListServer) -> None:
+    client = Reading(server, failure=ConnectionFailed("gone"))
+    with pytest.raises(ConnectionFailed, match="gone"):
+        await client.all_approvals()
+    assert client.read == ["two", "one", "three"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_a_short_list_of_runs_is_a_short_answer_of_the_server(server: ListServer) -> None:
@@ -192,7 +216,8 @@ async def test_the_whole_inbox_and_that_of_one_run_leave_nothing_out(busy: ListS
     assert [one.run for one in (await client.inbox(newest)).entries] == [newest]
     found = await Reading(busy).all_approvals(limit=3)
     assert [one.run for one in found.questions] == ["run-0", "run-1", "run-2"]
-    assert found.further == 3 * MOST_RUNS - 3
+    assert found.further_questions + found.further_runs == 3 * MOST_RUNS - 3
+    assert FEWEST_RUNS <= found.further_questions + 3 <= MOST_RUNS
     assert len((await Reading(busy).all_approvals(limit=MOST_RUNS + 1)).questions) == MOST_RUNS + 1
 
 
@@ -220,3 +245,73 @@ async def test_a_clock_that_is_behind_that_of_the_server_hides_nothing() -> None
     assert contents.entries[0].run == "run-0"
     assert FEWEST_RUNS <= len(contents.entries) <= MOST_RUNS
     assert contents.further == 2 * MOST_RUNS - len(contents.entries)
+
+
+async def test_of_a_burst_and_a_few_older_runs_the_older_ones_are_read() -> None:
+    server = ListServer()
+    older, burst = 50, 5_000
+    for number in range(older + burst):
+        began = NOW - timedelta(seconds=max(older - number, 0) / 10)
+        await server.put(f"run-{number}", [asked(f"run-{number}")], began=began)
+    client = LlmDoClient(cast("Any", server))
+    contents = await client.inbox()
+    found = {entry.run for entry in contents.entries}
+    assert {f"run-{number}" for number in range(older)} <= found
+    assert (len(found), contents.further) == (MOST_RUNS, older + burst - MOST_RUNS)
+    server.counted = 0
+    assert (await client.inbox()).further == contents.further
+    assert server.counted == 3
+
+
+@pytest.mark.parametrize("older", [2 * MOST_RUNS, 4 * MOST_RUNS + 50])
+@pytest.mark.parametrize("is_asking", [True, False], ids=["locked", "asks nothing"])
+async def test_older_runs_without_a_question_that_can_be_read_hide_no_younger_ones(
+    older: int, *, is_asking: bool
+) -> None:
+    server = ListServer()
+    for number in range(older):
+        began = NOW + timedelta(seconds=number)
+        pending = [asked(f"old-{number}")] if is_asking else []
+        # What was loaded before the namespace knew the attributes has none; only its memo tells that it asks nothing.
+        await server.put(f"old-{number}", pending, began=began, has_attributes=is_asking, is_readable=not is_asking)
+    for number in range(2 * MOST_RUNS):
+        await server.put(f"run-{number}", [asked(f"run-{number}", minutes=60 + number)])
+    contents = await LlmDoClient(cast("Any", server)).inbox()
+    asking = [entry.run for entry in contents.entries]
+    assert asking == [f"run-{number}" for number in range(len(asking))]
+    assert FEWEST_RUNS <= len(asking) <= MOST_RUNS
+    assert len(contents.locked) == (older if is_asking else 0)
+    assert contents.further == 2 * MOST_RUNS - len(asking)
+
+
+async def test_of_thousands_of_open_runs_only_those_that_wait_are_read() -> None:
+    server = ListServer()
+    for number in range(2_000):
+        await server.put(f"run-{number}", [], began=NOW + timedelta(seconds=number))
+    for number in range(3):
+        await server.put(f"asks-{number}", [asked(f"asks-{number}", minutes=number)])
+    server.executions["asks-2"].status = WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_COMPLETED
+    server.opened.clear()
+    contents = await LlmDoClient(cast("Any", server)).inbox()
+    assert [entry.run for entry in contents.entries] == ["asks-0", "asks-1"]
+    assert contents.further == 0
+    assert len(server.opened) == 4
+
+
+async def test_two_readings_at_once_search_for_the_oldest_once() -> None:
+    counted: list[datetime] = []
+
+    async def count(until: datetime) -> int:
+        counted.append(until)
+        await asyncio.sleep(0)
+        return max((until - NOW) // timedelta(minutes=1), 0)
+
+    async def found(oldest: OldestRuns) -> datetime:
+        return await oldest.find(count, NOW + timedelta(days=9), most=MOST_RUNS)
+
+    alone = await found(OldestRuns())
+    searched = len(counted)
+    counted.clear()
+    oldest = OldestRuns()
+    assert await asyncio.gather(found(oldest), found(oldest)) == [alone, alone]
+    assert len(counted) == searched + 1
