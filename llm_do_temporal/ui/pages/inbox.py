@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import ceil
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.views.inbox import InboxEntry
+from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
 from llm_do_temporal.ui.content.renderer import render
 
 FILTERS = ("worker", "run", "tool", "text")
@@ -24,17 +25,19 @@ async def show_inbox(request: Request) -> Response:
     """Show the open questions that the filters in the address let through, oldest first."""
     client: LlmDoClient = request.app.state.client
     wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
-    contents = await client.inbox(wanted["run"] or None)
+    contents = await _read(client, wanted["run"])
     entries = contents.entries
     found = [entry for entry in entries if passes(entry, wanted)]
-    number = _page_number(request.query_params.get("page", ""))
+    locked = [one for one in contents.locked if wanted["run"] in ("", one.run)]
+    last = max(ceil((len(found) + len(locked)) / PAGE_CARDS), 1)
+    number = min(_page_number(request.query_params.get("page", "")), last)
     first, end = (number - 1) * PAGE_CARDS, number * PAGE_CARDS
     given = {name: value for name, value in wanted.items() if value}
     return render(
         request,
         "inbox.html",
         entries=found[first:end],
-        locked=contents.locked[max(first - len(found), 0) : max(end - len(found), 0)],
+        locked=locked[max(first - len(found), 0) : max(end - len(found), 0)],
         found=len(found),
         total=len(entries),
         further=contents.further,
@@ -45,8 +48,19 @@ async def show_inbox(request: Request) -> Response:
         tools=_names(entry.tool for entry in entries),
         most_choices=MOST_CHOICES,
         before=_address(given, number - 1) if number > 1 else None,
-        following=_address(given, number + 1) if end < len(found) + len(contents.locked) else None,
+        following=_address(given, number + 1) if number < last else None,
     )
+
+
+async def _read(client: LlmDoClient, run: str) -> InboxContents:
+    """Return the inbox, and what `run` asks where the inbox has not got to it; empty: no run in particular."""
+    contents = await client.inbox()
+    if not run or not contents.further or any(one.run == run for one in (*contents.entries, *contents.locked)):
+        return contents
+    single = await client.inbox(run)
+    entries = sorted([*contents.entries, *single.entries], key=lambda one: one.asked_at)
+    is_further = bool(single.entries or single.locked)
+    return InboxContents(entries, [*contents.locked, *single.locked], contents.further - is_further)
 
 
 def _page_number(text: str) -> int:

@@ -27,11 +27,15 @@ class Waiting:
     entries: list[InboxEntry]
     locked: list[LockedRun] = field(default_factory=list[LockedRun])
     further: int = 0
+    unread: list[InboxEntry] = field(default_factory=list[InboxEntry])
+    """Questions of further runs."""
 
     async def inbox(self, run: str | None = None) -> InboxContents:
         """See LlmDoClient."""
-        found = [one for one in self.entries if run in (None, one.run)]
-        return InboxContents(found, list(self.locked), self.further)
+        if run is None:
+            return InboxContents(list(self.entries), list(self.locked), self.further)
+        found = [one for one in (*self.entries, *self.unread) if one.run == run]
+        return InboxContents(found, [one for one in self.locked if one.run == run])
 
 
 def entries(count: int, runs: int) -> list[InboxEntry]:
@@ -73,7 +77,7 @@ async def test_many_questions_are_in_parts_the_oldest_first() -> None:
     assert f"{len(among)} calls wait for a person" in first.text
     assert shown(first, among) == list(range(PAGE_CARDS))
     assert 'href="/?page=2"' in first.html
-    assert "Asked before" not in first.text
+    assert "Asked earlier" not in first.text
     second = await opened(waiting, "/?page=2")
     assert shown(second, among) == list(range(PAGE_CARDS, 2 * PAGE_CARDS))
     third = await opened(waiting, "/?page=3")
@@ -117,6 +121,48 @@ async def test_a_filter_with_many_values_is_typed(runs: int, *, is_typed: bool) 
 
 async def test_the_page_says_that_there_are_more_runs_than_it_shows() -> None:
     page = await opened(Waiting(entries(3, runs=3), further=9000), "/")
-    assert "those of the runs that began first; 9000 younger runs wait, too." in page.text
+    assert "3 calls wait for a person. They are of the oldest runs; 9000 more runs wait, too." in page.text
     assert "<title>(3+) Inbox" in page.html
-    assert "began first" not in (await opened(Waiting(entries(3, runs=3)), "/")).text
+    assert "oldest" not in (await opened(Waiting(entries(3, runs=3)), "/")).text
+
+
+async def test_the_page_never_says_that_nothing_waits_where_more_runs_wait() -> None:
+    locked = [LockedRun("locked", "boss", 1, NOW, "other")]
+    for waiting in (Waiting([], further=1), Waiting([], locked, further=1)):
+        page = await opened(waiting, "/")
+        assert "1 more run waits for a person." in page.text
+        assert "Nothing" not in page.text
+    assert "Nothing waits for a person." in (await opened(Waiting([]), "/")).text
+
+
+@pytest.mark.parametrize("further", [0, 7])
+async def test_a_run_that_asks_nothing_leaves_the_rest_of_the_inbox_told_and_offered(further: int) -> None:
+    page = await opened(Waiting(entries(6, runs=3), further=further), "/?run=typo")
+    assert "0 of 6 calls that wait for a person." in page.text
+    assert "Nothing waits" not in page.text
+    for run in ("run-0", "run-1", "run-2", "typo"):
+        assert f'<option value="{run}"' in page.html
+
+
+async def test_a_filter_finds_a_run_that_the_inbox_has_not_got_to() -> None:
+    among = entries(4, runs=4)
+    waiting = Waiting(among[:3], further=2, unread=among[3:])
+    page = await opened(waiting, "/?run=run-3")
+    assert shown(page, among) == [3]
+    assert "1 of 4 calls that wait for a person. They are of the oldest runs; 1 more run waits, too." in page.text
+
+
+async def test_a_filter_for_a_run_hides_other_runs_that_cannot_be_read() -> None:
+    locked = [LockedRun(f"locked-{number}.", "boss", 1, NOW, "other") for number in range(2)]
+    page = await opened(Waiting(entries(1, runs=1), locked), "/?run=locked-1.")
+    assert 'id="locked-1.-locked"' in page.html
+    assert 'id="locked-0.-locked"' not in page.html
+
+
+@pytest.mark.parametrize("page", ["3", "99999999"])
+async def test_an_address_past_the_end_shows_the_last_part(page: str) -> None:
+    waiting = Waiting(among := entries(PAGE_CARDS + 2, runs=1))
+    last = await opened(waiting, f"/?page={page}")
+    assert shown(last, among) == [PAGE_CARDS, PAGE_CARDS + 1]
+    assert 'href="/?page=1"' in last.html
+    assert "Asked later" not in last.text
