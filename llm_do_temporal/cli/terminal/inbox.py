@@ -85,6 +85,7 @@ class Inbox:
         self._asker = Asker(client, console, interrupt, LeaveKey("b", "[b]ack to the list"), self._votes_of)
         self._all: list[InboxEntry] = []
         self._locked: list[LockedRun] = []
+        self._further = 0
         self._selection = Selection()
 
     @property
@@ -96,7 +97,7 @@ class Inbox:
 
     async def show(self) -> None:
         """Show the list and the questions that are opened. Raises ConnectionFailed."""
-        await self._refresh()
+        await self.refresh()
         refreshing = asyncio.create_task(self._keep_refreshing())
         showing = asyncio.create_task(self._show())
         try:
@@ -137,31 +138,47 @@ class Inbox:
             while True:
                 entries = self._entries
                 self._selection.follow(entries)
-                shown = render_inbox(
-                    entries, self._selection.row, datetime.now(UTC), self._console.height, locked=self._locked
-                )
-                live.update(shown, refresh=True)
+                live.update(self.drawn(), refresh=True)
                 key = await keys.next(_DRAW_SECONDS)
                 if key in ("q", "end"):
                     return None
                 if key and self._selection.press(key, entries):
                     return entries[self._selection.row]
 
+    def drawn(self) -> RenderableType:
+        """Return the list as it was read last."""
+        row, height = self._selection.row, self._console.height
+        locked, further = self._locked, self._further
+        return render_inbox(self._entries, row, datetime.now(UTC), height, locked=locked, further=further)
+
     async def _keep_refreshing(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
-            await self._refresh()
+            await self.refresh()
 
-    async def _refresh(self) -> None:
+    async def refresh(self) -> None:
+        """Read the inbox again. Raises ConnectionFailed."""
         found = await self._client.inbox(self._run)
-        self._all, self._locked = found.entries, found.locked
+        self._all, self._locked, self._further = found.entries, found.locked, found.further
 
 
 def render_inbox(
-    entries: Sequence[InboxEntry], row: int, now: datetime, height: int, *, locked: Sequence[LockedRun] = ()
+    entries: Sequence[InboxEntry],
+    row: int,
+    now: datetime,
+    height: int,
+    *,
+    locked: Sequence[LockedRun] = (),
+    further: int = 0,
 ) -> RenderableType:
-    """Return the list with the entry in `row` chosen, at most `height` lines high."""
+    """Return the list with the entry in `row` chosen, at most `height` lines high.
+
+    Tells of `further` runs that wait and were not read.
+    """
     beside = [Text(locked_line(one), no_wrap=True, overflow="ellipsis") for one in locked[:_MOST_LOCKED]]
+    if further:
+        wait = "run waits" if further == 1 else "runs wait"
+        beside.append(Text(f"{further:,} more {wait}; the oldest come first", no_wrap=True, overflow="ellipsis"))
     if not entries:
         return Group(*(beside or [Text("nothing waits for approval")]), Text("q: leave", style="dim"))
     room = max(1, height - _FRAME_LINES - len(beside))

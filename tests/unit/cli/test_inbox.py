@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.terminal.inbox import Selection, render_inbox
+from llm_do_temporal.cli.terminal.inbox import Inbox, Selection, render_inbox
 from llm_do_temporal.cli.terminal.keys import parse_keys
-from llm_do_temporal.client.views.inbox import InboxEntry, LockedRun
+from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -29,11 +32,16 @@ def entry(run: str, approval: str = "a1", summary: str = "write /a.txt", **more:
 
 
 def drawn(
-    entries: list[InboxEntry], row: int = 0, height: int = 40, width: int = 120, locked: tuple[LockedRun, ...] = ()
+    entries: list[InboxEntry],
+    row: int = 0,
+    height: int = 40,
+    width: int = 120,
+    locked: tuple[LockedRun, ...] = (),
+    further: int = 0,
 ) -> list[str]:
     console = Console(width=width, color_system=None, highlight=False)
     with console.capture() as capture:
-        console.print(render_inbox(entries, row, NOW, height, locked=locked))
+        console.print(render_inbox(entries, row, NOW, height, locked=locked, further=further))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -125,3 +133,31 @@ def test_runs_that_cannot_be_read_are_told_of_and_take_no_room_from_the_keys() -
     lines = drawn([entry(f"run-{number}") for number in range(30)], height=20, locked=locked)
     assert len(lines) == 19
     assert "j/k or arrows" in lines[-1]
+
+
+class Contents(LlmDoClient):
+    """A client whose inbox has this in it."""
+
+    def __init__(self, contents: InboxContents) -> None:
+        super().__init__(cast("Any", None))
+        self._contents = contents
+
+    async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
+        """See LlmDoClient."""
+        return self._contents
+
+
+def test_runs_that_were_not_read_are_told_of() -> None:
+    lines = drawn([entry(f"run-{number}") for number in range(30)], height=20, further=1234)
+    assert len(lines) == 19
+    assert lines[-3] == "1,234 more runs wait; the oldest come first"
+    assert drawn([], further=1) == ["1 more run waits; the oldest come first", "q: leave"]
+
+
+async def test_the_inbox_draws_how_many_runs_were_not_read() -> None:
+    console = Console(width=120, height=20, color_system=None, highlight=False)
+    inbox = Inbox(Contents(InboxContents([entry("r1")], [], 7)), None, console, Interrupt())
+    await inbox.refresh()
+    with console.capture() as capture:
+        console.print(inbox.drawn())
+    assert "7 more runs wait" in capture.get()
