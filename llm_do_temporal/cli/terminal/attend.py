@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn, TypeVar
 
 from temporalio.client import WorkflowFailureError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from llm_do_temporal.callers import PASSING_STATUSES
 from llm_do_temporal.cli.options import Location, OutputFormat
@@ -27,6 +27,7 @@ from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.terminal.recorder import NOTHING, Recorder, Recording
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.client import Question
+from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.embedded.server import running_host
 from llm_do_temporal.client.views.event_order import Sequence
 from llm_do_temporal.client.views.follower import Follower
@@ -169,7 +170,7 @@ class _RunSession:
             for task in done:
                 task.result()
         except RPCError as error:
-            raise _explain(error, self._run) from error
+            raise explained(error, self._run) from error
         finally:
             await _stop(*tasks)
         self._tell(sequence.rest())
@@ -330,8 +331,9 @@ async def _stop(*tasks: asyncio.Task[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _explain(error: RPCError, run: str) -> Exception:
-    if error.status is RPCStatusCode.NOT_FOUND:
+def explained(error: RPCError, run: str) -> Exception:
+    """Return the error of the server that ends the attendance of a run, translated."""
+    if is_missing(error):
         return UsageError(f"run '{run}' is no longer on the server")
     if error.status in PASSING_STATUSES:
         return ConnectionLost(error.message)
