@@ -42,7 +42,7 @@ async def measure_ended(site: Site, runs: int) -> Figures:
 
 
 async def _end(site: Site, runs: int) -> None:
-    """Run so many to their end: one turn and a tool each; some are cancelled where they wait for a person."""
+    """Run so many to their end: one turn and a tool each; some are cancelled as soon as they were started."""
 
     async def run(number: int) -> None:
         plan = Plan(job=f"ended-{number}", tool="guarded" if number < CANCELLED else "lookup")

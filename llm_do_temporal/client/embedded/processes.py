@@ -40,8 +40,8 @@ _SETTINGS = (
     "matching.enableFairness=true",
     "matching.numTaskqueueReadPartitions=1",
     "matching.numTaskqueueWritePartitions=1",
-    # Lists a second, for all in a namespace: an inbox of ten thousand questions takes ten, and each open page asks for
-    # them again every four seconds. The server's own number is 10; what comes after them waits for a second or more.
+    # List requests a second in each namespace; the server's own number is 10. An open inbox page asks every 4 s, the
+    # terminal's inbox every second, a worker service with metrics every 15 s or less often.
     "frontend.namespaceRPS.visibility=100",
     # The server opens an HTTP API beside gRPC, at a port of its own choice, and would take requests from any web page
     # in a browser. It cannot be switched off; it answers only those who call it by a name that no request can carry.
