@@ -148,7 +148,7 @@ def _show(place: Place, running: RunningCluster) -> None:
     print(f"\nSign in at the page with the token {place.token()}")
     print(f"Processes, ports and logs: {place.state}")
     print("Our commands reach it with its settings:")
-    print(f"  set -a; . {place.client}; set +a; .venv/bin/llm-do-temporal start approvals_demo 'buy bread' --detach")
+    print(f"  (set -a; . {place.client}; .venv/bin/llm-do-temporal start approvals_demo 'buy bread' --detach)")
 
 
 class _Told(BaseException):

@@ -119,6 +119,9 @@ class Cluster:
         self.write_state()
 
     def _prepare(self) -> Services:
+        # Before the programs are built, which takes minutes.
+        postgresql.find_programs()
+        postgresql.account()
         place = self.place
         place.make()
         for log in (self.folder / "logs").iterdir():

@@ -20,7 +20,7 @@ from tests.chart.__main__ import main as ask_chart
 from tests.cluster import binaries, postgresql
 from tests.cluster.__main__ import main
 from tests.cluster.binaries import Module, build, wanted_modules
-from tests.cluster.cluster import DYNAMIC_SETTINGS, held, merge_settings
+from tests.cluster.cluster import DYNAMIC_SETTINGS, Cluster, held, merge_settings
 from tests.cluster.composition import Composition, fill_settings, make_passwords, read_composition
 from tests.cluster.errors import ClusterError
 from tests.cluster.processes import Process, free_ports, listens
@@ -213,6 +213,16 @@ def test_without_postgresql_it_names_the_package(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(postgresql, "_INSTALLED", tmp_path)
     with pytest.raises(ClusterError, match="apt-get install postgresql"):
         postgresql.find_programs()
+
+
+def test_without_postgresql_nothing_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    built: list[Module] = []
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(postgresql, "_INSTALLED", tmp_path)
+    monkeypatch.setattr("tests.cluster.cluster.build", lambda module, _: built.append(module))
+    with pytest.raises(ClusterError, match="there is no PostgreSQL"):
+        Cluster(tmp_path / "cluster").up()
+    assert built == []
 
 
 def test_the_newest_postgresql_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
