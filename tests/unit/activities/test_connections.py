@@ -40,16 +40,17 @@ def compressed(body: bytes) -> list[bytes]:
 
 
 class Provider:
-    """Answers each request in one way, and counts connections."""
+    """Answers each request in one way, and keeps the task of each connection."""
 
     def __init__(self, dialect: ModuleType, framed: Callable[[bytes], list[bytes]]) -> None:
-        self.connections = 0
+        self.open: list[asyncio.Task[None]] = []
         self._dialect = dialect
         self._framed = framed
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection until the client closes it."""
-        self.connections += 1
+        if (serving := asyncio.current_task()) is not None:
+            self.open.append(serving)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 lines = head.decode().lower().split("\r\n")
@@ -84,6 +85,9 @@ async def served(provider: Provider) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+        for serving in provider.open:
+            serving.cancel()
+        await asyncio.gather(*provider.open, return_exceptions=True)
 
 
 async def ask(model: Model, streamed: bool) -> str | None:
@@ -106,4 +110,4 @@ async def test_all_turns_go_over_one_connection(protocol: str, streamed: bool, f
         alias = ModelAlias(model=ADAPTERS[protocol], base_url=address)
         model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
         assert [await ask(model, streamed) for _ in range(TURNS)] == ["Hi."] * TURNS
-        assert provider.connections == 1
+        assert len(provider.open) == 1
