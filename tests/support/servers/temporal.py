@@ -22,15 +22,29 @@ def is_healthy(address: str) -> bool:
 
 @contextmanager
 def temporal_server() -> Generator[str]:
-    """The address of a Temporal server that nobody of ours started."""
+    """The address of a Temporal server that nobody of ours started.
+
+    It chooses more ports by itself, and ends where somebody is quicker to take one of them: then another is started.
+    """
+    server, address = eventually(_started, "the server serves")
+    try:
+        yield address
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _started() -> tuple[subprocess.Popen[bytes], str] | None:
     port = str(any_free_port())
     server = subprocess.Popen(
         [str(PROGRAMS / "temporal"), "server", "start-dev", "--headless", "--port", port, "--log-level", "never"],
         stdout=subprocess.DEVNULL,
     )
+    address = f"127.0.0.1:{port}"
     try:
-        eventually(lambda: is_healthy(f"127.0.0.1:{port}"), "the server serves")
-        yield f"127.0.0.1:{port}"
-    finally:
+        eventually(lambda: is_healthy(address) or server.poll() is not None, "the server serves, or has ended")
+        return (server, address) if server.poll() is None else None
+    except BaseException:
         server.kill()
         server.wait()
+        raise
