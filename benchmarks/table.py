@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 Value = float | str
@@ -37,25 +37,27 @@ def at_most(row: Row, *, limit: float | None = None, **peers: float) -> Row:
 
     A peer that could not do it at all sets no limit.
     """
-    ours = row.values.get("ours")
-    limits = [] if limit is None else [limit]
+    limits = [*([] if limit is None else [limit]), *_limits(row, peers)]
     words = [] if limit is None else [f"≤ {limit:g} {row.unit}".strip()]
-    for peer, factor in peers.items():
-        theirs = row.values.get(peer)
-        words.append(f"≤ {factor:g} x {peer}" if factor != 1 else f"≤ {peer}")
-        if not isinstance(theirs, str) and theirs is not None:
-            limits.append(factor * theirs)
-    met = not isinstance(ours, str) and ours is not None and all(ours <= one for one in limits)
-    return Row(row.what, row.values, row.unit, ", ".join(words), met)
+    words += [f"≤ {factor:g} x {peer}" if factor != 1 else f"≤ {peer}" for peer, factor in peers.items()]
+    return _targeted(row, words, lambda ours: all(ours <= one for one in limits))
 
 
 def at_least(row: Row, **peers: float) -> Row:
     """The row with its target: at least so many times the value of each peer that was measured."""
-    ours = row.values.get("ours")
-    found = [(factor, row.values.get(peer)) for peer, factor in peers.items()]
-    limits = [factor * theirs for factor, theirs in found if not isinstance(theirs, str) and theirs is not None]
-    met = not isinstance(ours, str) and ours is not None and all(ours >= one for one in limits)
+    limits = _limits(row, peers)
     words = [f"≥ {factor:g} x {peer}" for peer, factor in peers.items()]
+    return _targeted(row, words, lambda ours: all(ours >= one for one in limits))
+
+
+def _limits(row: Row, peers: Mapping[str, float]) -> list[float]:
+    found = [(factor, row.values.get(peer)) for peer, factor in peers.items()]
+    return [factor * theirs for factor, theirs in found if not isinstance(theirs, str) and theirs is not None]
+
+
+def _targeted(row: Row, words: Sequence[str], fits: Callable[[float], bool]) -> Row:
+    ours = row.values.get("ours")
+    met = not isinstance(ours, str) and ours is not None and fits(ours)
     return Row(row.what, row.values, row.unit, ", ".join(words), met)
 
 

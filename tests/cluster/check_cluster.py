@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -20,8 +18,7 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.api.workflowservice.v1 import GetClusterInfoRequest
 from temporalio.client import Client
 
-from tests.cluster.stack import ProcessStack
-from tests.cluster.state import default_folder
+from tests.cluster.stack import ProcessStack, running
 from tests.compose.ledger import IT_RAN, RUN, Ledger
 from tests.compose.script import CALLS, END
 
@@ -31,16 +28,10 @@ BIG = "A long prompt. " * 30_000
 
 @pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest) -> Iterator[ProcessStack]:
-    # Not below the folders of pytest: PostgreSQL may be another account, and has to get to its own files.
-    with tempfile.TemporaryDirectory(dir=default_folder().parent, prefix="llm-do-cluster-") as folder:
-        stack = ProcessStack(Path(folder))
-        try:
-            stack.up()
-            yield stack
-            if request.session.testsfailed:
-                print(stack.logs())
-        finally:
-            stack.down()
+    with running(ProcessStack) as stack:
+        yield stack
+        if request.session.testsfailed:
+            print(stack.logs())
 
 
 def result(stack: ProcessStack, run: str) -> dict[str, Any]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.processes import last_line
+from tests.cluster.state import default_folder
 from tests.compose.script import TOOLS, WORKSHOP, answer
 from tests.compose.stack import ROOT, Stack
 from tests.support.providers.provider import FakeProvider
 
+Kind = TypeVar("Kind", bound="ProcessStack")
 SERVICES = ("worker-1", "worker-2", "worker-3")
 _IN_CONTAINERS = "http://provider:9000/v1"
 
@@ -72,3 +78,16 @@ class ProcessStack(Stack):
     def logs(self) -> str:
         """The last line of every log."""
         return "\n".join(f"{path.name}: {last_line(path)}" for path in sorted((self.folder / "logs").iterdir()))
+
+
+@contextmanager
+def running(kind: type[Kind]) -> Generator[Kind]:
+    """A cluster of this kind in a folder of its own; all of it is taken away at the end."""
+    # Not below the folders of pytest: PostgreSQL may be another account, and has to get to its own files.
+    with tempfile.TemporaryDirectory(dir=default_folder().parent, prefix="llm-do-cluster-") as folder:
+        stack = kind(Path(folder))
+        try:
+            stack.up()
+            yield stack
+        finally:
+            stack.down()

@@ -80,17 +80,15 @@ async def _count(response: httpx2.Response) -> None:
     most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else MAX_RESPONSE_BYTES
     packed = type(response)(response.status_code, headers=response.headers, stream=response.stream)
     packed.request = response.request
-    response.stream = _Counted(packed, cast("httpx2.AsyncByteStream", response.stream), most)
+    response.stream = _Counted(packed, most)
     for header in ("content-encoding", "content-length"):
         response.headers.pop(header, None)
 
 
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, packed: httpx2.Response, stream: httpx2.AsyncByteStream, most: int) -> None:
+    def __init__(self, packed: httpx2.Response, most: int) -> None:
         self._packed = packed
-        self._stream = stream
         self._left = most
-        self._begun = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Iterate over what is left, unpacked the first time.
@@ -98,8 +96,8 @@ class _Counted(httpx2.AsyncByteStream):
         Libraries that have read the last event of a stream iterate again for what follows it, and drop that: a
         connection whose answer was not read to its end is closed, and the next turn would have to open another.
         """
-        pieces = aiter(self._stream) if self._begun else self._packed.aiter_bytes()
-        self._begun = True
+        rest = cast("httpx2.AsyncByteStream", self._packed.stream)
+        pieces = aiter(rest) if self._packed.is_stream_consumed else self._packed.aiter_bytes()
         async for piece in pieces:
             self._left -= len(piece)
             if self._left < 0:

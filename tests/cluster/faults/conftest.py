@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.cluster.faults.stack import FaultStack
-from tests.cluster.state import default_folder
+from tests.cluster.stack import running
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[FaultStack]:
+def cluster() -> Iterator[FaultStack]:
     """A cluster with relays in its connections."""
-    # Not below the folders of pytest: PostgreSQL may be another account, and has to get to its own files.
-    with tempfile.TemporaryDirectory(dir=default_folder().parent, prefix="llm-do-cluster-") as folder:
-        stack = FaultStack(Path(folder))
-        try:
-            stack.up()
-            yield stack
-        finally:
-            stack.down()
+    with running(FaultStack) as stack:
+        yield stack
 
 
 @pytest.fixture
