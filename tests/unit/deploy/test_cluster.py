@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,9 +217,13 @@ def test_without_postgresql_it_names_the_package(monkeypatch: pytest.MonkeyPatch
 
 def test_without_postgresql_nothing_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     built: list[Module] = []
+
+    def note(module: Module, _tell: Callable[[str], None]) -> None:
+        built.append(module)
+
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(postgresql, "_INSTALLED", tmp_path)
-    monkeypatch.setattr("tests.cluster.cluster.build", lambda module, _: built.append(module))
+    monkeypatch.setattr("tests.cluster.cluster.build", note)
     with pytest.raises(ClusterError, match="there is no PostgreSQL"):
         Cluster(tmp_path / "cluster").up()
     assert built == []
