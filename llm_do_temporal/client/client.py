@@ -76,7 +76,7 @@ from llm_do_temporal.messages.base import (
     TASK_TIMEOUT,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, listed_worker
+from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, first_line, listed_worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.telemetry import start_span
@@ -160,9 +160,9 @@ class LlmDoClient:
             id=run,
             task_queue=self._task_queue,
             task_timeout=TASK_TIMEOUT,
-            memo={RUN_MEMO: RunMemo(worker=request.worker, started_by=request.started_by)},
+            memo={RUN_MEMO: RunMemo.of(request)},
             search_attributes=attributes,
-            static_summary=f"{request.worker}: {_first_line(request.prompt)}"[:SUMMARY_CHARS],
+            static_summary=f"{request.worker}: {first_line(request.prompt)}"[:SUMMARY_CHARS],
             priority=_priority(request, run),
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
@@ -374,10 +374,6 @@ def _attributes(request: StartRunInput) -> TypedSearchAttributes:
             SearchAttributePair(_WORKER, listed_worker(request.worker)),
         ]
     )
-
-
-def _first_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[0]
 
 
 def _summary(execution: WorkflowExecution, listed: RunListing) -> RunSummary:

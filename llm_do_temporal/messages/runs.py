@@ -12,7 +12,7 @@ from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemResult
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
-from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS
+from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment
@@ -26,6 +26,11 @@ def workflow_id_of(run: str, path: str) -> str:
     The entry invocation runs in the run's own workflow, every other one in a child.
     """
     return run if path == ENTRY_PATH else f"{run}/{path}"
+
+
+def first_line(text: str) -> str:
+    """Return the first line that is not blank, without blanks around it; empty where there is none."""
+    return (text.strip().splitlines() or [""])[0].rstrip()
 
 
 def listed_worker(worker: str) -> str:
@@ -130,5 +135,13 @@ class RunMemo(Message):
 
     worker: str
     started_by: str = ""
+    task: str = Field(default="", exclude_if=is_empty)
+    """First line of the prompt, at most SUMMARY_CHARS characters: what people call the run by. Empty without a prompt.
+    """
     started_at: datetime | None = Field(default=None, exclude_if=is_none)
     """Start of the run's first execution; None in that execution itself."""
+
+    @classmethod
+    def of(cls, start: StartRunInput) -> RunMemo:
+        """Return what a run that starts so shows of itself."""
+        return cls(worker=start.worker, started_by=start.started_by, task=first_line(start.prompt)[:SUMMARY_CHARS])

@@ -146,9 +146,8 @@ class LlmDoRun:
         self._desk.has_attributes = settings.search_attributes
         self.routes.queues = settings.queues
         self._desk.open(worker, start.started_by)
-        memo = RunMemo(worker=worker, started_by=start.started_by)
-        if start.continued is None and workflow.memo_value(RUN_MEMO, None) != memo.model_dump(mode="json"):
-            workflow.upsert_memo({RUN_MEMO: memo})
+        if start.continued is None and not _is_shown(start, worker):
+            workflow.upsert_memo({RUN_MEMO: RunMemo.of(start).model_copy(update={"worker": worker})})
 
     async def _run_batch(self, start: StartRunInput, batch: Batch, entry: InvokeWorkerInput) -> RunResult:
         before = None if start.continued is None else start.continued.batch
@@ -242,6 +241,12 @@ class LlmDoRun:
         if self.invocation is None:
             raise UsageError("no tool of this run asks for a call: no worker runs in this workflow")
         return self.invocation
+
+
+def _is_shown(start: StartRunInput, worker: str) -> bool:
+    """Return whether the memo names the worker and who started the run already: a client of ours has set it."""
+    shown: Any = workflow.memo_value(RUN_MEMO, None)
+    return isinstance(shown, dict) and {"worker": worker, "started_by": start.started_by}.items() <= shown.items()
 
 
 def _memo_to_keep(continued: ContinuedRun) -> dict[str, Any]:

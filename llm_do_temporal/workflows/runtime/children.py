@@ -16,7 +16,13 @@ from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages.approvals import WithdrawApprovalsInput
 from llm_do_temporal.messages.base import INVOCATION_MEMO, TASK_TIMEOUT, WORKER_WORKFLOW
 from llm_do_temporal.messages.definitions import CalledTemplate
-from llm_do_temporal.messages.runs import InvocationMemo, InvocationResult, InvokeWorkerInput, workflow_id_of
+from llm_do_temporal.messages.runs import (
+    InvocationMemo,
+    InvocationResult,
+    InvokeWorkerInput,
+    first_line,
+    workflow_id_of,
+)
 from llm_do_temporal.messages.sizes import MAX_ID_CHARS, MAX_VALUE_BYTES, SUMMARY_CHARS
 from llm_do_temporal.policy.budget.ledger import Report
 from llm_do_temporal.policy.queues import fairness_key
@@ -100,5 +106,4 @@ def check_sendable(invocation: InvokeWorkerInput) -> None:
 
 
 def _first_line(invocation: InvokeWorkerInput) -> str:
-    lines = invocation.prompt.strip().splitlines()
-    return lines[0] if lines else invocation.worker.description
+    return first_line(invocation.prompt) or invocation.worker.description
