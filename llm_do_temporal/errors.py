@@ -25,6 +25,7 @@
         ├── RunAborted         a refusal, in a workshop that says `on_refusal: abort`
         ├── ApprovalTimedOut   nobody decided in time, in a workshop that says `on_timeout: fail`
         ├── BudgetExceeded     a limit was reached
+        ├── ItemsFailed        a batch has completed, and items of it have failed
         └── RunCancelled       somebody cancelled it
 
 Errors travel through Temporal by class name (`code`), so renaming a class is a change of the wire
@@ -172,6 +173,12 @@ class BudgetExceeded(RunFailed):
     """A limit of the run was reached."""
 
     exit_code = 7
+
+
+class ItemsFailed(RunFailed):
+    """A batch has completed, and items of it have failed; the others have their results."""
+
+    exit_code = 9
 
 
 class RunCancelled(RunFailed):

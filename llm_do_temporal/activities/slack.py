@@ -67,7 +67,8 @@ def _headline(told: Notification) -> str:
             taken = _TAKEN[told.decision] if told.decision is not None else "decided"
             return f"{taken} by {told.by or 'somebody'}: {told.tool}"
         case NotifyEvent.RUN_COMPLETED:
-            return f"{told.worker} is done"
+            how = "is done" if told.items is None else f"has {told.items.with_state('completed')}"
+            return f"{told.worker} {how}"
         case NotifyEvent.RUN_FAILED:
             return f"{told.worker} has failed: {told.error}"
 

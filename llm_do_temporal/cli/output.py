@@ -17,6 +17,7 @@ from llm_do_temporal.redaction.configured_keys import without_keys
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+    from llm_do_temporal.messages.batches import ItemCounts
     from llm_do_temporal.messages.budget import Usage
 
 EVENT_VERSION = 1
@@ -39,6 +40,8 @@ class RunOutcome:
     error: LlmDoError | None = None
     items: tuple[dict[str, Any], ...] | None = None
     """Results of a batch, item by item; None for any other run."""
+    counts: ItemCounts | None = None
+    """Counts of these items."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the object of `-o json`."""
@@ -54,6 +57,7 @@ class RunOutcome:
             "duration_ms": self.duration_ms,
             "pending_approvals": list(self.pending),
             "error": None if self.error is None else _error_json(self.error),
+            **counts_json(self.counts),
             **({} if self.items is None else {"items": list(self.items)}),
         }
 
@@ -84,7 +88,21 @@ def seen_of(view: RunView | None) -> dict[str, Any]:
     if view is None:
         return {}
     items = tuple(item.as_json() for item in view.items.values()) if view.items else None
-    return {"usage": view.usage, "duration_ms": duration_ms(view), "items": items}
+    return {"usage": view.usage, "duration_ms": duration_ms(view), "items": items, "counts": view.counts}
+
+
+def counts_json(counts: ItemCounts | None) -> dict[str, Any]:
+    """Return the key `item_counts` of a batch; nothing for any other run.
+
+    Of a batch that a list shows while it is open, only the total is known.
+    """
+    if counts is None:
+        return {}
+    if counts.completed is None:
+        return {"item_counts": {"total": counts.total}}
+    rest = counts.total - counts.completed - counts.failed
+    shown = {"total": counts.total, "completed": counts.completed, "failed": counts.failed, "not_done": rest}
+    return {"item_counts": shown}
 
 
 def duration_ms(view: RunView) -> int | None:

@@ -76,6 +76,7 @@ from llm_do_temporal.messages.base import (
     TASK_TIMEOUT,
     WORKER_ATTRIBUTE,
 )
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, first_line, listed_worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
@@ -103,6 +104,8 @@ class RunSummary:
     pending: int
     started_at: datetime
     ended_at: datetime | None
+    items: ItemCounts | None = None
+    """Counts of a batch; None for any other run, and where they cannot be read."""
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""
 
@@ -384,5 +387,6 @@ def _summary(execution: WorkflowExecution, listed: RunListing) -> RunSummary:
         pending=listed.waiting or 0,
         started_at=started_at(execution, listed),
         ended_at=execution.close_time,
+        items=listed.begun.items,
         missing_key=listed.missing_key,
     )

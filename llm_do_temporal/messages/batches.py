@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -42,6 +43,30 @@ class ItemResult(Message):
     """Name of the error's class, for one that failed."""
     message: str | None = None
     """The beginning of the error."""
+
+
+class ItemCounts(Message):
+    """Number of a batch's items, and of those with an outcome: what lists tell of them with no history read."""
+
+    total: int
+    completed: int | None = None
+    """None while the run is open, when nobody counts for lists."""
+    failed: int = 0
+
+    @classmethod
+    def of(cls, batch: Batch, done: Iterable[ItemResult]) -> ItemCounts:
+        """Return the counts of a batch of which this is done."""
+        statuses = [result.status for result in done]
+        return cls(total=len(batch.items), completed=statuses.count("completed"), failed=statuses.count("failed"))
+
+    def with_state(self, state: str) -> str:
+        """Return the state of the run together with the counts, like `completed, 1 of 4 failed`."""
+        if self.completed is None:
+            return f"{state}, {self.total} {'item' if self.total == 1 else 'items'}"
+        if state == "completed" and self.failed:
+            return f"{state}, {self.failed} of {self.total} failed"
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{state}, {self.completed} of {self.total} done{failed}"
 
 
 class ContinuedBatch(Message):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from pydantic import Field
+
 from llm_do_temporal.messages.approvals import DecisionKind
-from llm_do_temporal.messages.base import Message
+from llm_do_temporal.messages.base import Message, is_none
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 
 
@@ -42,6 +45,8 @@ class Notification(Message):
     """Way of the decision: `signal`, `update`, `grant` for a remembered one, or `timer` once time had run out."""
     error: str | None = None
     """Name of the error's class, for a run that failed."""
+    items: ItemCounts | None = Field(default=None, exclude_if=is_none)
+    """Counts of a batch that has completed."""
     content: dict[str, Any] | None = None
     """Content that only a target with `content: true` is told."""
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from llm_do_temporal.messages.approvals import DeskState
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
-from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemResult
+from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
@@ -61,6 +61,8 @@ class InvokeWorkerInput(Message):
     """Time at which the clock of its limits began; None without limits."""
     template: CalledTemplate | None = Field(default=None, exclude_if=is_none)
     """The template that the worker was made from; None for a worker of a file of its own."""
+    item: str = Field(default="", exclude_if=is_empty)
+    """Name of the batch's item that this invocation, or one above it, works on; empty in any other run."""
     continued: ContinuedInvocation | None = None
     """State to go on from, if its workflow was continued as new; None for a new invocation."""
 
@@ -128,6 +130,8 @@ class InvocationMemo(Message):
     model: str
     template: CalledTemplate | None = Field(default=None, exclude_if=is_none)
     """Name and digest of the template that the worker was made from."""
+    item: str = Field(default="", exclude_if=is_empty)
+    """Name of the batch's item that the invocation works on, at most SUMMARY_CHARS characters."""
 
 
 class RunMemo(Message):
@@ -140,8 +144,15 @@ class RunMemo(Message):
     """
     started_at: datetime | None = Field(default=None, exclude_if=is_none)
     """Start of the run's first execution; None in that execution itself."""
+    items: ItemCounts | None = Field(default=None, exclude_if=is_none)
+    """Counts of a batch, complete once the run has ended by itself or was cancelled; None for any other run."""
 
     @classmethod
     def of(cls, start: StartRunInput) -> RunMemo:
         """Return what a run that starts so shows of itself."""
-        return cls(worker=start.worker, started_by=start.started_by, task=first_line(start.prompt)[:SUMMARY_CHARS])
+        return cls(
+            worker=start.worker,
+            started_by=start.started_by,
+            task=first_line(start.prompt)[:SUMMARY_CHARS],
+            items=None if start.batch is None else ItemCounts(total=len(start.batch.items)),
+        )

@@ -80,19 +80,36 @@ _EXIT_CODES = """\
 | code | meaning |
 |---|---|
 | 0 | done; also: detached from a live screen with Ctrl-C, the run goes on, and left the inbox |
-| 1 | the run failed, or an item of it |
+| 1 | the run failed |
 | 2 | a command line, a value or a decision that cannot be used |
 | 3 | the run waits for approval; stderr has the commands that answer |
 | 4 | no Temporal server answers |
 | 5 | the run was cancelled or terminated |
 | 6 | `--timeout` passed; the run goes on |
-| 7 | a limit was reached: a conversation grew past what one request can carry |
+| 7 | a limit was reached, and nobody let the run go on: [which limits](#exit-code-7) |
 | 8 | a worker or workshop file is missing or wrong |
+| 9 | a batch has completed, and some of its items, or all, have failed |
 | 130, 143 | Ctrl-C or SIGTERM without a live screen; a run that was being watched goes on |
 
 On a terminal, `start` and `watch` show the run live, with the end of every answer that is being written, and ask in
 place; `approvals watch` does that for all runs. Without one, or in the background, they never
 ask: they leave with 3 as soon as somebody is needed. `result` waits through all of it.
+
+### Exit code 7
+
+The error is `BudgetExceeded`. Its message says which limit it was, and `next` which flag or key raises it. There are
+two kinds:
+
+- A [limit of yours](../concepts/limits.md) on turns, tool calls, tokens, cost, invocations or time: of the run
+  (`limits` of `workshop.yaml`, or `--max-…` of `start`), or of the entry worker (`limits` of its file). Interactive
+  runs ask first, and end so when the answer is no. With `--strict` and `--approve-all` nobody is asked, and a batch
+  asks nobody about the limits of the run. A worker further down that reaches a limit of its own fails by itself, which
+  its caller is told.
+- The size of what can be sent at once: instructions with input, or what is new in a conversation since the turn before,
+  beyond 16 MiB, and a path of workers of more than 255 characters. No flag raises these.
+
+A batch that ended so keeps the results of the items that have completed; `start --retry-failed RUN` with a higher limit
+does the others.
 """
 
 _OUTPUT = """\
@@ -149,8 +166,10 @@ of different invocations in another order than a later one does.
 
 A run that `start --each` or `--each-line` began has items. `output` is null and the object has one key more, `items`:
 a list of `{"item", "path", "status", "output", "error", "usage", "cost_usd", "unpriced_models"}`, in the order of the
-files or lines. `status` is `completed`, `failed`, `cancelled` or `not done`. When an item failed, `is_error` is true
-and the exit code 1, though the run itself has completed. `-o text` prints a line for each item as it ends.
+files or lines. `status` is `completed`, `failed`, `cancelled` or `not done`. `item_counts` counts them: `{"total",
+"completed", "failed", "not_done"}`. When an item failed, the run itself has `completed`, and yet `is_error` is true,
+`error` is `ItemsFailed`, which names the items, and the exit code is 9. `-o text` prints a line for each item as it
+ends.
 
 `approvals --json` is a list, oldest question first:
 
@@ -173,7 +192,7 @@ and the exit code 1, though the run itself has completed. `-o text` prints a lin
 
 `list --json` is a list of `{"run", "worker", "status", "pending_approvals", "started_at", "ended_at", "missing_key"}`;
 the last is null, or the id of the [encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without
-which the rest cannot be read.
+which the rest cannot be read. A batch has `item_counts`, too, of which only `total` is known while it is open.
 
 `certify -o json` is one object: `events` (how many the recorded run has), `every`, `exact` (whether results and files
 were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after", "passed", "problems",
@@ -182,7 +201,8 @@ were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "
 `show --json` is one object: `run`, `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or
 null), `started_at`, `ended_at`, `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`,
 `doing`, `error`, `usage`, `started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`,
-and who, when and how it was decided; `decision` is null while it waits).
+and who, when and how it was decided; `decision` is null while it waits). A batch has `item_counts`, and the invocation
+of an item its name, `item`.
 
 `doctor --json` is one object: `ok`, and `findings`, each with `what`, `status` (`ok`, `warning` or `error`), `message`
 and `next`, what mends it or null. `models --json` is one object: `model`, `aliases` (`name`, `model`, `base_url`,

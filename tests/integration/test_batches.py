@@ -11,7 +11,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 from llm_do_temporal.errors import BudgetExceeded, RunCancelled, UsageError
-from llm_do_temporal.messages.batches import ItemResult
+from llm_do_temporal.messages.batches import ItemCounts, ItemResult
 from llm_do_temporal.testing import Turn, call, scripted
 from tests.support.runs.batch_items import batch_of
 from tests.support.runs.place import Place
@@ -73,7 +73,10 @@ async def test_an_item_that_fails_stops_no_other(place: Place) -> None:
         ("n01", "completed"),
         ("n02", "completed"),
     ]
+    counts = ItemCounts(total=3, completed=2, failed=1)
+    assert (await place.client.status(run)).items == counts  # with no history read
     view = await place.client.view(run)
+    assert view.counts == counts
     bad, first, _ = view.items.values()
     assert (bad.status, bad.output) == ("failed", None)
     assert bad.error is not None
@@ -123,6 +126,7 @@ async def test_what_a_cancelled_batch_never_did_is_left_over(place: Place) -> No
         "n02": "not done",
         "n03": "not done",
     }
+    assert (await place.client.status(run)).items == ItemCounts(total=4, completed=1)
     again = (await place.client.unfinished(run)).batch
     assert again is not None
     assert [item.name for item in again.items] == ["n01", "n02", "n03"]
@@ -158,7 +162,8 @@ def receiver() -> Iterator[Receiver]:
 
 async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place, receiver: Receiver) -> None:
     told_at_the_end = {"url": receiver.url, "format": "slack", "events": ["run.completed"]}
-    hasty.workshop(limits={"turns": 100, "invocations": 14}, notify=[told_at_the_end])
+    told_of_failures = told_at_the_end | {"events": ["run.failed"]}
+    hasty.workshop(limits={"turns": 100, "invocations": 14}, notify=[told_at_the_end, told_of_failures])
     write = call("write_file", path="/done.txt", content="done")
 
     def first(messages: list[ModelMessage]) -> Turn:
@@ -183,7 +188,9 @@ async def test_a_batch_goes_on_as_new_and_forgets_nothing(hasty: Place, receiver
     assert found["n00"] == ("completed", "Done.")
     assert found["n12"] == ("completed", "n12")
     assert len(await hasty.chain(run)) >= 2
-    assert [one.event for one in receiver.told] == ["run.completed"]
+    assert [one.event for one in receiver.told] == ["run.completed", "run.completed"]
+    assert {one.json["text"] for one in receiver.told} == {"main has completed, 1 of 14 failed"}
+    assert (await hasty.client.status(run)).items == ItemCounts(total=14, completed=13, failed=1)
     asked = await hasty.client.questions(run)
     assert [one.id for one in asked] == [f"a{number}" for number in range(1, 11)]
     assert {one.verdict.decision for one in asked if one.verdict} == {"approve"}

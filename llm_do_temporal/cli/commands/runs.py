@@ -112,14 +112,21 @@ async def cancel(
 
 
 def _status(run: RunSummary) -> str:
-    return f"{run.status}, key '{run.missing_key}' is missing" if run.missing_key else run.status
+    from llm_do_temporal.client.views.items import with_counts
+
+    if run.missing_key:
+        return f"{run.status}, key '{run.missing_key}' is missing"
+    return with_counts(run.status, run.items)
 
 
 def _summary_json(run: RunSummary) -> dict[str, Any]:
+    from llm_do_temporal.cli.output import counts_json
+
     return {
         "run": run.run,
         "worker": run.worker,
         "status": run.status,
+        **counts_json(run.items),
         "pending_approvals": run.pending,
         "started_at": run.started_at.isoformat(),
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,

@@ -9,11 +9,12 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from llm_do_temporal.cli.output import cost_json, duration_ms, usage_json
+from llm_do_temporal.cli.output import cost_json, counts_json, duration_ms, usage_json
 from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, render_run, state_of
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
 from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import Node, RunView, ViewEvent
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
@@ -39,7 +40,8 @@ def print_record(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -
 
 def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], now: datetime) -> RenderableType:
     """Return the record as a renderable; `now` is UTC without a zone."""
-    head = f"{view.run} · {summary.worker} · {summary.status} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    state = with_counts(summary.status, view.counts)
+    head = f"{view.run} · {summary.worker} · {state} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
     parts: list[RenderableType] = [Text(visible_line(head), style="bold"), render_run(view, now)]
     if len(view.by_model) > 1:
         parts.append(Text("models", style="bold"))
@@ -62,6 +64,7 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
         "run": view.run,
         "worker": summary.worker,
         "status": summary.status,
+        **counts_json(view.counts),
         "error": view.error or None,
         "trouble": view.trouble or None,
         "started_at": summary.started_at.isoformat(),
@@ -122,6 +125,7 @@ def _node_json(view: RunView, node: Node) -> dict[str, Any]:
     total = view.total_of(node)
     return {
         "path": node.path,
+        **({"item": node.item} if node.item else {}),
         "worker": node.worker,
         "template": node.template,
         "model": node.model,

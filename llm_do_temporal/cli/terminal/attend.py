@@ -31,9 +31,10 @@ from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.embedded.server import running_host
 from llm_do_temporal.client.views.event_order import Sequence
 from llm_do_temporal.client.views.follower import Follower
+from llm_do_temporal.client.views.items import failed_items, with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
-from llm_do_temporal.errors import ConnectionFailed, LlmDoError, RunFailed, UsageError
+from llm_do_temporal.errors import ConnectionFailed, ItemsFailed, LlmDoError, UsageError
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 TIMED_OUT = 6
@@ -44,6 +45,8 @@ _RETRY_SECONDS = 1.0
 _GUARD_SECONDS = 1.0
 _TROUBLE_SECONDS = 3.0
 _TELL_SECONDS = 0.1
+_NAMED_ITEMS = 10
+"""Failed items that an error names at most."""
 _SETTLE_SECONDS = 2.0
 """Longest wait for the other questions of a turn, or for the last news of children, before going on without."""
 
@@ -262,12 +265,18 @@ class _RunSession:
             return failure(error, run=self._run, view=view)
         seen = RunOutcome(self._run, "completed", output=result.output, **seen_of(view))
         seen = replace(seen, usage=result.usage)
-        failed = sum(item.status != "completed" for item in view.items.values())
+        failed = failed_items(view.items.values())
         if not failed:
             return seen
         again = f"Do those again with: {self._location.command(f'start --retry-failed {self._run}')}"
-        error = RunFailed(f"{failed} of {len(view.items)} items failed", next_step=again)
+        error = ItemsFailed(f"{with_counts('completed', view.counts)}: {_some_of(failed)}", next_step=again)
         return replace(seen, error=error, exit_code=error.exit_code)
+
+
+def _some_of(names: list[str]) -> str:
+    shown = ", ".join(visible_line(name, 100) for name in names[:_NAMED_ITEMS])
+    more = len(names) - _NAMED_ITEMS
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 async def _settle(view: RunView, news: asyncio.Event) -> None:

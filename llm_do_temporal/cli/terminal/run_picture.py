@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.live_text import Tail
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.budget import Usage
@@ -87,7 +88,7 @@ def totals_line(view: RunView, now: datetime) -> str:
     usage = view.usage
     turns = f"{usage.requests} turn" if usage.requests == 1 else f"{usage.requests} turns"
     tokens = usage.tokens_line
-    status = "waiting for approval" if view.pending else view.status
+    status = with_counts("waiting for approval" if view.pending else view.status, view.counts)
     return f"{status} · {turns} · {tokens}{_cost(usage)} · {_elapsed(view.started_at, view.ended_at, now)}"
 
 

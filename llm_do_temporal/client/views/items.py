@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.payloads import first_object
-from llm_do_temporal.messages.batches import ItemResult, item_path
+from llm_do_temporal.messages.batches import ItemCounts, ItemResult, item_path
 from llm_do_temporal.messages.budget import Usage
 
 _OPEN = "not done"
@@ -82,6 +83,30 @@ class Item:
     def fail(self, code: str, message: str, next_step: Any = None) -> None:
         """Note that it failed."""
         self.status, self.error = "failed", {"code": code, "message": message, "next": next_step}
+
+
+def counts_of(items: Collection[Item], status: str) -> ItemCounts | None:
+    """Return the counts of a batch's items; None without any, as in any other run.
+
+    Once the run itself has completed, as its `status` says, whatever has no result counts as failed.
+    """
+    if not items:
+        return None
+    statuses = [item.status for item in items]
+    completed, failed = statuses.count("completed"), statuses.count("failed")
+    if status == "completed":
+        failed = len(statuses) - completed
+    return ItemCounts(total=len(statuses), completed=completed, failed=failed)
+
+
+def with_counts(status: str, counts: ItemCounts | None) -> str:
+    """Return the status of a run; of a batch with its counts, like `completed, 1 of 4 failed`."""
+    return status if counts is None else counts.with_state(status)
+
+
+def failed_items(items: Iterable[Item]) -> list[str]:
+    """Return the names of a completed batch's items that have no result, in their order."""
+    return [item.name for item in items if item.status != "completed"]
 
 
 def items_of(run: str, started: HistoryEvent) -> dict[str, Item]:

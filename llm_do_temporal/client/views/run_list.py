@@ -13,11 +13,13 @@ from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import is_missing, translated
+from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.memos import NEWEST_EXECUTION, RunListing, read_listing, read_memo, started_at
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.runs import listed_worker
 
 PAGE_RUNS = 25
@@ -48,10 +50,17 @@ class ListedRun:
     """Number of questions that wait for a person."""
     started_at: datetime
     ended_at: datetime | None
+    items: ItemCounts | None = None
+    """Counts of a batch; None for any other run, and where they cannot be read."""
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""
     has_history: bool = True
     """Whether the server still has what happened; it removes a history a moment before the run leaves the list."""
+
+    @property
+    def state(self) -> str:
+        """The status; of a batch with its counts, like `completed, 1 of 4 failed`."""
+        return with_counts(self.status, self.items)
 
 
 @dataclass(frozen=True)
@@ -143,5 +152,6 @@ def _run_of(execution: WorkflowExecution, listed: RunListing) -> ListedRun:
         waiting=listed.waiting or 0,
         started_at=started_at(execution, listed),
         ended_at=execution.close_time,
+        items=listed.begun.items,
         missing_key=listed.missing_key,
     )

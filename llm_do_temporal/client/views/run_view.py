@@ -21,10 +21,11 @@ from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES, DeskNews, 
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.history.payloads import decode_json, first_object
-from llm_do_temporal.client.views.items import Item
+from llm_do_temporal.client.views.items import Item, counts_of
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
 from llm_do_temporal.messages.base import RUN_MEMO
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.runs import RunMemo
@@ -302,6 +303,11 @@ class RunView:
     """Items of a batch, by the ids of their workflows, in their order."""
     trouble: str = ""
     """Reason why no worker service goes on with the run, where the server was asked: see `views.pending_work`."""
+
+    @property
+    def counts(self) -> ItemCounts | None:
+        """Counts of a batch so far; None for any other run."""
+        return counts_of(self.items.values(), self.status)
 
     @property
     def usage(self) -> Usage:

@@ -60,6 +60,8 @@ class Branch:
     started_at: datetime
     ended_at: datetime | None
     children: list[Branch] = field(default_factory=list["Branch"])
+    item: str = ""
+    """Name of the batch's item that it works on; empty in any other run."""
 
     @property
     def is_open(self) -> bool:
@@ -221,7 +223,8 @@ def _branch(execution: WorkflowExecution) -> Branch:
     template = template_of(told)
     worker = str(told.get("worker") or path) if template is None else str(template["name"])
     model = str(told.get("model") or "")
-    return Branch(execution.id, execution.run_id, path, worker, model, status, execution.start_time, ended)
+    item = str(told.get("item") or "")
+    return Branch(execution.id, execution.run_id, path, worker, model, status, execution.start_time, ended, item=item)
 
 
 def _order(path: str) -> list[tuple[str, int]]:

@@ -14,7 +14,7 @@ from temporalio.exceptions import ChildWorkflowError, FailureError
 
 from llm_do_temporal.desk.entry import prompt_and_input
 from llm_do_temporal.errors import LlmDoError
-from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemResult, item_path
+from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemCounts, ItemResult, item_path
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
@@ -67,6 +67,11 @@ class BatchWork:
         # A question of the run's own would stand in no history where it is looked for. The run stops at its limits,
         # and a run for the items that are left may be given others.
         self._guard = BudgetGuard(own, self.lease, None)
+
+    @property
+    def counts(self) -> ItemCounts:
+        """Number of the items, and of those with an outcome so far."""
+        return ItemCounts.of(self._batch, self.done.values())
 
     @property
     def results(self) -> tuple[ItemResult, ...]:
@@ -145,6 +150,7 @@ class BatchWork:
         invocation = self._entry.model_copy(
             update={
                 "path": item_path(number),
+                "item": item.name,
                 "prompt": "\n\n".join(text for text in (start.prompt, item.prompt) if text.strip()),
                 "input": given,
                 "attachments": (*start.attachments, *item.attachments),

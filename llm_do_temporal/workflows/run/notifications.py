@@ -17,6 +17,7 @@ from temporalio.exceptions import FailureError
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.activities import NOTIFY
 from llm_do_temporal.messages.approvals import Approval, DeskState
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.messages.sizes import NOTIFIED_CONTENT_CHARS, NOTIFIED_SUMMARY_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import canonical
@@ -65,10 +66,17 @@ class Notifier:
             if approval.verdict is not None:
                 self._tell_once(NotifyEvent.APPROVAL_DECIDED, approval, approval.verdict.at)
 
-    async def finish(self, state: DeskState, *, output: Any = None, error: LlmDoError | None = None) -> None:
+    async def finish(
+        self,
+        state: DeskState,
+        *,
+        output: Any = None,
+        items: ItemCounts | None = None,
+        error: LlmDoError | None = None,
+    ) -> None:
         """Notify of the run's end, and wait up to FAREWELL for all notifications.
 
-        `error` is the error that ended the run; None: it has completed with `output`.
+        `error` is the error that ended the run; None: it has completed with `output`, and a batch with `items`.
         """
         if not self._lines:
             return
@@ -76,6 +84,7 @@ class Notifier:
         now = workflow.now()
         if error is None:
             notification = self._notification(NotifyEvent.RUN_COMPLETED, now, {"output": output})
+            notification = notification.model_copy(update={"items": items})
         else:
             notification = self._notification(NotifyEvent.RUN_FAILED, now, {"message": str(error)})
             notification = notification.model_copy(update={"error": error.code})
@@ -164,7 +173,10 @@ class _Line:
 
     def add_last(self, notification: Notification) -> None:
         """Send the run's last notification beside those that wait, with few attempts."""
-        if notification.event in self._target.events:
+        wanted = {notification.event}
+        if notification.items is not None and notification.items.failed:
+            wanted.add(NotifyEvent.RUN_FAILED)
+        if wanted.intersection(self._target.events):
             self._farewell = asyncio.create_task(self._tell(notification, FAREWELL, _BRIEF))
 
     async def _tell_all(self) -> None:

@@ -33,7 +33,7 @@ with workflow.unsafe.imports_passed_through():
         RUN_WORKFLOW,
         WITHDRAW_APPROVALS_SIGNAL,
     )
-    from llm_do_temporal.messages.batches import Batch, ContinuedBatch
+    from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts
     from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
     from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput
     from llm_do_temporal.messages.runs import ContinuedRun, InvokeWorkerInput, RunMemo, RunResult, StartRunInput
@@ -55,6 +55,10 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.tools.delegate import with_built_attachments
 
 
+_COUNTS_ITEMS = "counts-items"
+"""Patch: a batch that ends shows in its memo what became of its items."""
+
+
 @workflow.defn(name=RUN_WORKFLOW, failure_exception_types=[LlmDoError])
 class LlmDoRun:
     """Keeps the desk, and runs the entry worker or the items of a batch until they end."""
@@ -67,6 +71,7 @@ class LlmDoRun:
         self._notify = NotifySettings()
         self.invocation: Invocation | None = None
         """Invocation of the entry worker; None until it begins, and for a batch."""
+        self._batch: BatchWork | None = None
         self.routes = ActivityRoutes(Queues())
 
     @workflow.run
@@ -88,17 +93,29 @@ class LlmDoRun:
         try:
             result = await self._run_entry(payload)
         except asyncio.CancelledError:
-            self._desk.close()
+            self._close()
             raise
         except LlmDoError as error:
-            self._desk.close()
+            self._close()
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             await self._desk.notifier.finish(self._desk.state, error=error)
             raise as_failure(error, None if self.invocation is None else self.invocation.usage) from error
-        self._desk.close()
-        await self._desk.notifier.finish(self._desk.state, output=result.output)
+        counts = self._close()
+        await self._desk.notifier.finish(self._desk.state, output=result.output, items=counts)
         return result
+
+    def _close(self) -> ItemCounts | None:
+        """Close the desk, show how many items of a batch have completed and failed, and return that.
+
+        None: the run is no batch, or has begun before batches were counted.
+        """
+        self._desk.close()
+        if self._batch is None or not workflow.patched(_COUNTS_ITEMS):
+            return None
+        counts, shown = self._batch.counts, RunMemo.model_validate(workflow.memo_value(RUN_MEMO))
+        workflow.upsert_memo({RUN_MEMO: shown.model_copy(update={"items": counts})})
+        return counts
 
     async def _run_entry(self, payload: Any) -> RunResult:
         start = read_start(payload)
@@ -151,7 +168,7 @@ class LlmDoRun:
 
     async def _run_batch(self, start: StartRunInput, batch: Batch, entry: InvokeWorkerInput) -> RunResult:
         before = None if start.continued is None else start.continued.batch
-        work = BatchWork(start, batch, before, entry, self._desk)
+        work = self._batch = BatchWork(start, batch, before, entry, self._desk)
         self._desk.budget.take_own = work.take
         if not await work.run():
             progress = ContinuedBatch(done=work.done, usage=work.usage, spending=work.lease.state)

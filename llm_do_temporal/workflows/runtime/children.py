@@ -78,6 +78,7 @@ def memo_of(invocation: InvokeWorkerInput) -> InvocationMemo:
         depth=invocation.depth,
         model=invocation.model,
         template=_named(invocation.template),
+        item=invocation.item[:SUMMARY_CHARS],
     )
 
 

@@ -194,6 +194,7 @@ class Delegator:
             input=call.input,
             attachments=attachments,
             template=call.template,
+            item=caller.item,
             **limits_for(caller, worker),
         )
         try:

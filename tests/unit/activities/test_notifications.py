@@ -14,6 +14,7 @@ from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.slack import MAX_BLOCK_CHARS, slack_message, slack_text
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
 from tests.support.servers.receiver import Receiver
@@ -140,6 +141,11 @@ def test_text_for_slack(text: str, shown: str) -> None:
             ["changed and approved by somebody: shell", "[&lt;]b&gt;", "run notes-1"],
         ),
         (told(NotifyEvent.RUN_COMPLETED), "notes is done", ["notes is done", "run notes-1"]),
+        (
+            told(NotifyEvent.RUN_COMPLETED, items=ItemCounts(total=4, completed=3, failed=1)),
+            "notes has completed, 1 of 4 failed",
+            ["notes has completed, 1 of 4 failed", "run notes-1"],
+        ),
         (
             told(NotifyEvent.RUN_FAILED, error="BudgetExceeded", content={"message": "spent"}),
             "notes has failed: BudgetExceeded",

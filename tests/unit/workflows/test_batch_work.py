@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError, ChildWorkflowError, RetrySta
 
 from llm_do_temporal.errors import BudgetExceeded
 from llm_do_temporal.messages.approvals import RequestApprovalInput, WithdrawApprovalsInput
-from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemResult
+from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
 from llm_do_temporal.policy.budget.ledger import Account, Action, Report
@@ -144,7 +144,9 @@ async def test_no_more_items_are_under_way_than_the_batch_allows(children: Child
     assert children.under_way == [4, 5]
     await children.end(4, 5)
     assert await running
-    assert [started.path for started in children.started] == [f"main/item-{number}" for number in range(1, 6)]
+    assert [(started.path, started.item) for started in children.started] == [
+        (f"main/item-{number}", f"line {number}") for number in range(1, 6)
+    ]
 
 
 async def test_results_are_in_the_order_of_the_items_whichever_ends_first(children: Children) -> None:
@@ -191,6 +193,7 @@ async def test_an_item_that_fails_is_counted_and_stops_no_other(children: Childr
     assert first == ItemResult(name="line 1", status="failed", code="ModelFailed", message="it is down")
     assert second.status == "completed"
     assert work.usage.requests == 4
+    assert work.counts == ItemCounts(total=2, completed=1, failed=1)
     assert (desk.reports, desk.withdrawn) == ([], [])  # the child said so itself
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from temporalio import workflow
 
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.notifications import NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifySettings
 from llm_do_temporal.workflows.run.notifications import FAREWELL, LIFETIME, MAX_WAITING, Notifier
@@ -115,6 +116,17 @@ async def test_the_end_of_a_run_waits_a_moment_for_a_target_that_does_not_answer
     assert fake_workflow.timers == [FAREWELL]
     # The end does not queue behind the question.
     assert set(events(sent)) == {NotifyEvent.APPROVAL_REQUESTED, NotifyEvent.RUN_COMPLETED}
+
+
+@pytest.mark.parametrize(("failed", "told_of"), [(1, [NotifyEvent.RUN_COMPLETED]), (0, [])])
+async def test_a_batch_with_failed_items_is_told_to_whom_failures_are_told(
+    sent: Sent, failed: int, told_of: list[NotifyEvent]
+) -> None:
+    told = notifier({"events": ["run.failed"]})
+    counts = ItemCounts(total=4, completed=4 - failed, failed=failed)
+    await told.finish(asked(write()), items=counts)
+    assert events(sent) == told_of
+    assert [request.notification.items for request in sent] == [counts] * failed
 
 
 async def test_without_targets_nothing_is_waited_for(sent: Sent, fake_workflow: FakeWorkflow) -> None:
