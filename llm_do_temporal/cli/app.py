@@ -10,6 +10,7 @@ from typing import Literal
 
 from cyclopts import App, Parameter
 
+from llm_do_temporal.cli.command_help import COMMAND_HELP, OTHER, START
 from llm_do_temporal.cli.commands.approvals import approvals, approve, grants, modify, reject, revoke, watch_approvals
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
@@ -31,6 +32,8 @@ app = App(
     version=lambda: version(PROGRAM),
     default_parameter=Parameter(negative=(), show_default=False),
     help_format="plaintext",
+    help_epilogue=START,
+    usage=f"Usage: {PROGRAM} COMMAND …    ({PROGRAM} COMMAND --help tells more)",
 )
 
 
@@ -79,7 +82,15 @@ _COMMANDS = {
     "completion": completion,
 }
 for _order, (_name, _command) in enumerate(_COMMANDS.items()):
-    app.command(_command, name=_name, sort_key=_order)
-app["approvals"].command(watch_approvals, name="watch")
+    _help = COMMAND_HELP.get(_name, OTHER)
+    app.command(
+        _command,
+        name=_name,
+        sort_key=_order,
+        group=_help.group,
+        usage=_help.usage_line(_name),
+        help_epilogue=_help.epilogue,
+    )
+app["approvals"].command(watch_approvals, name="watch", help_epilogue="")
 COMMANDS: frozenset[str] = frozenset(_COMMANDS)
 """Every command of this release."""

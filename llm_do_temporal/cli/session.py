@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.text import say
 from llm_do_temporal.client.connection.connect import DEFAULT_NAMESPACE, names_server
+from llm_do_temporal.client.embedded.server import running_host
 from llm_do_temporal.client.session import Session, open_session, task_queue
 from llm_do_temporal.errors import UsageError
 
@@ -20,7 +22,10 @@ async def opened(location: Location) -> AsyncGenerator[Session]:
 
     Raises ConnectionFailed, UsageError for flags that cannot be used, WorkshopNotFound.
     """
-    async with open_session(location.connection(), _workshop(location)) as session:
+    connection, workshop = location.connection(), _workshop(location)
+    if workshop is not None and not names_server(connection) and running_host(workshop) is None:
+        say("starting the workshop's own Temporal server and worker service …")
+    async with open_session(connection, workshop) as session:
         yield session
 
 

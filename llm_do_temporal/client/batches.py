@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,6 +19,10 @@ from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import BatchItem, item_path
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import ITEM_RESULT_BYTES, MAX_INLINE_BYTES, MAX_VALUE_BYTES
+from llm_do_temporal.policy.files.attachments import Attachment
+
+Attach = Callable[[Sequence[Path]], tuple[Attachment, ...]]
+"""Copies the files of one item of a batch, beside those of the run, to the worker service. Raises UsageError."""
 
 
 async def read_unfinished(client: Client, run: str) -> StartRunInput:
@@ -52,13 +56,13 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
 def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
     """Return name and path of each file that a pattern matches from here, once, sorted by name.
 
-    Raises UsageError for a pattern that matches none.
+    Raises UsageError for a pattern that matches none. Whatever is no folder counts, also what cannot be read.
 
     A file is called by its path from here, or from the folder that holds all of them where they lie elsewhere.
     """
     found: set[Path] = set()
     for pattern in patterns:
-        files = [Path.cwd() / name for name in glob.glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207 - absolute patterns, too
+        files = [Path.cwd() / name for name in glob.glob(pattern, recursive=True) if not Path(name).is_dir()]  # noqa: PTH207 - absolute patterns, too
         if not files:
             raise UsageError(
                 f"--each '{pattern}' matches no file here",
@@ -71,10 +75,34 @@ def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
     return sorted((file.relative_to(base).as_posix(), file) for file in found)
 
 
+def items_of_files(files: Sequence[tuple[str, Path]], attach: Attach) -> tuple[list[BatchItem], list[str]]:
+    """Return an item for each file, and a line for people about each file that cannot be used: its item will fail.
+
+    Raises UsageError where no file at all can be used.
+    """
+    items = [_item_of_file(name, file, attach) for name, file in files]
+    notes = [_note(item) for item in items if item.unusable]
+    if len(notes) == len(items):
+        reasons = dict.fromkeys(notes)
+        raise UsageError("no file can be used:\n  " + "\n  ".join(reasons), next_step="Nothing was started.")
+    return items, notes
+
+
+def _item_of_file(name: str, file: Path, attach: Attach) -> BatchItem:
+    try:
+        return BatchItem(name=name, attachments=attach([file]))
+    except UsageError as error:
+        return BatchItem(name=name, unusable=error.message)
+
+
+def _note(item: BatchItem) -> str:
+    return item.unusable if item.name in item.unusable else f"{item.name}: {item.unusable}"
+
+
 def items_of_lines(file: Path) -> list[BatchItem]:
     """Return an item for each line that is not blank: its text, or, of a file that ends in .jsonl, its JSON value.
 
-    There, text is a prompt and anything else the worker's input. Raises UsageError.
+    There, text is a prompt and anything else the worker's input. Raises UsageError, with every line that is no JSON.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -84,7 +112,15 @@ def items_of_lines(file: Path) -> list[BatchItem]:
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise UsageError(f"the file '{file}' given with --each-line has no lines")
-    return [_item_of_line(file, number, line) for number, line in numbered]
+    items, wrong = [], []
+    for number, line in numbered:
+        try:
+            items.append(_item_of_line(file, number, line))
+        except UsageError as error:
+            wrong.append(error.message)
+    if wrong:
+        raise UsageError("\n  ".join(wrong), next_step="Nothing was started.")
+    return items
 
 
 def _item_of_line(file: Path, number: int, line: str) -> BatchItem:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from llm_do_temporal.client.batches import check_batch_size
+from llm_do_temporal.client.batches import Attach, check_batch_size
 from llm_do_temporal.definitions.registry.inputs import check_input
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import check_single, load_started
@@ -40,9 +40,6 @@ from llm_do_temporal.policy.models.resolution import resolve_model
 from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.storage.snapshots import snapshot_host_files
-
-Attach = Callable[[Sequence[Path]], tuple[Attachment, ...]]
-"""Copies the files of one item of a batch, beside those of the run, to the worker service. Raises UsageError."""
 
 
 def _no_prompt() -> str:
@@ -180,11 +177,14 @@ class LocalWorker:
                 inputs[f"{item.name}: "] = item.input
         if request.batch is None or len(inputs) < len(request.batch.items):
             inputs[""] = {} if request.input is None else request.input
+        wrong: list[EffectFailed] = []
         for prefix, value in inputs.items():
             try:
                 check_input(self.worker.input_ref, value, place)
             except EffectFailed as error:
-                raise UsageError(f"{prefix}{error.message}", next_step=error.next_step) from error
+                wrong.append(EffectFailed(f"{prefix}{error.message}", next_step=error.next_step))
+        if wrong:
+            raise UsageError("\n  ".join(one.message for one in wrong), next_step=wrong[0].next_step) from wrong[0]
 
 
 def load_local_worker(

@@ -1,4 +1,4 @@
-"""Starter workshop, as `init` writes it: it runs at once, with no key and no server."""
+"""Starter workshops, as `init` writes them: they run at once, with no key and no server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from llm_do_temporal.errors import UsageError
 
-WORKER = "greeter"
+WORKER = "notes"
 _IGNORED = ".gitignore"
 _FOR_WORKERS = "files/README.md"
 _OPTIONAL = (_IGNORED, _FOR_WORKERS)
@@ -19,7 +19,7 @@ _FILES = {
     "workshop.yaml": """\
 # A workshop: a folder with workers, their files, and what they may do. `llm-do-temporal check` finds mistakes.
 
-model: offline:greeter    # a script that ships with the package: no key needed. For a language model, write for
+model: offline:notes      # a script that ships with the package: no key needed. For a language model, write for
                           # example anthropic:claude-sonnet-4-5 here, and set ANTHROPIC_API_KEY before you start.
 
 sandbox:
@@ -35,9 +35,13 @@ approvals:
 # limits: {cost: 1.00, time: 2h}     # for each run; a person is asked before more is spent
 """,
     f"workers/{WORKER}.worker": """\
-description: Says hello.
+description: Keeps a list of notes.
+toolsets:
+  filesystem: {}          # tools for the files below `sandbox: root`; writing one asks a person, as workshop.yaml says
 ---
-Greet the person in one or two friendly sentences, and answer what they said.
+You keep notes in /notes.md.
+Add what the person tells you as a new line, and keep the lines that are there.
+Answer with the number of notes.
 """,
     _FOR_WORKERS: """\
 The files of the workers: this folder is `/` for them.
@@ -50,12 +54,68 @@ __pycache__/
 }
 
 
-def make_workshop(folder: Path) -> list[str]:
-    """Write the workshop into a folder, which is made where it is missing; return the files that were written.
+_EXAMPLES = {
+    "pitch-decks": {
+        **{name: text for name, text in _FILES.items() if name in _OPTIONAL},
+        "workshop.yaml": """\
+# Pitch decks: pitch_orchestrator has each deck in files/pipeline evaluated by pitch_evaluator, and writes a page about
+# each into files/evaluations. A person approves each page.
+name: pitch-decks
+model: offline:pitch-decks       # a script that reads the PDFs and scores them by rules. For a language model, write
+                                 # anthropic:claude-sonnet-4-5, for example, and set ANTHROPIC_API_KEY before you start.
+sandbox:
+  root: files                    # apart from the files that define workers, which none of them may write
+approvals:
+  rules:
+    worker.call: pre_approved    # evaluators only read one deck each; asking for each would teach people to click yes
+    sandbox.write: needs_approval
+""",
+    }
+}
+"""Texts of the files of each example, by its name; the others are copied from its folder."""
+EXAMPLES = tuple(_EXAMPLES)
+EXAMPLE_FILES = (
+    "pitch_orchestrator.worker",
+    "pitch_evaluator.worker",
+    "PROCEDURE.md",
+    "schemas.py",
+    "files/pipeline/brightacre-scan.pdf",
+    "files/pipeline/frostlane.pdf",
+    "files/pipeline/kelpworks.pdf",
+    "files/pipeline/mendly.pdf",
+    "files/pipeline/vibeloop.pdf",
+)
+"""Files of the example that are copied. The wheel has them, see pyproject.toml; a checkout has them in `workers/`."""
+_PACKAGED = Path(__file__).parents[1] / "shipped" / "examples" / "pitch-decks"
+_CHECKOUT = Path(__file__).parents[2] / "workers"
 
-    Raises UsageError, with nothing written, where a file of it exists already or cannot be written.
+
+def starter_files(example: str | None = None) -> dict[str, bytes]:
+    """Return the content of each file of the starter workshop, or of an example, by its name. Raises UsageError."""
+    if example is None:
+        return {name: text.encode() for name, text in _FILES.items()}
+    texts = _EXAMPLES.get(example)
+    if texts is None:
+        raise UsageError(f"there is no example '{example[:80]}'; there is {', '.join(EXAMPLES)}")
+    folder = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+    try:
+        copied = {name: (folder / name).read_bytes() for name in EXAMPLE_FILES}
+    except OSError as error:
+        raise UsageError(
+            f"the example '{example}' is not complete here: {error.filename}: {error.strerror}",
+            next_step="Install the package again.",
+        ) from error
+    return {name: text.encode() for name, text in texts.items()} | copied
+
+
+def make_workshop(folder: Path, example: str | None = None) -> list[str]:
+    """Write a workshop into a folder, which is made where it is missing; return the files that were written.
+
+    `example` names one of EXAMPLES; None is the starter workshop. Raises UsageError, with nothing written, where a file
+    of it exists already or cannot be written.
     """
-    files = {name: text for name, text in _FILES.items() if name not in _OPTIONAL or not _is_there(folder / name)}
+    whole = starter_files(example)
+    files = {name: data for name, data in whole.items() if name not in _OPTIONAL or not _is_there(folder / name)}
     _check_no_link(folder, *(folder / name for name in files))
     taken = [name for name in files if _is_there(folder / name)]
     if taken:
@@ -64,10 +124,10 @@ def make_workshop(folder: Path) -> list[str]:
             next_step="Name a folder without a workshop: `llm-do-temporal init DIR`.",
         )
     with _all_or_nothing(folder) as made:
-        for name, text in files.items():
+        for name, data in files.items():
             path = folder / name
             _make_folders(path.parent, made)
-            _write(path, text, made)
+            _write(path, data, made)
     return list(files)
 
 
@@ -89,13 +149,13 @@ def _is_there(path: Path) -> bool:
     return path.exists() or path.is_symlink()
 
 
-def _write(path: Path, text: str, made: list[Path]) -> None:
+def _write(path: Path, data: bytes, made: list[Path]) -> None:
     # The folder is held, and no link to one: it may have been exchanged since it was looked at.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        with open(path.name, "x", encoding="utf-8", opener=partial(os.open, mode=0o666, dir_fd=folder)) as file:
+        with open(path.name, "xb", opener=partial(os.open, mode=0o666, dir_fd=folder)) as file:
             made.append(path)
-            file.write(text)
+            file.write(data)
     finally:
         os.close(folder)
 

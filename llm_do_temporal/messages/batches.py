@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Json, Message, Strict
+from llm_do_temporal.messages.base import Json, Message, Strict, is_empty
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.policy.files.attachments import Attachment
 
@@ -32,6 +32,8 @@ class BatchItem(Strict):
     """Used instead of the run's input."""
     attachments: tuple[Attachment, ...] = ()
     """Besides those of the run."""
+    unusable: str = Field(default="", exclude_if=is_empty)
+    """Reason why its file cannot be attached: the item fails with it, and no worker is started. Empty for any other."""
 
 
 class ItemResult(Message):

@@ -21,6 +21,7 @@ from llm_do_temporal.ui.pages import (
     grants,
     inbox,
     invocation,
+    retry,
     run,
     runs,
 )
@@ -55,6 +56,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
             *invocation.routes,
             *starting.routes,
             *stopping.routes,
+            *retry.routes,
         ],
         middleware=[Middleware(RequestGuard, settings=settings)],
         exception_handlers={HTTPException: _http_error, LlmDoError: _known_error, Exception: _unknown_error},

@@ -15,6 +15,7 @@ from cyclopts import App
 from cyclopts.argument import Argument
 
 from llm_do_temporal.cli.app import COMMANDS, app
+from llm_do_temporal.cli.command_help import COMMAND_HELP
 from llm_do_temporal.cli.options import Location
 from scripts.pages.docstrings import first_paragraph
 
@@ -255,7 +256,10 @@ def _command(name: str) -> str:
     arguments = [one for one in _arguments(name) if not _is_shared(one)]
     values = [one for one in arguments if one.is_positional_only()]
     flags = [one for one in arguments if not one.is_positional_only()]
-    parts = [f"## {name}", _summary(name), f"```text\n{_usage(name, values, flags)}\n```"]
+    usage = COMMAND_HELP[name].usage_line(name) if name in COMMAND_HELP else _usage(name, values, flags)
+    parts = [f"## {name}", _summary(name), f"```text\n{usage.removeprefix('Usage: ')}\n```"]
+    if name in COMMAND_HELP and COMMAND_HELP[name].examples:
+        parts.append("```bash\n" + "\n".join(f"{app.name[0]} {one}" for one in COMMAND_HELP[name].examples) + "\n```")
     if values:
         parts.append(_table("argument", ((f"`{one.name}`", _meaning(one)) for one in values)))
     if flags:

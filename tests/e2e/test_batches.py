@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from tests.support.people.desk import Desk
 
@@ -22,3 +25,59 @@ def test_every_deck_is_an_item_of_one_run(desk: Desk) -> None:
     shown = desk.type("result", "decks").stdout.splitlines()
     assert sorted(line.split()[:2] for line in shown) == [["completed", name] for name in sorted(told)]
     assert "all 5 items of run 'decks' have completed" in desk.type("start", "--retry-failed", "decks", code=2).stderr
+
+
+KEEPER = """\
+model: offline:notes
+toolsets:
+  filesystem: {}
+attachment_policy:
+  max_attachments: 1
+---
+You keep notes in /notes.md.
+"""
+
+
+def test_a_batch_tells_what_failed_survives_a_kill_and_takes_mended_files(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = tmp_path / "inputs"
+    inputs.mkdir()
+    monkeypatch.chdir(inputs)
+    (desk.workshop / "keeper.worker").write_text(KEEPER)
+    settings = desk.workshop / "workshop.yaml"
+    settings.write_text(f"{settings.read_text()}on_refusal: abort\n")
+    for name, text in {"a.txt": "one", "b.txt": "two", "c.txt": ""}.items():
+        (inputs / name).write_text(text)
+    each = ("keeper", "note", "--each", "*.txt", "--concurrency", "1", "--id", "keep")
+
+    refused = desk.type("start", *each, "--strict-inputs", code=2).stderr
+    assert "1 of 3 files cannot be used" in refused
+    begun = desk.begin("start", *each)
+    desk.pending("keep", 1)
+    desk.kill_group(begun)
+
+    desk.type("approve", "keep", "a1")
+    desk.pending("keep", 1)
+    desk.type("reject", "keep", "a2", "--reason", "not this one")
+    ended = json.loads(desk.type("watch", "keep", "-o", "json", code=9).stdout)
+    assert ended["item_counts"] == {"total": 3, "completed": 1, "failed": 2, "not_done": 0}
+    assert (ended["status"], ended["error"]["code"]) == ("completed", "ItemsFailed")
+    assert ended["error"]["message"] == "completed, 2 of 3 failed: b.txt, c.txt"
+    assert "completed, 2 of 3 failed" in desk.type("list").stdout
+    assert "completed, 2 of 3 failed" in desk.type("show", "keep").stdout
+    summary = desk.type("result", "keep", code=9).stderr
+    assert [line.split()[:2] for line in summary.splitlines()[:4]] == [
+        ["ITEM", "STATE"],
+        ["a.txt", "completed"],
+        ["b.txt", "failed"],
+        ["c.txt", "failed"],
+    ]
+
+    (inputs / "b.txt").write_text("two, mended")
+    (inputs / "c.txt").write_text("three")
+    told = desk.type("start", "--retry-failed", "keep", "--approve-all", "--id", "again").stderr
+    assert "2 items of run keep again" in told
+    assert "b.txt: has changed since then, and is taken as it is now (3 bytes then, 11 now)" in told
+    assert "c.txt: could not be used then, and is taken now" in told
+    assert "completed, 2 of 2 done" in desk.type("list").stdout

@@ -12,8 +12,8 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.desk import Desk
 
 
-def typed(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command exactly as it is written, and see it end well."""
+def typed(desk: Desk, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command exactly as it is written, and hold its exit code against `code`."""
     done = subprocess.run(
         [sys.executable, "-m", "llm_do_temporal.cli", *arguments],
         env=desk.environment,
@@ -23,7 +23,7 @@ def typed(desk: Desk, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=PATIENCE_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done
 
 
@@ -36,7 +36,15 @@ def test_what_init_says_to_type_works(desk: Desk) -> None:
     said = typed(desk, "init", str(shop)).stderr.splitlines()
     desk.workshop = shop
     start, doctor = [shlex.split(line)[1:] for line in said if line.startswith("  llm-do-temporal ")]
-    assert "Ada" in typed(desk, *start).stdout
+    waits = typed(desk, *start, code=3).stderr  # without a terminal nobody is asked in place
+    approve, watch = [
+        shlex.split(line.partition("llm-do-temporal ")[2])
+        for line in waits.splitlines()
+        if " approve " in line or " watch " in line
+    ]
+    typed(desk, *approve)
+    assert "1 note in /notes.md. The new one: buy bread" in typed(desk, *watch).stdout
+    assert (shop / "files/notes.md").read_text() == "- buy bread\n"
     assert "the workshop's own (process " in typed(desk, *doctor).stdout
 
 

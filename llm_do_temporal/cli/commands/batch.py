@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,10 +35,16 @@ class BatchFlags:
     each_line: Annotated[
         Path | None, Parameter(help="Run it once for each line of a file: a prompt, or JSON where it ends in .jsonl.")
     ] = None
+    strict_inputs: Annotated[
+        bool, Parameter(help="Start nothing where a file of --each cannot be used; else its item alone fails.")
+    ] = False
     concurrency: Annotated[int | None, Parameter(help="How many are worked on at once; 8 by default.")] = None
     retry_failed: Annotated[
         str | None, Parameter(help="Start a new run for what has failed, or was never done, in this run.")
     ] = None
+    as_it_was: Annotated[
+        bool, Parameter(help="With --retry-failed: take files as they were, also those that were mended since.")
+    ] = False
 
     @property
     def wanted(self) -> bool:
@@ -52,6 +59,10 @@ class BatchFlags:
             raise UsageError("--each and --each-line exclude each other; give one of them")
         if self.concurrency is not None and not 1 <= self.concurrency <= MAX_CONCURRENCY:
             raise UsageError(f"--concurrency {self.concurrency} is not a number from 1 to {MAX_CONCURRENCY}")
+        if self.strict_inputs and not self.each:
+            raise UsageError("--strict-inputs says nothing without --each")
+        if self.as_it_was and self.retry_failed is None:
+            raise UsageError("--as-it-was says nothing without --retry-failed")
         if self.retry_failed is not None:
             if self.wanted or any(others):
                 raise UsageError(
@@ -63,17 +74,38 @@ class BatchFlags:
             raise UsageError("--concurrency says nothing without --each, --each-line or --retry-failed")
 
     def batch(self, attach: Callable[[Sequence[Path]], tuple[Attachment, ...]]) -> Batch | None:
-        """Return the batch, None without items; `attach` takes the files of an item. Raises UsageError."""
+        """Return the batch, None without items; `attach` takes the files of an item. Raises UsageError.
+
+        Files that cannot be used are told on stderr.
+        """
         if not self.wanted:
             return None
-        from llm_do_temporal.client.batches import items_of_lines, matching_files
-        from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, Batch, BatchItem
+        from llm_do_temporal.client.batches import items_of_files, items_of_lines, matching_files
+        from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, Batch
 
         if self.each_line is not None:
             items = items_of_lines(self.each_line)
         else:
-            items = [BatchItem(name=name, attachments=attach([file])) for name, file in matching_files(self.each)]
+            items, notes = items_of_files(matching_files(self.each), attach)
+            self._tell_unusable(notes, len(items))
         return Batch(items=tuple(items), concurrency=self.concurrency or DEFAULT_CONCURRENCY)
+
+    def _tell_unusable(self, notes: Sequence[str], total: int) -> None:
+        """Say on stderr which files cannot be used, and why. Raises UsageError where that is to stop the start."""
+        if not notes:
+            return
+        head = f"{len(notes)} of {total} files cannot be used"
+        if self.strict_inputs:
+            raise UsageError("\n  ".join((f"{head}:", *notes)), next_step="Nothing was started.")
+        say(f"{head}; their items fail, the others are done (--strict-inputs would start nothing):")
+        for note in notes:
+            say(f"  {visible_line(note, 400)}")
+
+    def files(self) -> dict[str, Path]:
+        """Return the files that --each names, by the names of their items; empty without it. Raises UsageError."""
+        from llm_do_temporal.client.batches import matching_files
+
+        return dict(matching_files(self.each)) if self.each else {}
 
     def again(self, before: StartRunInput, worker: str | None, changes: dict[str, Any]) -> StartRunInput:
         """Return the request for the items that another run left over, with the changes. Raises UsageError."""
@@ -88,6 +120,33 @@ class BatchFlags:
             batch = batch.model_copy(update={"concurrency": self.concurrency})
         chosen = {name: value for name, value in changes.items() if value is not None}
         return before.model_copy(update={**chosen, "limits": limits, "batch": batch})
+
+    def with_files(self, request: StartRunInput, workshop: Path | None) -> tuple[StartRunInput, dict[str, Path]]:
+        """Return a request that `again` made with the files as they are now, and the files by the names of the items.
+
+        They stay as they were with --as-it-was, and where they are not known here. What differs is told on stderr.
+        Raises UsageError where no item can be done.
+        """
+        from llm_do_temporal.client.batch_files import remembered_files, with_files_of_now
+        from llm_do_temporal.client.start import load_local_worker
+
+        run, batch, notes = self.retry_failed or "", request.batch, list[str]()
+        if batch is None:
+            return request, {}
+        files = {} if workshop is None else remembered_files(workshop, run)
+        if files and workshop is not None and not self.as_it_was:
+            worker = load_local_worker(workshop, request.worker, request.params)
+            batch, notes = with_files_of_now(
+                batch, files, lambda paths: worker.attach(paths, beside=request.attachments)
+            )
+        if all(item.unusable for item in batch.items):
+            reasons = [f"{item.name}: {item.unusable}" for item in batch.items]
+            raise UsageError("\n  ".join(("no file can be used:", *reasons)), next_step="Nothing was started.")
+        items = "1 item" if len(batch.items) == 1 else f"{len(batch.items)} items"
+        say(f"{items} of run {run} again" + (", with files as they were then" if self.as_it_was else ""))
+        for note in notes:
+            say(f"  {visible_line(note, 400)}")
+        return request.model_copy(update={"batch": batch}), files
 
 
 NO_BATCH = BatchFlags()

@@ -156,6 +156,7 @@ async def delete(
         Do not ask.
     """
     from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.client.batch_files import forget_files
     from llm_do_temporal.client.maintenance.delete import delete_run
     from llm_do_temporal.client.views.run_list import read_run
     from llm_do_temporal.storage.places import workshop_blobs
@@ -173,6 +174,8 @@ async def delete(
             await _stop_parts(session, run, ended=ended)
         blobs = None if session.workshop is None else workshop_blobs(session.workshop)
         deleted = await delete_run(session.client.temporal, run, blobs)
+        if session.workshop is not None:
+            forget_files(session.workshop, run)
     kept = "; no workshop is known here, so its blobs stay until `gc`" if blobs is None else ""
     histories = "1 history" if deleted.histories == 1 else f"{deleted.histories} histories"
     blobs_gone = "1 blob" if len(deleted.blobs) == 1 else f"{len(deleted.blobs)} blobs"

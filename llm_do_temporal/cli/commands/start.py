@@ -19,7 +19,7 @@ from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
-    from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.start import StartRequest
     from llm_do_temporal.messages.runs import StartRunInput
     from llm_do_temporal.policy.approvals import Mode
@@ -190,8 +190,15 @@ async def _begin(typed: _TypedStart, location: Location, run: str | None) -> str
 
     begin_telemetry()
     async with opened(location) as session:
-        request = request or await _again(typed, session.client)
-        return await session.client.start(request, run=run)
+        files = typed.batch.files()
+        if request is None:
+            request, files = await _again(typed, session)
+        started = await session.client.start(request, run=run)
+    if files and session.workshop is not None:
+        from llm_do_temporal.client.batch_files import remember_files
+
+        remember_files(session.workshop, started, files)
+    return started
 
 
 async def _leave(location: Location, run: str, output: OutputFormat, recording: Recording) -> int:
@@ -245,9 +252,12 @@ def _by_itself(typed: _TypedStart, location: Location) -> tuple[_TypedStart, Loc
     return replace(typed, worker=name), alone
 
 
-async def _again(typed: _TypedStart, client: LlmDoClient) -> StartRunInput:
-    """Return the request to do the items that another run has left over. Raises UsageError."""
-    before = await client.unfinished(typed.batch.retry_failed or "")
+async def _again(typed: _TypedStart, session: Session) -> tuple[StartRunInput, dict[str, Path]]:
+    """Return the request to do the items that another run has left over, and their files as far as they are known here.
+
+    Raises UsageError, and DefinitionError where the worker's file is wrong by now.
+    """
+    before = await session.client.unfinished(typed.batch.retry_failed or "")
     chosen = typed.overrides
     changes: dict[str, Any] = {
         "model": chosen.model,
@@ -256,7 +266,7 @@ async def _again(typed: _TypedStart, client: LlmDoClient) -> StartRunInput:
         "limits": typed.limits.limits(),
         "started_by": login_name(),
     }
-    return typed.batch.again(before, typed.worker, changes)
+    return typed.batch.with_files(typed.batch.again(before, typed.worker, changes), session.workshop)
 
 
 def _prepare(typed: _TypedStart, worker: str, location: Location) -> StartRunInput:

@@ -22,6 +22,7 @@ from llm_do_temporal.callers import PASSING_STATUSES
 from llm_do_temporal.cli.options import Location, OutputFormat
 from llm_do_temporal.cli.output import EventLines, ItemLines, RunOutcome, failure, report, seen_of
 from llm_do_temporal.cli.session import Session, opened
+from llm_do_temporal.cli.terminal.batch_lines import ProgressLines, say_summary
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.terminal.recorder import NOTHING, Recorder, Recording
@@ -117,6 +118,7 @@ class _RunSession:
         self._interrupt = interrupt
         self._lines = EventLines(enabled=options.output == "jsonl", from_seq=options.from_seq)
         self._items = ItemLines(enabled=options.output == "text")
+        self._progress = ProgressLines(enabled=options.stay != "live")
         self.recorder = Recorder(options.recording, run, location)
         self._both = [lines for lines in (self._lines, self.recorder.lines) if lines.enabled]
         self._view: RunView | None = None
@@ -194,6 +196,7 @@ class _RunSession:
                 sequence.take(event)
             if event.type.startswith("item.") and self._options.stay != "live":
                 self._items.tell(follower.view)
+                self._progress.tell(follower.view)
             news.set()
 
     async def _keep_telling(self, sequence: Sequence) -> None:
@@ -257,6 +260,8 @@ class _RunSession:
         if view.status == "completed" and any(item.is_open for item in view.items.values()):
             view = await session.client.view(self._run)
         self._items.tell(view)
+        if self._options.output == "text":
+            say_summary(view)
         try:
             result = await session.client.result(self._run)
         except LlmDoError as error:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.client.batch_progress import progress_of
 from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.live_text import Tail
 from llm_do_temporal.client.views.run_view import Node, RunView
@@ -51,20 +52,28 @@ def render_run(
     room = None if height is None else height - len(writing) - bool(trouble)
     parts: list[RenderableType] = [_tree(view, now, room)]
     parts += [TailLine(node.path, tail) for node, tail in writing]
-    items = list(view.items.values())
-    for (ended, total), what in (
-        ((sum(not item.is_open for item in items), len(items)), "items"),
-        (view.delegations, "delegations"),
-    ):
-        if total:
-            bar = ProgressBar(total=total, completed=ended, width=_BAR_WIDTH)
-            row = Table.grid(padding=(0, 1))
-            row.add_row(bar, Text(f"{ended}/{total} {what}"))
-            parts.append(row)
+    items, (ended, total) = progress_of(view, now), view.delegations
+    if items is not None:
+        parts.append(_bar(items.ended, items.counts.total, items.line))
+    if total:
+        parts.append(_bar(ended, total, f"{ended}/{total} delegations"))
     if trouble:
         parts.append(Text(trouble, style="red", no_wrap=True, overflow="ellipsis"))
     parts.append(Text(totals_line(view, now), style="dim"))
     return Group(*parts)
+
+
+def render_end(view: RunView, now: datetime) -> RenderableType:
+    """Return the last picture of a run; without the tree for a batch that has ended, whose items are listed below."""
+    if view.items and view.status != "running":
+        return Text(totals_line(view, now), style="dim")
+    return render_run(view, now)
+
+
+def _bar(ended: int, total: int, words: str) -> RenderableType:
+    row = Table.grid(padding=(0, 1))
+    row.add_row(ProgressBar(total=total, completed=ended, width=_BAR_WIDTH), Text(words))
+    return row
 
 
 class TailLine:

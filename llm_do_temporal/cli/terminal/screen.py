@@ -11,7 +11,7 @@ from rich.live import Live
 
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
 from llm_do_temporal.cli.terminal.lines import Interrupt
-from llm_do_temporal.cli.terminal.run_picture import render_run
+from llm_do_temporal.cli.terminal.run_picture import render_end, render_run
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.live_text import Tail, tails
@@ -51,7 +51,7 @@ class Screen:
                 await self._ask_everything()
         finally:
             listening.cancel()
-            self._console.print(render_run(self._view, _now()))
+            self._console.print(render_end(self._view, _now()))
 
     async def _listen(self) -> NoReturn:
         """Keep reading the answers that models are writing."""

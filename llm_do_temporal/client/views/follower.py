@@ -147,7 +147,8 @@ class Follower:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED and self.view.started_at is None:
             self.view.started_at = at
             self.view.items = items_of(self.view.run, event)
-            return [ViewEvent("run.started", at, "", {"run": self.view.run}), *told]
+            unusable = [item_event(item, at) for item in self.view.items.values() if not item.is_open]
+            return [ViewEvent("run.started", at, "", {"run": self.view.run}), *told, *unusable]
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
             return [*told, *self._desk_changed(event, at)]
         return [*told, *self._run_ended(event, at)] if event.event_type in ENDS else told

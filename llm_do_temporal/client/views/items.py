@@ -10,6 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import ItemCounts, ItemResult, item_path
 from llm_do_temporal.messages.budget import Usage
 
@@ -115,7 +116,14 @@ def items_of(run: str, started: HistoryEvent) -> dict[str, Item]:
     batch = cast("dict[str, Any]", given.get("batch") or {})
     items = cast("list[dict[str, Any]]", batch.get("items") or [])
     paths = [item_path(number) for number in range(1, len(items) + 1)]
-    return {f"{run}/{path}": Item(str(item.get("name")), path) for path, item in zip(paths, items, strict=True)}
+    return {f"{run}/{path}": _item(path, item) for path, item in zip(paths, items, strict=True)}
+
+
+def _item(path: str, given: dict[str, Any]) -> Item:
+    item, unusable = Item(str(given.get("name")), path), given.get("unusable")
+    if unusable:
+        item.fail(UsageError.__name__, str(unusable))
+    return item
 
 
 def results_of(completed: HistoryEvent) -> list[ItemResult]:

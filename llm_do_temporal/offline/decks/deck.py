@@ -69,6 +69,11 @@ class Deck:
         return sum(statement.words for statement in self.statements)
 
     @property
+    def extent(self) -> str:
+        """Number of pages in words, like `1 page`."""
+        return "1 page" if len(self.pages) == 1 else f"{len(self.pages)} pages"
+
+    @property
     def title(self) -> str:
         """First statement of the deck: as a rule, the company's name."""
         return next((statement.text for statement in self.statements), "")

@@ -62,7 +62,7 @@ def _of_text(deck: Deck) -> dict[str, Any]:
     best = max(result.scores, key=lambda score: score.score)
     worst = min(result.scores, key=lambda score: score.score)
     return _as_dict(
-        f"{deck.title}: {len(deck.pages)} pages, average {result.average} of 5. "
+        f"{deck.title}: {deck.extent}, average {result.average} of 5. "
         f"Strongest on {_readable(best.dimension)} ({best.score}), weakest on {_readable(worst.dimension)} "
         f"({worst.score}).",
         result,
@@ -70,13 +70,11 @@ def _of_text(deck: Deck) -> dict[str, Any]:
 
 
 def _of_images(deck: Deck) -> dict[str, Any]:
-    evidence = f"no readable text on any of {len(deck.pages)} pages"
+    alone = len(deck.pages) == 1
+    evidence = f"no readable text on {'its only page' if alone else f'any of {deck.extent}'}"
     pictures = sum(page.has_images for page in deck.pages)
-    flag = (
-        f"Images only: {pictures} of {len(deck.pages)} pages are pictures without text; needs a model with eyes."
-        if pictures
-        else f"Empty: {evidence}."
-    )
+    which = "its only page is a picture" if alone else f"{pictures} of {deck.extent} are pictures"
+    flag = f"Images only: {which} without text; needs a model with eyes." if pictures else f"Empty: {evidence}."
     return _as_dict(f"Nothing was evaluated: {evidence}. This script cannot see pictures.", unread(evidence, flag))
 
 

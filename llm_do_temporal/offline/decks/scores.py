@@ -77,8 +77,7 @@ def _verdict(mean: float, flags: int) -> str:
 def _score(deck: Deck, dimension: RubricLine) -> Score:
     relevant = _relevant(deck, dimension)
     if not relevant:
-        pages = "1 page" if len(deck.pages) == 1 else f"{len(deck.pages)} pages"
-        return Score(dimension.name, 1, f"The deck says nothing about it ({pages} read).")
+        return Score(dimension.name, 1, f"The deck says nothing about it ({deck.extent} read).")
     found = [
         signal for signal in dimension.signals if any(signal.pattern.search(statement.text) for statement in relevant)
     ]
@@ -106,6 +105,9 @@ def _strongest(deck: Deck, relevant: Sequence[Statement], dimension: RubricLine)
 
 def _red_flags(deck: Deck, scores: dict[str, int]) -> list[str]:
     flags: list[str] = []
+    if len(deck.pages) < THIN_PAGES or deck.words < THIN_WORDS:
+        # First, for it is why most of the others are raised.
+        flags.append(f"Very thin: {deck.words} {'word' if deck.words == 1 else 'words'} on {deck.extent}.")
     alone = next((statement for statement in deck.statements if NO_COMPETITION.search(statement.text)), None)
     if alone:
         flags.append(f"Claims to have no competition ({quote(alone)}).")
@@ -120,10 +122,9 @@ def _red_flags(deck: Deck, scores: dict[str, int]) -> list[str]:
     ]
     if len(boasts) > 1:
         flags.append(f"Big words without numbers, {len(boasts)} times ({quote(boasts[0])}).")
-    if len(deck.pages) < THIN_PAGES or deck.words < THIN_WORDS:
-        flags.append(f"Very thin: {deck.words} words on {len(deck.pages)} pages.")
     if deck.unreadable_pages:
-        flags.append(f"{len(deck.unreadable_pages)} of {len(deck.pages)} pages have no readable text.")
+        have = "has" if len(deck.unreadable_pages) == 1 else "have"
+        flags.append(f"{len(deck.unreadable_pages)} of {deck.extent} {have} no readable text.")
     return flags
 
 

@@ -61,19 +61,25 @@ async def start_run(request: Request) -> Response:
     typed = StartForm(**{name: text_of(form, name) for name in StartForm.__dataclass_fields__})
     files = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
     try:
-        if not _KEY.fullmatch(typed.key):
-            raise UsageError("this form is not complete; open the page again")
+        check_key(typed.key)
         with TemporaryDirectory(prefix="llm-do-upload-") as folder:
             paths = await _save(files, Path(folder))
             sent = await asyncio.to_thread(_prepared, typed, paths, settings, request.state.user)
         run = f"{typed.worker.replace(':', '-').replace('/', '-')}-{typed.key}"
-        await _start_once(client, sent, run)
+        await start_once(client, sent, run)
     except LlmDoError as error:
         return await _form(request, typed, error, had_files=bool(files))
     return RedirectResponse(run_address(run), status_code=303)
 
 
-async def _start_once(client: LlmDoClient, sent: StartRunInput, run: str) -> None:
+def check_key(key: str) -> None:
+    """Raise UsageError for a form without the key that was put into it."""
+    if not _KEY.fullmatch(key):
+        raise UsageError("this form is not complete; open the page again")
+
+
+async def start_once(client: LlmDoClient, sent: StartRunInput, run: str) -> None:
+    """Start the run, unless the same form has done so already. Raises LlmDoError."""
     try:
         await client.start(sent, run=run)
     except UsageError:

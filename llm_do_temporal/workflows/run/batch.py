@@ -13,7 +13,7 @@ from temporalio import workflow
 from temporalio.exceptions import ChildWorkflowError, FailureError
 
 from llm_do_temporal.desk.entry import prompt_and_input
-from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem, ContinuedBatch, ItemCounts, ItemResult, item_path
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput, StartRunInput
@@ -57,7 +57,7 @@ class BatchWork:
         self._batch = batch
         self._entry = entry
         self._desk = desk
-        self.done: dict[int, ItemResult] = dict(before.done) if before else {}
+        self.done: dict[int, ItemResult] = dict(before.done) if before else _unusable(batch)
         self.usage = before.usage if before else Usage()
         self._left = [number for number in range(1, len(batch.items) + 1) if number not in self.done]
         self._counts_first = before is None
@@ -174,6 +174,20 @@ class BatchWork:
         except ChildWorkflowError as error:
             await tell_for_lost(invocation, error, self._desk)
             raise explain(error) from error
+
+
+def _unusable(batch: Batch) -> dict[int, ItemResult]:
+    """Return the outcomes of the items that cannot begin, by their numbers."""
+    return {
+        number: ItemResult(
+            name=item.name,
+            status="failed",
+            code=UsageError.__name__,
+            message=item.unusable[:ITEM_ERROR_CHARS],
+        )
+        for number, item in enumerate(batch.items, 1)
+        if item.unusable
+    }
 
 
 def _news(running: list[asyncio.Task[None]], may_begin: Callable[[int], bool]) -> Callable[[], bool]:

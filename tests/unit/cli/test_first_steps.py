@@ -16,8 +16,9 @@ import pytest
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.cli.app import COMMANDS
 from llm_do_temporal.definitions.check import check_workshop
-from llm_do_temporal.definitions.starter import make_workshop
+from llm_do_temporal.definitions.starter import EXAMPLE_FILES, make_workshop
 from llm_do_temporal.errors import UsageError
+from tests.support.people.desk import SHIPPED
 
 NOBODY = "127.0.0.1:1"
 """No server listens there."""
@@ -65,14 +66,33 @@ def test_init_makes_a_workshop_without_a_mistake_and_says_what_to_type(run: Run,
     done = run("init", "my shop")
     made = tmp_path / "my shop"
     assert done.returncode == 0
-    written = ["workshop.yaml", "workers/greeter.worker", "files/README.md", ".gitignore"]
+    written = ["workshop.yaml", "workers/notes.worker", "files/README.md", ".gitignore"]
     assert done.stdout.splitlines() == [f"my shop/{name}" for name in written]
-    assert "  llm-do-temporal start greeter 'My name is Ada.' --workshop 'my shop'\n" in done.stderr
+    assert "  llm-do-temporal start notes 'buy bread' --workshop 'my shop'\n" in done.stderr
     assert files(made) == sorted(written)
     assert check_workshop(made) == []
 
 
-@pytest.mark.parametrize("taken", ["workshop.yaml", "workers/greeter.worker"])
+def test_init_makes_the_whole_example(run: Run, tmp_path: Path) -> None:
+    done = run("init", "decks", "--example", "pitch-decks")
+    assert done.returncode == 0
+    assert check_workshop(tmp_path / "decks") == []
+    assert files(tmp_path / "decks") == sorted([*EXAMPLE_FILES, "workshop.yaml", "files/README.md", ".gitignore"])
+    assert "  llm-do-temporal start pitch_orchestrator 'evaluate every deck' --workshop decks\n" in done.stderr
+    for name in EXAMPLE_FILES:
+        assert (tmp_path / "decks" / name).read_bytes() == (SHIPPED / name).read_bytes()
+    pipeline = {f"files/pipeline/{path.name}" for path in (SHIPPED / "files/pipeline").iterdir()}
+    assert pipeline == {name for name in EXAMPLE_FILES if name.startswith("files/")}
+
+
+def test_init_knows_its_examples_and_makes_nothing_for_another(run: Run, tmp_path: Path) -> None:
+    done = run("init", "decks", "--example", "pitch-deck")
+    assert done.returncode == 2
+    assert "there is no example 'pitch-deck'; there is pitch-decks" in done.stderr
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("taken", ["workshop.yaml", "workers/notes.worker"])
 def test_init_overwrites_nothing_and_leaves_nothing_half_made(run: Run, tmp_path: Path, taken: str) -> None:
     (tmp_path / taken).parent.mkdir(exist_ok=True)
     (tmp_path / taken).write_text("mine")

@@ -69,6 +69,8 @@ USAGE = [
     (["start", "greeter", "--each", "no*.pdf"], "--each 'no*.pdf' matches no file here"),
     (["start", "greeter", "--each", "*", "--each-line", "x"], "--each and --each-line exclude each other"),
     (["start", "greeter", "--each-line", "gone.txt"], "the file 'gone.txt' given with --each-line cannot be read"),
+    (["start", "greeter", "--strict-inputs"], "--strict-inputs says nothing without --each"),
+    (["start", "greeter", "--as-it-was"], "--as-it-was says nothing without --retry-failed"),
     (["start", "greeter", "--concurrency", "3"], "--concurrency says nothing without --each"),
     (["start", "greeter", "--each", "*", "--concurrency", "0"], "--concurrency 0 is not a number from 1 to 500"),
     (["start", "--retry-failed", "run", "-a", "x"], "--retry-failed takes the items"),

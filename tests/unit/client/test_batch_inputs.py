@@ -64,7 +64,12 @@ def test_lines_are_prompts_or_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [(b'"one"\n{no\n', "ask.jsonl:2: the line is not JSON"), (b"\n", "no lines"), (b"\xff", "UTF-8")]
+    ("text", "said"),
+    [
+        (b'"one"\n{no\n3\n[\n', r"ask.jsonl:2: the line is not JSON: .*\n  .*ask.jsonl:4: the line is not JSON"),
+        (b"\n", "no lines"),
+        (b"\xff", "UTF-8"),
+    ],
 )
 def test_lines_that_cannot_be_used_are_named(tmp_path: Path, text: bytes, said: str) -> None:
     file = tmp_path / "ask.jsonl"

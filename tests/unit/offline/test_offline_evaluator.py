@@ -87,6 +87,15 @@ async def test_a_deck_nobody_has_seen_before_is_scored_by_what_it_says(evaluatio
     assert evaluation["summary"].startswith("Hollowpine: 3 pages")
 
 
+async def test_a_deck_of_one_page_is_too_thin_before_anything_else(evaluation_schema: Any) -> None:
+    evaluation = await evaluate(draw_deck(["Hollowpine", "Acoustic panels from bark."]), evaluation_schema)
+    assert evaluation["summary"].startswith("Hollowpine: 1 page, ")
+    assert evaluation["red_flags"][0] == "Very thin: 5 words on 1 page."
+    assert len(evaluation["red_flags"]) == 3
+    scan = await evaluate(draw_pictures(1), evaluation_schema)
+    assert scan["red_flags"] == ["Images only: its only page is a picture without text; needs a model with eyes."]
+
+
 async def test_the_same_words_with_numbers_score_higher(evaluation_schema: Any) -> None:
     vague = await evaluate(draw_deck(["Acme"], ["Traction", "Our customers love us."]), evaluation_schema)
     exact = await evaluate(draw_deck(["Acme"], ["Traction", "120 customers, churn 2%."]), evaluation_schema)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import llm_do_temporal
+from llm_do_temporal.definitions.starter import EXAMPLE_FILES
 from scripts import demo, install
 from scripts.install import SETS, Failed, Progress, run
 from scripts.lock import SETS as LOCKED
@@ -85,6 +86,8 @@ def test_a_wheel_says_that_it_has_types(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {"llm_do_temporal/py.typed", "worker_service/py.typed"} <= names
+    example = "llm_do_temporal/shipped/examples/pitch-decks"
+    assert {name for name in names if name.startswith(example)} == {f"{example}/{name}" for name in EXAMPLE_FILES}
     assert {name.split("/")[0] for name in names} == {
         "llm_do_temporal",
         "worker_service",

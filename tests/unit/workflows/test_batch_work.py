@@ -224,6 +224,18 @@ async def test_an_item_with_too_large_an_attachment_does_not_begin(children: Chi
     assert [started.path for started in children.started] == ["main/item-2"]
 
 
+async def test_an_item_whose_file_could_not_be_used_fails_and_nothing_is_started_for_it(children: Children) -> None:
+    batch = Batch(items=(BatchItem(name="empty", unusable="it is empty"), *items(1)))
+    work = work_of(batch, entry=invocation(limited=(Dimension.INVOCATIONS,)))
+    running = asyncio.create_task(work.run())
+    await idle()
+    await children.end(2)
+    assert await running
+    assert work.results[0] == ItemResult(name="empty", status="failed", code="UsageError", message="it is empty")
+    assert [started.path for started in children.started] == ["main/item-2"]  # which the run's limit has counted
+    assert work.counts == ItemCounts(total=2, completed=1, failed=1)
+
+
 async def test_an_item_adds_to_the_prompt_of_the_run_and_replaces_its_input(children: Children) -> None:
     batch = Batch(items=(BatchItem(name="own", prompt="this", input={"n": 1}), BatchItem(name="none")))
     running = asyncio.create_task(work_of(batch, prompt="all", input={"n": 0}).run())

@@ -1,0 +1,106 @@
+"""Help of the commands beyond their docstrings: the group of each, its usage line, and examples.
+
+Owns words alone. `app` gives them to the commands, and docs/reference/command-line.md has the same usage lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cyclopts import Group
+
+from llm_do_temporal.cli.text import PROGRAM
+
+_RUNS = Group("Start and follow runs", sort_key=1)
+_DECISIONS = Group("Decide", sort_key=2)
+_WORKSHOP = Group("Make a workshop and check it", sort_key=3)
+_SERVICES = Group("Serve", sort_key=4)
+_CARE = Group("Look after it", sort_key=5)
+
+
+@dataclass(frozen=True)
+class CommandHelp:
+    """Help of one command."""
+
+    group: Group
+    usage: str = "[FLAGS]"
+    """Words after the command's name."""
+    examples: tuple[str, ...] = ()
+    """Command lines without the program's name, each with a remark after two spaces and `#` where it needs one."""
+
+    def usage_line(self, name: str) -> str:
+        """Return the usage line of the command with this name."""
+        return f"Usage: {PROGRAM} {name} {self.usage}"
+
+    @property
+    def epilogue(self) -> str:
+        """The examples as they stand below the flags; empty without any."""
+        return "\n".join(["Examples:", *(f"  {PROGRAM} {one}" for one in self.examples)]) if self.examples else ""
+
+
+COMMAND_HELP = {
+    "start": CommandHelp(
+        _RUNS,
+        "WORKER [PROMPT] [FLAGS]",
+        (
+            'start notes "buy bread"',
+            "start deck_reader -a deck.pdf -o json",
+            "start notes.worker 'buy bread'  # one file by itself, without a workshop",
+            "start deck_reader --each 'decks/*.pdf' --concurrency 4",
+            "start --retry-failed deck_reader-1f2e3d4c",
+        ),
+    ),
+    "watch": CommandHelp(_RUNS, "RUN [FLAGS]", ("watch decks-1", "watch decks-1 -o jsonl --from-seq 120")),
+    "result": CommandHelp(_RUNS, "RUN [FLAGS]", ("result decks-1 -o json --timeout 60",)),
+    "show": CommandHelp(_RUNS, "RUN [FLAGS]", ("show decks-1", "show decks-1 --cost")),
+    "logs": CommandHelp(_RUNS, "RUN [FLAGS]", ("logs decks-1 --follow",)),
+    "export": CommandHelp(_RUNS, "RUN [FLAGS]", ("export decks-1 --format html -o decks-1.html",)),
+    "list": CommandHelp(_RUNS, "[FLAGS]", ("list --limit 10",)),
+    "cancel": CommandHelp(_RUNS, "RUN [FLAGS]"),
+    "delete": CommandHelp(_RUNS, "RUN [FLAGS]", ("delete decks-1 --cancel --yes",)),
+    "approvals": CommandHelp(
+        _DECISIONS,
+        "[RUN] [FLAGS]",
+        ("approvals", "approvals watch  # stay, and answer what comes", "approvals decks-1 --json"),
+    ),
+    "approve": CommandHelp(
+        _DECISIONS, "RUN [ID] [FLAGS]", ("approve decks-1 a3", "approve decks-1 --digest 5f0c2b1e9a47")
+    ),
+    "reject": CommandHelp(_DECISIONS, "RUN [ID] --reason TEXT [FLAGS]", ('reject decks-1 a3 --reason "not today"',)),
+    "modify": CommandHelp(
+        _DECISIONS,
+        "RUN [ID] --args JSON [FLAGS]",
+        ("""modify decks-1 a3 --args '{"path": "/b.md", "content": "…"}'""",),
+    ),
+    "grants": CommandHelp(_DECISIONS, "RUN [FLAGS]"),
+    "revoke": CommandHelp(_DECISIONS, "RUN ID [FLAGS]", ("revoke decks-1 a3",)),
+    "init": CommandHelp(_WORKSHOP, "[DIRECTORY] [FLAGS]", ("init my-shop", "init decks --example pitch-decks")),
+    "check": CommandHelp(_WORKSHOP, "[PATH] [FLAGS]", ("check", "check workers/notes.worker")),
+    "doctor": CommandHelp(_WORKSHOP),
+    "models": CommandHelp(_WORKSHOP, "[NAME] [FLAGS]", ("models", "models haiku")),
+    "import": CommandHelp(_WORKSHOP, "PATH [FLAGS]", ("import ../agents --into my-shop",)),
+    "certify": CommandHelp(
+        _WORKSHOP,
+        "WORKER [PROMPT] [FLAGS]",
+        ('certify notes "buy bread" --every 5  # free with offline models',),
+    ),
+    "dev": CommandHelp(_SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),
+    "ui": CommandHelp(_SERVICES),
+    "worker": CommandHelp(_SERVICES, "[FLAGS]", ("worker --address temporal.example.com:7233",)),
+    "codec-server": CommandHelp(_SERVICES),
+    "gc": CommandHelp(_CARE, "[FLAGS]", ("gc --dry-run",)),
+    "migrate-check": CommandHelp(_CARE),
+    "completion": CommandHelp(_CARE, "SHELL", ("completion bash",)),
+}
+"""Help by the name of the command, in the order of the list of commands."""
+OTHER = CommandHelp(_CARE)
+"""Help of a command without an entry."""
+
+START = f"""\
+Begin here:
+  {PROGRAM} init my-shop && cd my-shop
+  {PROGRAM} start notes "buy bread"       # asks you before it writes
+  {PROGRAM} approvals                     # what waits for a person, from any terminal
+  {PROGRAM} dev                           # a server that stays, with a page in the browser
+"""
+"""Examples below the list of commands."""

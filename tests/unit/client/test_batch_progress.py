@@ -1,0 +1,96 @@
+"""How far a batch is, how fast it goes, and what became of each item."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from llm_do_temporal.cli.terminal.batch_lines import EVERY_SECONDS, ProgressLines, summary_lines
+from llm_do_temporal.client.batch_progress import MOST_ROWS, progress_of
+from llm_do_temporal.client.views.items import Item
+from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.messages.budget import Usage
+from tests.support.workflow.moments import START, after
+
+
+def batch(*statuses: str, status: str = "running", ended_after: float | None = None) -> RunView:
+    """The view of a batch with items of these statuses, each of which cost a cent and took five seconds."""
+    view = RunView("r", status=status, started_at=START, ended_at=None if ended_after is None else after(ended_after))
+    for number, state in enumerate(statuses, 1):
+        item = Item(f"{number}.pdf", f"main/item-{number}", state)
+        view.items[f"r/{item.path}"] = item
+        if state == "not done":
+            continue
+        if state == "failed":
+            item.fail("ModelFailed", "no\x1b[1m answer")
+        usage = Usage(requests=1, input_tokens=1_000, output_tokens=200, cost_usd=Decimal("0.01"))
+        view.nodes[f"r/{item.path}"] = Node(
+            f"r/{item.path}", path=item.path, started_at=START, ended_at=after(5), usage=usage, item=item.name
+        )
+    return view
+
+
+@pytest.mark.parametrize(
+    ("view", "seconds", "line"),
+    [
+        (batch("not done", "not done"), 20, "0/2 items"),
+        (
+            batch("completed", "failed", "completed", "not done"),
+            90,
+            "3/4 items · 1 failed · 2.0 a minute · about 30 s left · $0.0300",
+        ),
+        (batch("completed", *["not done"] * 59), 60, "1/60 items · 1.0 a minute · about 59 min left · $0.0100"),
+        (batch("completed", *["not done"] * 150), 60, "1/151 items · 1.0 a minute · about 2 h 30 min left · $0.0100"),
+        # the rate of a run that has ended is that until its end
+        (
+            batch("completed", "failed", status="completed", ended_after=60),
+            9_999,
+            "2/2 items · 1 failed · 2.0 a minute · $0.0200",
+        ),
+    ],
+)
+def test_progress_has_the_rate_the_rest_and_the_cost(view: RunView, seconds: float, line: str) -> None:
+    progress = progress_of(view, after(seconds))
+    assert progress is not None
+    assert progress.line == line
+
+
+def test_other_runs_have_no_progress_and_no_summary() -> None:
+    assert progress_of(RunView("r"), START) is None
+    assert summary_lines(RunView("r"), None) == []
+
+
+def test_the_summary_has_a_row_for_each_item_with_what_it_took() -> None:
+    header, first, second, third = summary_lines(batch("completed", "failed", "not done"), None)
+    assert header.split() == ["ITEM", "STATE", "TIME", "TURNS", "TOKENS", "COST", "ERROR"]
+    assert first.split() == ["1.pdf", "completed", "5", "s", "1", "1,200", "$0.0100"]
+    assert second.endswith("no\\x1b[1m answer")
+    assert third.split() == ["3.pdf", "not", "done"]
+
+
+def test_of_many_items_the_summary_has_those_without_a_result() -> None:
+    _, failed, more = summary_lines(batch("failed", *["completed"] * MOST_ROWS), 40)
+    assert failed.startswith("1.pdf  failed")
+    assert len(failed) == 40
+    assert more == f"and {MOST_ROWS} more items: `show` has them all"
+
+
+def test_progress_is_not_told_more_often_than_people_read(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    lines, view = ProgressLines(enabled=True, clock=lambda: now[0]), batch("completed", "not done")
+    told: list[int] = []
+    for moment in (1, EVERY_SECONDS, EVERY_SECONDS + 1, 2 * EVERY_SECONDS):
+        now[0] = moment
+        lines.tell(view)
+        told.append(len(capsys.readouterr().err.splitlines()))
+    assert told == [0, 1, 0, 1]
+
+
+def test_the_clock_of_a_batch_that_never_began_stands() -> None:
+    view = batch("not done")
+    view.started_at = None
+    progress = progress_of(view, START + timedelta(days=1))
+    assert progress is not None
+    assert progress.elapsed == timedelta()

@@ -1,0 +1,85 @@
+"""A batch is done again from its page: what is left over, once, by whoever asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import TokenAccess
+from tests.support.people.browser import Browser
+from tests.support.people.signed_in import BASE, TOKENS
+
+BAD = BatchItem(name="<b>bad</b>.pdf", prompt="x")
+EMPTY = BatchItem(name="empty.pdf", unusable="the file 'empty.pdf' is empty")
+
+
+@dataclass
+class Ended:
+    """A client for one run that has ended and left these items."""
+
+    left: tuple[BatchItem, ...]
+    started: dict[str, StartRunInput] = field(default_factory=dict[str, StartRunInput])
+
+    async def unfinished(self, run: str) -> StartRunInput:
+        """See LlmDoClient."""
+        if not self.left:
+            raise UsageError(f"all 2 items of run '{run}' have completed; there is nothing to do")
+        return StartRunInput(worker="reader", batch=Batch(items=self.left), started_by="bob")
+
+    async def start(self, request: StartRunInput, *, run: str) -> str:
+        """See LlmDoClient."""
+        if run in self.started:
+            raise UsageError(f"there is already a run '{run}'")
+        self.started[run] = request
+        return run
+
+    async def status(self, run: str) -> None:
+        """See LlmDoClient."""
+        assert run in self.started
+
+
+async def browser_at(ended: Ended) -> Browser:
+    browser = Browser(build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", ended)), BASE)
+    await browser.open(f"/sign-in?token={TOKENS['ada']}")
+    return browser
+
+
+async def test_what_is_left_over_is_started_once_however_often_the_form_is_sent() -> None:
+    ended = Ended((BAD, EMPTY))
+    browser = await browser_at(ended)
+    page = await browser.open("/runs/decks/retry")
+    assert "Do 2 items again?" in page.text
+    assert "<b>bad</b>.pdf" in page.text
+    assert "cannot be used: the file 'empty.pdf' is empty" in page.text
+    (form,) = [form for form in page.forms if form.action.endswith("/retry")]
+    for _ in range(2):
+        await browser.send(page, form)
+    ((run, request),) = ended.started.items()
+    assert run.startswith("reader-")
+    assert request.batch is not None
+    assert (request.batch.items, request.started_by) == ((BAD, EMPTY), "ada")
+
+
+async def test_a_form_without_its_key_starts_nothing() -> None:
+    ended = Ended((BAD,))
+    browser = await browser_at(ended)
+    page = await browser.open("/runs/decks/retry")
+    (form,) = [form for form in page.forms if form.action.endswith("/retry")]
+    assert "this form is not complete" in (await browser.send(page, form, without="key")).text
+    assert ended.started == {}
+
+
+async def test_where_no_file_can_be_used_there_is_no_button() -> None:
+    page = await (await browser_at(Ended((EMPTY,)))).open("/runs/decks/retry")
+    assert "there is nothing to start here" in page.text
+    assert not [form for form in page.forms if form.action.endswith("/retry")]
+
+
+async def test_a_batch_that_is_done_says_so() -> None:
+    page = await (await browser_at(Ended(()))).open("/runs/decks/retry")
+    assert (page.status, "have completed" in page.text) == (404, True)
