@@ -9,7 +9,6 @@ from pathlib import Path
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.client.connection.connect import DEFAULT_NAMESPACE, names_server
-from llm_do_temporal.client.embedded.server import running_host
 from llm_do_temporal.client.session import Session, open_session, task_queue
 from llm_do_temporal.errors import UsageError
 
@@ -23,9 +22,7 @@ async def opened(location: Location) -> AsyncGenerator[Session]:
     Raises ConnectionFailed, UsageError for flags that cannot be used, WorkshopNotFound.
     """
     connection, workshop = location.connection(), _workshop(location)
-    if workshop is not None and not names_server(connection) and running_host(workshop) is None:
-        say("starting the workshop's own Temporal server and worker service …")
-    async with open_session(connection, workshop) as session:
+    async with open_session(connection, workshop, starting=_say_starting) as session:
         yield session
 
 
@@ -43,6 +40,10 @@ async def undisturbed(location: Location) -> AsyncGenerator[tuple[Path | None, s
         return
     async with undisturbed_server(workshop) as info:
         yield workshop, info.address
+
+
+def _say_starting() -> None:
+    say("starting the workshop's own Temporal server and worker service …")
 
 
 def _workshop(location: Location) -> Path | None:

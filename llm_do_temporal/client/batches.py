@@ -112,7 +112,8 @@ def items_of_lines(file: Path) -> list[BatchItem]:
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise UsageError(f"the file '{file}' given with --each-line has no lines")
-    items, wrong = [], []
+    items: list[BatchItem] = []
+    wrong: list[str] = []
     for number, line in numbered:
         try:
             items.append(_item_of_line(file, number, line))

@@ -6,14 +6,14 @@ Owns the choice between the two. Used by the command line and by `run_worker`.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded, names_server
-from llm_do_temporal.client.embedded.server import embedded_server
+from llm_do_temporal.client.embedded.server import embedded_server, running_host
 from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
@@ -33,10 +33,13 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(connection: Connection, workshop: Path | None) -> AsyncGenerator[Session]:
+async def open_session(
+    connection: Connection, workshop: Path | None, *, starting: Callable[[], None] | None = None
+) -> AsyncGenerator[Session]:
     """Connect; the embedded server, when it is used, stays at least as long as the block runs.
 
-    `workshop` may be None only where the connection names a server. Raises ConnectionFailed, UsageError for a
+    `workshop` may be None only where the connection names a server. `starting` is called before the embedded server is
+    started, which takes seconds; not where it runs already. Raises ConnectionFailed, UsageError for a
     configuration that cannot be used, WorkshopNotFound.
     """
     # Before a server is started whose services would have the same keys.
@@ -48,6 +51,8 @@ async def open_session(connection: Connection, workshop: Path | None) -> AsyncGe
         return
     if workshop is None:
         raise WorkshopNotFound("the embedded server needs a workshop: its state is kept in the workshop's folder")
+    if starting is not None and running_host(workshop) is None:
+        starting()
     async with embedded_server(workshop) as info:
         temporal = await connect_embedded(info.address, workshop)
         yield Session(LlmDoClient(temporal, task_queue=task_queue()), workshop, info.address, embedded=True)

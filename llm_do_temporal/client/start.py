@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from llm_do_temporal.client.batches import Attach, check_batch_size
+from llm_do_temporal.definitions.needed_variables import missing_variables
 from llm_do_temporal.definitions.registry.inputs import check_input
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import check_single, load_started
@@ -35,7 +36,8 @@ from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachment_names, check_attachments
 from llm_do_temporal.policy.files.sandbox import narrow, root_tree
-from llm_do_temporal.policy.models.ids import Aliases
+from llm_do_temporal.policy.models.ids import Aliases, chain_of, full_name
+from llm_do_temporal.policy.models.known import doubt_about
 from llm_do_temporal.policy.models.resolution import resolve_model
 from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
 from llm_do_temporal.storage.places import workshop_blobs
@@ -109,6 +111,19 @@ class StartRequest:
         worker = load_local_worker(workshop, self.worker, self.params)
         return worker.choose_model(StartRunInput(**self._settings()))
 
+    def check_keys(self, workshop: Path) -> None:
+        """Raise UsageError where the model that would be chosen needs a key, and its variable is not set here.
+
+        Also DefinitionError, and UsageError for a model that cannot exist.
+        """
+        model, aliases = self.choose_model(workshop)
+        missing = missing_variables(aliases, model, os.environ)
+        if missing:
+            raise UsageError(
+                f"{' or '.join(missing)} is not set, and the model '{model}' needs it",
+                next_step="Set it before the command that starts the worker service; --model offline:echo needs none.",
+            )
+
     def _settings(self) -> dict[str, Any]:
         return {
             "worker": self.worker,
@@ -162,7 +177,12 @@ class LocalWorker:
             )
         except ModelRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
-        return model, settings.models.aliases
+        aliases = settings.models.aliases
+        for one in chain_of(aliases, model):
+            doubt = doubt_about(full_name(aliases, one))
+            if doubt is not None and doubt.certain:
+                raise UsageError(doubt.message, next_step=doubt.hint)
+        return model, aliases
 
     def check_input(self, request: StartRunInput) -> None:
         """Raise UsageError where the input, or that of an item, does not fit the worker's `schema_in_ref`."""

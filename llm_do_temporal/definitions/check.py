@@ -131,6 +131,7 @@ def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Proble
         line = parsed.document.line_of(("model",))
         yield from name_problems(parsed.place.label, line, definition.model, workshop.config)
         return
+    yield from name_problems(parsed.place.label, parsed.document.line_of(("model",)), definition.model, workshop.config)
     try:
         resolve_model(
             ModelSources(aliases=model_aliases(workshop.config)),

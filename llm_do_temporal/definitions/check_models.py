@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from llm_do_temporal.definitions.keys.models import unknown_settings
@@ -12,6 +13,7 @@ from llm_do_temporal.definitions.workshop.workshop import Workshop, unknown_mode
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.policy.models.ids import full_name, is_full_name, models_of
+from llm_do_temporal.policy.models.known import doubt_about
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 _MODEL_STEP = "Write it like 'anthropic:claude-sonnet-4-5', or add an alias under `models:` in workshop.yaml."
@@ -29,6 +31,8 @@ def workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem]
             if not is_full_name(stands_for):
                 message = f"alias '{name}' stands for '{model}', which is not provider:name"
                 yield Problem(WORKSHOP_FILE, document.line_of(here), message, next_step=_MODEL_STEP)
+            elif alias.base_url is None:
+                yield from _doubts(WORKSHOP_FILE, document.line_of(here), stands_for)
         yield from _settings(WORKSHOP_FILE, document, (*here, "settings"), alias.settings)
     yield from _settings(WORKSHOP_FILE, document, ("model_settings",), config.model_settings)
 
@@ -40,10 +44,21 @@ def setting_problems(parsed: ParsedWorker) -> Iterator[Problem]:
 
 
 def name_problems(file: str, line: int | None, model: str, config: WorkshopConfig) -> Iterator[Problem]:
-    """Yield a problem for each model in a text that is neither an alias nor `provider:name`."""
-    for name in unknown_models(model, config):
+    """Yield a problem for each model in a text that is no alias and not `provider:name`, or no model that is known."""
+    unknown = unknown_models(model, config)
+    for name in unknown:
         message = f"model '{name}' is neither an alias of workshop.yaml nor provider:name"
-        yield Problem(file, line, message, next_step=_MODEL_STEP)
+        close = get_close_matches(name, list(config.models), n=1)
+        yield Problem(file, line, message, next_step=f"Did you mean '{close[0]}'?" if close else _MODEL_STEP)
+    for name in models_of(model):
+        if name not in unknown and name not in config.models:
+            yield from _doubts(file, line, name)
+
+
+def _doubts(file: str, line: int | None, model: str) -> Iterator[Problem]:
+    doubt = doubt_about(model)
+    if doubt is not None:
+        yield Problem(file, line, doubt.message, "error" if doubt.certain else "warning", doubt.hint)
 
 
 def _settings(file: str, document: Document, path: KeyPath, settings: Mapping[str, Any]) -> Iterator[Problem]:

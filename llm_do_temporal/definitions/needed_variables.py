@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from llm_do_temporal.definitions.workers.places import SHIPPED, known_names, places_of
 from llm_do_temporal.definitions.workers.worker_file import read_worker
 from llm_do_temporal.definitions.workshop.workshop import Workshop, model_aliases
-from llm_do_temporal.policy.models.ids import alias_of, chain_of, full_name
+from llm_do_temporal.policy.models.ids import Aliases, alias_of, chain_of, full_name
 
 _KEYS = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -38,17 +38,39 @@ def needed_variables(workshop: Workshop, *also: str) -> dict[tuple[str, ...], li
     return found
 
 
+def missing_variables(aliases: Aliases, model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables of which one must hold a key for the model, and none does; empty where none is missing.
+
+    Of several models, one that can be asked is enough.
+    """
+    missing: tuple[str, ...] = ()
+    for one in chain_of(aliases, model):
+        needed = _variables_of(aliases, one)
+        provider = full_name(aliases, one).partition(":")[0]
+        if any(environment.get(name) for name in needed) or not needed:
+            return ()
+        if provider.startswith("openai") and environment.get("OPENAI_BASE_URL"):
+            return ()  # a server of one's own may need no key
+        missing = missing or needed
+    return missing
+
+
+def _variables_of(aliases: Aliases, model: str) -> tuple[str, ...]:
+    alias = alias_of(aliases, model)
+    if alias is not None and alias.api_key_env is not None:
+        return (alias.api_key_env,)
+    if alias is not None and alias.base_url is not None:
+        return ()
+    return _KEYS.get(full_name(aliases, model).partition(":")[0], ())
+
+
 def _for_models(workshop: Workshop, also: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     aliases = model_aliases(workshop.config)
     for named in (*_named_models(workshop), *also):
         for model in chain_of(aliases, named):
-            alias = alias_of(aliases, model)
-            if alias is not None and alias.api_key_env is not None:
-                yield (alias.api_key_env,), model
-            elif alias is None or alias.base_url is None:
-                variables = _KEYS.get(full_name(aliases, model).partition(":")[0])
-                if variables is not None:
-                    yield variables, model
+            variables = _variables_of(aliases, model)
+            if variables:
+                yield variables, model
 
 
 def _named_models(workshop: Workshop) -> Iterator[str]:

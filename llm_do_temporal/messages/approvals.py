@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from llm_do_temporal.messages.base import Message, Strict
+from llm_do_temporal.messages.base import Message, Strict, is_empty
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
 from llm_do_temporal.policy.budget.ledger import Ledger
@@ -104,6 +104,13 @@ class RequestApprovalInput(Message):
     """The model that wants it, for metrics; empty where an earlier version asked."""
     generated: bool = False
     """Whether a model made the worker, for metrics too."""
+    item: str = Field(default="", exclude_if=is_empty)
+    """Name of the batch's item that the asking invocation works on; empty in any other run."""
+
+    @property
+    def place(self) -> str:
+        """Place of the asking invocation in the tree, of a batch with the name of the item."""
+        return f"{self.path} ({self.item})" if self.item else self.path
 
     @property
     def names_people(self) -> bool:
@@ -320,3 +327,5 @@ class PendingApprovalMemo(Message):
     model: str = ""
     digest: str = ""
     """Digest of the question; empty if it has none."""
+    item: str = Field(default="", exclude_if=is_empty)
+    """Name of the batch's item that the asking invocation works on, at most SUMMARY_CHARS characters."""

@@ -57,6 +57,7 @@ def test_a_batch_tells_what_failed_survives_a_kill_and_takes_mended_files(
     desk.pending("keep", 1)
     desk.kill_group(begun)
 
+    assert "main/item-1 (a.txt)" in desk.type("approvals").stdout
     desk.type("approve", "keep", "a1")
     desk.pending("keep", 1)
     desk.type("reject", "keep", "a2", "--reason", "not this one")

@@ -212,7 +212,7 @@ def questions_table(questions: list[Question]) -> tuple[list[str], list[list[str
     columns = {
         "ID": [one.id for one in questions],
         "RUN": [one.run for one in questions],
-        "PATH": [one.request.path for one in questions],
+        "PATH": [one.request.place for one in questions],
         "TOOL": [one.request.tool for one in questions],
         "ASKED": [ago(one.asked_at) for one in questions],
     }
@@ -264,7 +264,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     done = words[answer.kind]
     if decided is not None and decided.verdict is None:
         agreed = f"{len(decided.votes)} of {decided.request.quorum} people have agreed"
-        say(f"noted: {decided.id} of {decided.request.path} still waits; {agreed}")
+        say(f"noted: {decided.id} of {visible_line(decided.request.place)} still waits; {agreed}")
         return 0
     if decided is None:
         say(f"{done}: sent to run {named.run}, but no worker service has answered yet; one that starts takes it up")
@@ -272,7 +272,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     summary, changed = visible_line(decided.request.summary, 200), ""
     if answer.args is not None:
         changed = f"; it goes on with {visible_line(json.dumps(answer.args, ensure_ascii=False), 200)}"
-    say(f"{done}: {decided.id} of {decided.request.path}: {summary}{changed}")
+    say(f"{done}: {decided.id} of {visible_line(decided.request.place)}: {summary}{changed}")
     return 0
 
 

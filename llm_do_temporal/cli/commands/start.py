@@ -276,7 +276,18 @@ def _prepare(typed: _TypedStart, worker: str, location: Location) -> StartRunInp
     request = typed.request(worker)
     elsewhere = names_server(location.connection())
     workshop = location.local_workshop() if elsewhere else location.find_workshop()
+    if workshop is not None and not elsewhere and not _is_served(workshop):
+        # The worker service that this command starts has the variables that are set here.
+        request.check_keys(workshop)
     return request.prepare(workshop, embedded=not elsewhere, warn=lambda warning: say(f"warning: {warning}"))
+
+
+def _is_served(workshop: Path) -> bool:
+    """Whether the workshop's own server runs; nothing is made where there was none before."""
+    from llm_do_temporal.client.embedded.server import running_host
+    from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
+
+    return (workshop / STATE_FOLDER).is_dir() and running_host(workshop) is not None
 
 
 def read_params(given: Sequence[str]) -> dict[str, str]:

@@ -90,7 +90,7 @@ def tree_lines(exported: Exported) -> list[str]:
 
 def _approval(question: Question) -> list[str]:
     request = question.request
-    texts = [f"### {_code(f'{question.id} {request.tool}, {request.path}')}", _code(request.summary)]
+    texts = [f"### {_code(f'{question.id} {request.tool}, {request.place}')}", _code(request.summary)]
     texts.append(_code(verdict_line(question)))
     for name, value in request.args.items():
         texts += [_code(name), _fenced(as_text(value))]

@@ -299,7 +299,7 @@ def _say_questions(pending: list[Question], location: Location, session: Session
     say(f"run {run} waits for approval:")
     for one in pending:
         request = one.request
-        say(f"  {one.id}  {request.path}  {visible_line(request.summary, 200)}")
+        say(f"  {one.id}  {visible_line(request.place, 200)}  {visible_line(request.summary, 200)}")
         say(f"      {location.command(f'approve {run} {one.id}')}")
         say(f"      {_signal_command(one, session)}")
     say(f"reject with a reason: {location.command(f'reject {run} {pending[0].id} --reason WHY')}")

@@ -26,7 +26,7 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 def render_question(pending: Question) -> RenderableType:
     """Return the whole question as a renderable."""
     request = pending.request
-    where = (pending.id, request.tool, request.path, f"run {pending.run}")
+    where = (pending.id, request.tool, request.place, f"run {pending.run}")
     title = Text(" · ".join(visible_line(word, 80) for word in where), style="bold")
     parts: list[RenderableType] = [Rule(title, align="left", style="yellow")]
     parts.append(Text(visible_line(request.summary), style="bold"))

@@ -103,6 +103,7 @@ class DeskClient:
             identity_version=IDENTITY_VERSION,
             model=self._models.shown,
             generated=is_generated(invocation.worker),
+            item=invocation.item,
             **more,
         )
 

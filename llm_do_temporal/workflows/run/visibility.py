@@ -36,6 +36,7 @@ def _memo(approval: Approval) -> PendingApprovalMemo:
         generated=request.generated,
         model=request.model,
         digest=request.digest,
+        item=request.item[:SUMMARY_CHARS],
     )
 
 

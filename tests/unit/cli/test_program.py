@@ -269,3 +269,23 @@ def test_no_command_imports_agents(arguments: list[str], workshop: Path) -> None
         "llm_do_temporal.service",
         "llm_do_temporal.workflows",
     }
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("antropic:claude-sonnet-4-5", "Did you mean 'anthropic:claude-sonnet-4-5'?"),
+        ("offline:note", "Did you mean 'offline:notes'?"),
+        (
+            "anthropic:claude-sonnet-4-5",
+            "ANTHROPIC_API_KEY is not set, and the model 'anthropic:claude-sonnet-4-5' needs",
+        ),
+    ],
+)
+def test_a_model_that_cannot_answer_is_a_mistake_before_a_server_is_started(
+    model: str, said: str, workshop: Path
+) -> None:
+    done = run("start", "greeter", "hi", "--model", model, folder=workshop)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not (workshop / ".llm-do/temporal.db").exists()

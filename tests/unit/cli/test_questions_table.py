@@ -24,3 +24,8 @@ def test_deadlines_and_votes_have_columns_where_there_are_any(pending: Question)
     header, (row,) = questions_table([asking(timed, quorum=2)])
     assert header == [*PLAIN[:-1], "DEADLINE", "VOTES", "SUMMARY"]
     assert row[6] == "0 of 2"
+
+
+def test_a_question_of_a_batch_names_its_item(pending: Question) -> None:
+    header, (row,) = questions_table([asking(pending, path="main/item-2", item="b.pdf")])
+    assert row[header.index("PATH")] == "main/item-2 (b.pdf)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
@@ -24,6 +25,15 @@ class Ended:
 
     left: tuple[BatchItem, ...]
     started: dict[str, StartRunInput] = field(default_factory=dict[str, StartRunInput])
+
+    @property
+    def temporal(self) -> Any:
+        """The page of the new run has no server to ask."""
+        raise UsageError("no server here")
+
+    async def inbox(self, _run: str | None = None) -> InboxContents:
+        """See LlmDoClient."""
+        return InboxContents([], [])
 
     async def unfinished(self, run: str) -> StartRunInput:
         """See LlmDoClient."""

@@ -1,0 +1,108 @@
+"""Providers and offline models that are known, for hints where a name of one is misspelt.
+
+Which exist is decided where a model is built; a newer Pydantic AI may know more providers than this list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+OFFLINE = "offline"
+OFFLINE_MODELS = (
+    "by-hand",
+    "echo",
+    "examples",
+    "greeter",
+    "notes",
+    "pitch-decks",
+    "pitch-evaluator",
+    "pitch-orchestrator",
+)
+"""Names of the models that are scripts, without `offline:`."""
+PROVIDERS = frozenset(
+    {
+        "alibaba",
+        "anthropic",
+        "azure",
+        "azure-responses",
+        "bedrock",
+        "bedrock-mantle",
+        "cerebras",
+        "cohere",
+        "crusoe",
+        "deepseek",
+        "elevenlabs",
+        "fireworks",
+        "github",
+        "github-copilot",
+        "google",
+        "google-cloud",
+        "google-decisions",
+        "groq",
+        "heroku",
+        "huggingface",
+        "litellm",
+        "meta",
+        "mistral",
+        "moonshotai",
+        "nebius",
+        "ollama",
+        "openai",
+        "openai-chat",
+        "openai-chatgpt",
+        "openai-codex",
+        "openai-decisions",
+        "openai-responses",
+        "openrouter",
+        "ovhcloud",
+        "sambanova",
+        "sentence-transformers",
+        "snowflake",
+        "system-one",
+        "together",
+        "typesafe",
+        "vercel",
+        "vllm",
+        "voyageai",
+        "xai",
+        "zai",
+    }
+)
+"""Providers of Pydantic AI, as the part of a model's name before the colon."""
+_FURTHER = frozenset({OFFLINE, "test"})
+_GATEWAY = "gateway/"
+
+
+@dataclass(frozen=True)
+class ModelDoubt:
+    """Doubt that a model exists."""
+
+    message: str
+    hint: str
+    certain: bool
+    """Whether a run with it is sure to fail, or the name is all but one that is known."""
+
+
+def doubt_about(model: str) -> ModelDoubt | None:
+    """Return the doubt about `provider:name`; None for a model that may exist."""
+    provider, _, name = model.partition(":")
+    if provider == OFFLINE:
+        return None if name in OFFLINE_MODELS else _offline_doubt(name)
+    if provider in PROVIDERS or provider in _FURTHER or provider.startswith(_GATEWAY):
+        return None
+    close = get_close_matches(provider.lower(), sorted(PROVIDERS | {OFFLINE}), n=1, cutoff=0.75)
+    return ModelDoubt(
+        f"no provider '{provider[:80]}' is known, of the model '{model[:80]}'",
+        f"Did you mean '{close[0]}:{name[:80]}'?"
+        if close
+        else "Known are anthropic, google, openai and the others of Pydantic AI; offline:NAME needs no key.",
+        certain=bool(close),
+    )
+
+
+def _offline_doubt(name: str) -> ModelDoubt:
+    close = get_close_matches(name.lower(), OFFLINE_MODELS, n=1)
+    known = ", ".join(f"{OFFLINE}:{one}" for one in OFFLINE_MODELS)
+    hint = f"Did you mean '{OFFLINE}:{close[0]}'?" if close else f"There are {known}."
+    return ModelDoubt(f"there is no offline model '{OFFLINE}:{name[:80]}'", hint, certain=True)
