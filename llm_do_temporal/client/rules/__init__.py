@@ -1,0 +1,1 @@
+"""Rules of a workshop, learned from past calls and tried on them."""
