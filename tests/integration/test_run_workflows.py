@@ -14,6 +14,8 @@ from llm_do_temporal.activities import definitions
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.definitions.workshop.workshop import Workshop, load_workshop
 from llm_do_temporal.messages.activities import LOAD_RUN, PREVIEW_WRITE, RECORD_AT_DESK
+from llm_do_temporal.messages.base import RUN_MEMO
+from llm_do_temporal.messages.runs import RunMemo, StartRunInput
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.runtime import activities
 from tests.support.runs.delegation import delegation_to
@@ -63,6 +65,23 @@ async def test_what_is_delegated_is_a_workflow_of_its_own_and_asks_by_signal(pla
     kinds = Counter(event.event_type for event in history.events)
     assert kinds[EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED] == 1  # the question
     assert kinds[EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED] == 1  # its answer
+
+
+async def test_a_run_is_called_by_the_first_line_of_its_prompt_whoever_starts_it(place: Place) -> None:
+    place.worker("main", scripted("Done."))
+    prompt = "\n  Tidy the garden \nand water it"
+    bare = await place.start_raw({"worker": "main", "prompt": prompt})
+    await place.client.result(bare)
+    ours = await place.start("main", prompt)
+    await place.client.result(ours)
+    for run in (bare, ours):
+        memo = await (await place.client.temporal.get_workflow_handle(run).describe()).memo()
+        assert memo[RUN_MEMO]["task"] == "Tidy the garden"
+
+
+def test_what_a_run_is_called_is_as_long_as_a_summary() -> None:
+    assert RunMemo.of(StartRunInput(worker="main", prompt="x" * 1_000)).task == "x" * 200
+    assert RunMemo.of(StartRunInput(worker="main", prompt=" \n\t")).task == ""
 
 
 async def test_workflow_tasks_of_runs_and_children_time_out_after_five_seconds(place: Place) -> None:
