@@ -69,8 +69,8 @@ COMMAND_HELP = {
     "reject": CommandHelp(_DECISIONS, "RUN [ID] --reason TEXT [FLAGS]", ('reject decks-1 a3 --reason "not today"',)),
     "modify": CommandHelp(
         _DECISIONS,
-        "RUN [ID] --args JSON [FLAGS]",
-        ("""modify decks-1 a3 --args '{"path": "/b.md", "content": "…"}'""",),
+        "RUN [ID] [--args JSON] [FLAGS]",
+        ("modify decks-1 a3", """modify decks-1 a3 --args '{"path": "/b.md", "content": "…"}'"""),
     ),
     "grants": CommandHelp(_DECISIONS, "RUN [FLAGS]"),
     "revoke": CommandHelp(_DECISIONS, "RUN ID [FLAGS]", ("revoke decks-1 a3",)),

@@ -21,6 +21,7 @@ from llm_do_temporal.ui.pages import (
     grants,
     inbox,
     invocation,
+    queue,
     retry,
     run,
     runs,
@@ -49,6 +50,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
             *inbox.routes,
             *approval.routes,
             *editing.routes,
+            *queue.routes,
             *attachments.routes,
             *grants.routes,
             *runs.routes,
@@ -64,6 +66,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     app.state.settings = settings
     app.state.client = client
     app.state.accounts = None
+    app.state.answered = dict[tuple[str, str, str], None]()
     app.state.streams = set[object]()
     return app
 

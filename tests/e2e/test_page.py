@@ -44,8 +44,9 @@ async def test_a_call_is_found_in_the_inbox_and_approved_by_keyboard(office: Off
     await ada.wait_for_url(office.approval("keys"))
     await ada.keyboard.press("a")
     await ada.keyboard.press("Enter")
-    await expect(ada.get_by_role("status")).to_contain_text("Approved by ada")
+    await expect(ada.locator(".done")).to_have_text("1 question answered: 1 approved.")
     assert (await office.client.result("keys")).output == "Done."
+    await _is_told(office, ada, "keys", "Approved by ada")
     assert office.read("keys.txt") == "by keyboard"
 
 
@@ -64,8 +65,8 @@ async def test_the_reason_of_a_rejection_is_in_the_models_next_turn(office: Offi
     await ada.keyboard.press("r")
     await ada.keyboard.type("Not on a Sunday")
     await ada.get_by_role("button", name="Reject").click()
-    await expect(ada.get_by_role("status")).to_contain_text("Rejected by ada")
     await office.client.result("rejected")
+    await _is_told(office, ada, "rejected", "Rejected by ada")
     told = [json.dumps(request.body) for request in office.provider.requests if "rejected.txt" in str(request.body)]
     assert "Rejected by ada: Not on a Sunday" in told[-1]
     assert office.read("rejected.txt") is None
@@ -78,15 +79,15 @@ async def test_an_edited_call_writes_the_edited_text(office: Office, scripts: bo
     await ada.goto(await office.asking(run, [write(f"/{run}.txt", "one\ntwo\n")]))
     await ada.get_by_role("link", name="Edit and approve").click()
     await ada.get_by_label("content").fill("one\nthree\n")
-    await ada.get_by_role("button", name="Edit as JSON").click()
-    raw = ada.get_by_label("Arguments, as JSON")
+    await ada.get_by_role("button", name="Edit as YAML").click()
+    raw = ada.get_by_label("Arguments, as YAML")
     await raw.fill((await raw.input_value()).replace("three", "drei"))
     await ada.get_by_role("button", name="Show the difference").click()
     await expect(ada.locator(".diff .add")).to_have_text("+drei")
     await expect(ada.locator(".diff .del")).to_have_text("-two")
     await ada.get_by_role("button", name="Approve with changes").click()
-    await expect(ada.get_by_role("status")).to_contain_text("Changed and approved by ada")
     await office.client.result(run)
+    await _is_told(office, ada, run, "Changed and approved by ada")
     assert office.read(f"{run}.txt") == "one\ndrei\n"
 
 
@@ -107,9 +108,9 @@ async def test_a_double_click_decides_once_and_is_no_mistake(office: Office, scr
     ada = await office.person(java_script_enabled=scripts)
     await ada.goto(await office.asking(run, [write(f"/{run}.txt", "x")]))
     await ada.get_by_role("button", name="Approve", exact=True).dblclick()
-    await expect(ada.get_by_role("status")).to_contain_text("Approved by ada")
-    await expect(ada.get_by_role("alert")).to_have_count(0)
     await office.client.result(run)
+    await expect(ada.get_by_role("alert")).to_have_count(0)
+    await _is_told(office, ada, run, "Approved by ada")
     assert office.read(f"{run}.txt") == "x"
 
 
@@ -126,7 +127,10 @@ async def test_of_two_people_the_first_decides_and_the_other_is_told(office: Off
     (question,) = await office.client.questions("race")
     assert question.verdict is not None
     winner = {"ada": "Approved by ada", "bob": "Rejected by bob"}[question.verdict.by]
+    loser = bob if question.verdict.by == "ada" else ada
+    await expect(loser.locator("#state")).to_contain_text(winner)
     for page in (ada, bob):
+        await page.goto(address)
         await expect(page.locator("#state")).to_contain_text(winner)
         await expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
     assert (office.read("race.txt") is None) == (question.verdict.by == "bob")
@@ -155,6 +159,61 @@ async def test_what_is_folded_has_to_be_opened_first(office: Office) -> None:
     await expect(without.locator("details[open]")).to_have_count(1)
     await without.get_by_role("button", name="Approve", exact=True).click()
     await expect(without.get_by_role("status")).to_contain_text("Approved by ada")
+
+
+async def test_question_after_question_is_answered_with_keys_alone(office: Office) -> None:
+    run = "flow"
+    await office.asking(run, [write(f"/flow-{number}.txt", "x\n" * 200) for number in (1, 2, 3)])
+    await office.asks(run, "a3")
+    ada = await office.person(viewport={"width": 390, "height": 844})
+    await ada.goto(f"{office.approval(run)}?run={run}")
+    await expect(ada).to_have_title("(3) a1 write_file /flow-1.txt (400 bytes) · llm-do-temporal")
+    await ada.keyboard.press("o")
+    await ada.keyboard.press("a")
+    await expect(ada.get_by_role("button", name="Approve a1")).to_be_focused()
+    await expect(ada.get_by_role("button", name="Approve a1")).to_be_in_viewport()
+    await ada.keyboard.press("Enter")
+    await expect(ada.get_by_role("status")).to_contain_text("Approved by ada")
+    await expect(ada.get_by_role("button", name="Reject")).to_be_enabled()
+    await ada.keyboard.press("j")
+    await ada.wait_for_url(f"{office.approval(run, 'a3')}?*")
+    await ada.keyboard.press("k")
+    await ada.wait_for_url(f"{office.approval(run, 'a2')}?*")
+    await ada.keyboard.press("r")
+    await ada.keyboard.type("one is enough")
+    await ada.keyboard.press("Control+Enter")
+    await ada.wait_for_url(f"{office.approval(run, 'a3')}?*")
+    await ada.keyboard.press("e")
+    await ada.get_by_label("content").fill("y")
+    await ada.get_by_role("button", name="Show the difference").click()
+    await ada.keyboard.press("a")
+    await ada.keyboard.press("Enter")
+    told = "3 questions answered: 1 approved, 1 changed and approved, 1 rejected."
+    await expect(ada.locator(".done")).to_have_text(told)
+    await office.client.result(run)
+    assert (office.read("flow-1.txt"), office.read("flow-2.txt"), office.read("flow-3.txt")) == ("x\n" * 200, None, "y")
+
+
+async def test_whoever_wants_it_is_notified_of_what_is_new(office: Office) -> None:
+    ada = await office.person(permissions=["notifications"])
+    await ada.clock.install()
+    await ada.add_init_script(
+        "window.told = []; document.hasFocus = () => false;"
+        "window.Notification = class { static permission = 'granted';"
+        " constructor(title, options) { window.told.push([title, options.body]); } };"
+    )
+    await office.asking("notice-1", [write("/notice-1.txt", "x")])
+    await ada.goto(f"{office.link}/runs")
+    async with ada.expect_response("**/waiting"):
+        await ada.get_by_role("button", name="Notify me").click()
+    await office.asking("notice-2", [write("/notice-\u202e2.txt", "x")])
+    while not await ada.evaluate("window.told.length"):
+        async with ada.expect_response("**/waiting"):
+            await ada.clock.fast_forward(10_000)
+    title, body = (await ada.evaluate("window.told"))[0]
+    assert title.endswith("calls wait for you")
+    assert body == "write_file /notice-\\u202e2.txt (1 bytes)"
+    await asyncio.gather(office.client.cancel("notice-1"), office.client.cancel("notice-2"))
 
 
 async def test_a_run_is_stopped_after_one_more_question(office: Office) -> None:
@@ -277,6 +336,12 @@ async def test_a_pdf_is_shown_and_its_scripts_are_not_run(office: Office) -> Non
         await ada.get_by_role("link", name="Download").click()
     assert (await (await kept.value).path()).read_bytes() == hostile_pdf()
     await office.client.cancel("pdf")
+
+
+async def _is_told(office: Office, page: Page, run: str, words: str) -> None:
+    """The page of the first approval of a run says so: whoever has decided with scripts has gone on from it."""
+    await page.goto(office.approval(run))
+    await expect(page.get_by_role("status")).to_contain_text(words)
 
 
 async def _is_accessible(page: Page) -> None:

@@ -62,6 +62,28 @@ def test_a_session(desk: Desk) -> None:
         assert desk.type("result", "job").stdout.strip() in screen
 
 
+def test_a_call_is_changed_in_an_editor_by_a_command(desk: Desk, tmp_path: Path) -> None:
+    """Saved unchanged nothing is decided; a mistake is told, and what was typed is offered again."""
+    desk.type("start", "approvals_demo", "sell the boat", "--id", "four", "--detach")
+    desk.pending("four", 1)
+    with at_terminal(desk) as terminal:
+        terminal.command("modify", "four", "a1", EDITOR="true")
+        terminal.see("nothing was changed, so nothing is decided", "nothing is decided: a1 still waits", "exit 0")
+        wrong = write_editor(tmp_path / "wrong.py", "content: |", "content: [")
+        terminal.command("modify", "four", "a1", VISUAL=wrong)
+        terminal.see("not valid YAML", "edit again? [Y/n]")
+        terminal.type("n")
+        terminal.see("a1 still waits", "exit 0")
+        editor = write_editor(tmp_path / "editor.py", "sell the boat", "keep the boat")
+        terminal.command("modify", "four", "a1", EDITOR=editor)
+        terminal.see("+- keep the boat", "approve with this change? [y/N]")
+        terminal.type("y")
+        terminal.see("modified: a1 of main", "exit 0")
+    desk.type("result", "four")
+    assert "keep the boat" in (desk.workshop / "files/notes.md").read_text()
+    assert "--args" in desk.type("modify", "four", "a1", code=2).stderr
+
+
 def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
     """What waits in all runs, answered in all the ways there are."""
     for run in ("one", "two", "three"):

@@ -102,8 +102,8 @@ async def test_edited_json_is_checked_against_the_tools_schema_and_by_policy(pla
     page = await ada.open(f"/runs/{run}/approvals/a1/edit?raw")
     (form,) = page.forms
     for raw, complaint in (
-        ("{", "that is not JSON"),
-        ("[]", "the arguments are an object"),
+        ("{", "line 1: not valid YAML"),
+        ("[]", "the arguments are names with values"),
         ('{"path": "/a.txt"}', "'content' is a required property"),
         ('{"path": "/a.txt", "content": 1}', "content: 1 is not of type 'string'"),
     ):

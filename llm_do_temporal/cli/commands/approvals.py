@@ -175,13 +175,15 @@ async def modify(
     approval: Annotated[str | None, Parameter(name="ID")] = None,
     /,
     *,
-    args: str,
+    args: str | None = None,
     note: str = "",
     remember: Annotated[bool, Parameter(name="--remember")] = False,
     digest: str | None = None,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Let a call happen with other arguments.
+
+    Without --args they are edited as YAML in $VISUAL, $EDITOR, `editor` or `vi`. Saved unchanged, nothing is decided.
 
     Parameters
     ----------
@@ -190,7 +192,7 @@ async def modify(
     approval
         Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
     args
-        All of the new arguments, as JSON or @FILE.
+        All of the new arguments, as JSON or @FILE; default: they are edited.
     note
         Kept with the decision.
     remember
@@ -200,7 +202,7 @@ async def modify(
     """
     from llm_do_temporal.messages.approvals import DecisionKind
 
-    changed = read_json_object(args, "--args")
+    changed = None if args is None else read_json_object(args, "--args")
     answer = _Answer(DecisionKind.MODIFY, note, remember, changed)
     return await _decide(location, _Named(run, approval, digest), answer)
 
@@ -241,7 +243,7 @@ class _Answer(NamedTuple):
     note: str
     remember: bool
     args: dict[str, Any] | None = None
-    """New arguments; None unless the call is modified."""
+    """New arguments; None unless the call is modified, and where they are still to be edited."""
 
 
 async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
@@ -250,6 +252,14 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
 
     async with opened(location) as session:
         meant = await _meant(session.client, location, named)
+        if answer.kind is DecisionKind.MODIFY and answer.args is None:
+            from llm_do_temporal.cli.terminal.edit_arguments import edit_pending
+
+            meant, changed_args = await edit_pending(session.client, named.run, meant)
+            answer = answer._replace(args=changed_args)
+            if changed_args is None:
+                say(f"nothing is decided: {meant.id} still waits")
+                return 0
         decision = Decision(
             id=meant.id,
             decision=answer.kind,

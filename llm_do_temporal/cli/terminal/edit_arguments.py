@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import difflib
 import json
-from typing import Any, cast
+import sys
+from typing import Any
 
+from rich.console import Console
+
+from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
+from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.terminal.prompts import Prompter
+from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.policy.approvals import canonical
-from llm_do_temporal.ui.content.forms import editable_json
+from llm_do_temporal.ui.content.arguments import editable_yaml, read_arguments
 
 _MISSING = object()
 _SHOWN_PROBLEMS = 5
@@ -19,18 +27,18 @@ _SHOWN_PROBLEMS = 5
 async def ask_for_change(question: Question, prompter: Prompter) -> dict[str, Any] | None:
     """Return new arguments that fit the tool and that the person has confirmed; None if nothing is to be sent.
 
-    Editing begins with the arguments that are agreed to now.
+    Editing begins with the arguments that are agreed to now. A text with a mistake is offered again as it was typed.
     """
-    text = editable_json(question.args)
+    text = heading(question) + editable_yaml(question.args)
     while True:
-        edited = await prompter.edited(text, "new arguments, JSON")
+        edited = await prompter.edited(text, "new arguments, YAML or JSON")
         if edited is None:
             return None
-        args, problem = read_arguments(edited, question.request.args_schema or {})
+        args, problem = fitting_arguments(edited, question.request.args_schema or {})
         if args is not None:
             difference = changes(question.args, args)
             if not difference:
-                prompter.tell("nothing was changed")
+                prompter.tell("nothing was changed, so nothing is decided")
                 return None
             prompter.tell("\n".join(difference))
             if await prompter.yes("approve with this change?", default=False):
@@ -42,18 +50,46 @@ async def ask_for_change(question: Question, prompter: Prompter) -> dict[str, An
         text = edited
 
 
-def read_arguments(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-    """Return the arguments in a JSON text and an empty string, or None and the reason why they cannot be used."""
+async def edit_pending(
+    client: LlmDoClient, run: str, meant: ShownQuestion
+) -> tuple[ShownQuestion, dict[str, Any] | None]:
+    """Let a person edit the arguments of a question that waits; return it with the new ones, None for no change.
+
+    Raises UsageError where nobody could edit anything.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "there is no terminal to edit the arguments in", next_step="Give all of them: --args '{…}' or --args @FILE."
+        )
+    asked = await client.approvals(run)
+    question = next((one for one in asked if one.id == meant.id), None)
+    if question is None:
+        pending = ", ".join(one.id for one in asked) or "none"
+        raise UsageError(f"run '{run}' does not ask '{meant.id}'; pending: {pending}")
+    if question.request.args_schema is None:
+        raise UsageError(f"approval '{question.id}' cannot be changed, only approved or rejected")
+    prompter = Prompter(Console(stderr=True, highlight=False), Interrupt(), lambda: None)
+    changed = await ask_for_change(question, prompter)
+    # An earlier look may have been at another question of this id: the decision is then refused.
+    return ShownQuestion(question.id, meant.digest or question.request.digest), changed
+
+
+def heading(question: Question) -> str:
+    """Return the comment at the top of the text."""
+    about = visible_line(question.request.summary, 100)
+    return f"# {question.id}: {about}\n# Save and close to go on; saved unchanged, nothing is decided.\n"
+
+
+def fitting_arguments(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """Return the arguments in a text and an empty string, or None and the reason why they cannot be used."""
     try:
-        args: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return None, f"that is not JSON: {error}"
-    if not isinstance(args, dict):
-        return None, 'the arguments are an object, like {"path": "/a.txt"}'
+        args = read_arguments(text)
+    except UsageError as error:
+        return None, error.message
     problems = schema_problems(schema, args)
     if problems:
         return None, "the new arguments are not valid: " + "; ".join(problems[:_SHOWN_PROBLEMS])
-    return cast("dict[str, Any]", args), ""
+    return args, ""
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

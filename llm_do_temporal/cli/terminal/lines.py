@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 from llm_do_temporal.cli.text import visible_line
 
 _MAX_LINE_BYTES = 1 << 16
+_EDITORS = ("editor", "vi")
 
 
 class Interrupt:
@@ -67,8 +69,9 @@ async def read_line(prompt: str) -> str | None:
 
 
 def editor() -> list[str] | None:
-    """Return the command of the person's editor, from $VISUAL or $EDITOR; None without either."""
-    return _program("VISUAL") or _program("EDITOR")
+    """Return the command of the person's editor, from $VISUAL or $EDITOR, else `editor` or `vi`; None without any."""
+    named = _program("VISUAL") or _program("EDITOR")
+    return named or next(([found] for name in _EDITORS if (found := shutil.which(name))), None)
 
 
 def pager() -> list[str] | None:
@@ -99,7 +102,7 @@ async def read_in_pager(text: str, command: list[str], interrupt: Interrupt) -> 
 async def edit(text: str, command: list[str], interrupt: Interrupt) -> str | None:
     """Return `text` as changed in the person's editor; None, after printing why, if the editor cannot be used."""
     with tempfile.TemporaryDirectory(prefix="llm-do-") as folder:
-        file = Path(folder) / "arguments.json"
+        file = Path(folder) / "arguments.yaml"
         file.write_text(text, encoding="utf-8")
         interrupt.held = True
         try:

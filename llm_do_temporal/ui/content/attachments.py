@@ -16,6 +16,7 @@ from urllib.parse import quote
 from llm_do_temporal.client import Question
 from llm_do_temporal.pdf.reader import PdfFailure, pdf_pages
 from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.ui.content.documents.document import FileText
 from llm_do_temporal.ui.content.urls import attachment_address
 
 MAX_TEXT_BYTES = 200_000
@@ -39,6 +40,9 @@ class ShownAttachment:
     how: Literal["pdf", "image", "text", "download"]
     is_here: bool
     """Whether the bytes are at hand on the page's machine."""
+    sha256: str = ""
+    document: FileText | None = None
+    """Text of the file where it stands on the page itself; None: it is shown by its address, if at all."""
 
 
 def shown_attachments(question: Question, workshop: Path | None) -> list[ShownAttachment]:
@@ -51,6 +55,7 @@ def shown_attachments(question: Question, workshop: Path | None) -> list[ShownAt
             address=attachment_address(question.run, question.id, one.sha256),
             how=_how(one),
             is_here=workshop is not None,
+            sha256=one.sha256,
         )
         for one in question.request.attachments
     ]

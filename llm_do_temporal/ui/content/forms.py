@@ -1,22 +1,21 @@
 """A form for a tool's arguments, made from its JSON Schema, and the arguments that a sent form means. Pure.
 
-Text that a browser's field would change (control characters, mixed line ends) is edited as JSON, and so is every value
-but a plain text, a number, a yes or no, or a choice.
+A list and an object are edited as YAML. Text that a browser's field would change (control characters, mixed line ends)
+is edited as JSON, and so is every other value but a plain text, a number, a yes or no, or a choice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from pydantic_core import from_json
-
-from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.hidden_characters import hidden_marks
+from llm_do_temporal.ui.content.arguments import editable_json, editable_yaml, read_json, read_yaml
 
-FieldKind = Literal["text", "number", "boolean", "choice", "json"]
+FieldKind = Literal["text", "number", "boolean", "choice", "json", "yaml"]
 PREFIX = "arg."
 OMIT_PREFIX = "omit."
 MIN_ROWS, MAX_ROWS = 1, 24
@@ -30,7 +29,7 @@ class Field:
     name: str
     kind: FieldKind
     value: str
-    """Content of the field: text or, for `choice` and `json`, JSON."""
+    """Content of the field: text, JSON for `choice` and `json`, or YAML."""
     description: str = ""
     optional: bool = False
     omitted: bool = False
@@ -75,21 +74,16 @@ def read_fields(
     return found, fields
 
 
-def read_object(text: str) -> dict[str, Any]:
-    """Return arguments that were written as JSON. Raises UsageError."""
-    try:
-        value: Any = _json(text)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    if not isinstance(value, dict):
-        raise UsageError('the arguments are an object, like {"path": "/a.txt"}')
-    return cast("dict[str, Any]", value)
+def with_problems(fields: Sequence[Field], problems: Sequence[str]) -> tuple[list[Field], list[str]]:
+    """Return the fields, each with the first of the problems, `name: text` or `name.place: text`, that is about it.
 
-
-def editable_json(value: object) -> str:
-    """Return JSON to be edited by a person: hidden characters are written as escapes."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    return "".join(_escaped(char) if hidden and char != "\n" else char for char, hidden in hidden_marks(text))
+    All problems are returned, too.
+    """
+    about = {
+        field.name: [one for one in problems if re.match(rf"{re.escape(field.name)}[:.]", one)] for field in fields
+    }
+    shown = [replace(field, problem=about[field.name][0]) if about[field.name] else field for field in fields]
+    return shown, list(problems)
 
 
 def _field(name: str, schema: Mapping[str, Any], args: Mapping[str, Any], *, optional: bool) -> Field:
@@ -98,6 +92,8 @@ def _field(name: str, schema: Mapping[str, Any], args: Mapping[str, Any], *, opt
     kind, choices = _kind(schema, value, given=given or "default" in schema)
     if kind in ("text", "number"):
         text = "" if value is None else str(value) if kind == "text" else json.dumps(value)
+    elif kind == "yaml" and given:
+        text = editable_yaml(value)
     else:
         text = "" if value is None and not given else editable_json(value)
     return Field(
@@ -117,6 +113,8 @@ def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[FieldK
         return "choice", tuple(editable_json(choice) for choice in cast("list[Any]", choices))
     declared = schema.get("type")
     kind = _SIMPLE.get(declared) if isinstance(declared, str) else None
+    if isinstance(value, list | dict) or (not given and declared in ("array", "object")):
+        return "yaml", ()
     if kind is None or (given and not _fits(kind, value)):
         return "json", ()
     return kind, ()
@@ -151,7 +149,7 @@ def _read(field: Field, text: str, before: Any) -> Any:
         return text.replace("\n", "\r\n") if windows else text
     if not text.strip():
         raise ValueError("a value is needed here")
-    value = _json(text)
+    value = read_yaml(text) if field.kind == "yaml" else read_json(text)
     if field.kind == "number" and not _is_number(value):
         raise ValueError("this is not a number")
     return value
@@ -161,18 +159,6 @@ def _sent(field: Field, text: str, *, omitted: bool, problem: str) -> Field:
     return Field(
         field.name, field.kind, text, field.description, field.optional, omitted, field.choices, problem=problem
     )
-
-
-def _json(text: str) -> Any:
-    try:
-        # Half a character or NaN, which Python's own reader takes, could not be sent on.
-        return from_json(text, allow_inf_nan=False)
-    except ValueError as error:
-        raise ValueError(f"that is not JSON: {error}") from error
-
-
-def _escaped(char: str) -> str:
-    return json.dumps(char)[1:-1] if ord(char) > 0x7E else f"\\u{ord(char):04x}"
 
 
 def _object(value: Any) -> dict[str, Any]:

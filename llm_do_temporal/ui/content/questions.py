@@ -12,11 +12,17 @@ from llm_do_temporal.messages.approvals import Decision, DecisionKind, Verdict
 
 async def question_of(request: Request) -> Question:
     """Return the question that the address names, as it stands now. Raises UsageError if there is none."""
+    return (await question_among(request))[0]
+
+
+async def question_among(request: Request) -> tuple[Question, list[Question]]:
+    """Return the question that the address names, and all of its run. Raises UsageError if there is none."""
     run, approval = request.path_params["run"], request.path_params["approval"]
     client: LlmDoClient = request.app.state.client
-    for question in await client.questions(run):
+    questions = await client.questions(run)
+    for question in questions:
         if question.id == approval:
-            return question
+            return question, questions
     raise UsageError(f"run '{run}' has asked nothing that is called '{approval}'")
 
 

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
+from llm_do_temporal.ui.content.tally import answered
 from llm_do_temporal.ui.content.urls import approval_address, grants_address, invocation_address, run_address
 
 _LINE_ENDS = {"\n": "\\n", "\t": "\\t"}
@@ -115,6 +116,7 @@ def _make_environment() -> Environment:
     environment.filters.update(cast("dict[str, Any]", {function.__name__: function for function in filters}))
     for address in (run_address, approval_address, grants_address, invocation_address):
         environment.globals[address.__name__] = cast("Any", address)
+    environment.globals["answered"] = cast("Any", answered)
     environment.globals["csrf_field"] = cast("Any", _csrf_field)
     return environment
 

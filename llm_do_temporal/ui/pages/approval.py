@@ -1,4 +1,4 @@
-"""The page of an approval: the whole call, its decision, and the form to decide."""
+"""The page of an approval: the whole call with its background, its decision, and the form to decide."""
 
 from __future__ import annotations
 
@@ -13,21 +13,26 @@ from starlette.routing import Route
 from llm_do_temporal.client import Question
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.ui.content.arguments import editable_json, read_object
 from llm_do_temporal.ui.content.attachments import shown_attachments
+from llm_do_temporal.ui.content.background import read_background
 from llm_do_temporal.ui.content.call_parts import difference, parts_of
-from llm_do_temporal.ui.content.forms import editable_json, read_object
-from llm_do_temporal.ui.content.questions import decide, question_of, text_of
+from llm_do_temporal.ui.content.documents.shown_part import shown_part, shown_parts
+from llm_do_temporal.ui.content.precedents import precedents_of
+from llm_do_temporal.ui.content.questions import decide, question_among, question_of, text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.staleness import file_now
-from llm_do_temporal.ui.content.urls import approval_address
+from llm_do_temporal.ui.pages.attachments import with_documents
+from llm_do_temporal.ui.pages.queue import address_in_queue, after_decision, answered_last, kept_query, queue_of
 
+ONWARD = "onward"
+"""Field of a form that is there where a script has put it: whoever decides goes on to the next question."""
 _KINDS = {"approve": DecisionKind.APPROVE, "reject": DecisionKind.REJECT}
 
 
 async def show_approval(request: Request) -> Response:
     """Show the question, open or settled."""
-    question = await question_of(request)
-    return await _page(request, question, sent="sent" in request.query_params)
+    return await _page(request, sent="sent" in request.query_params)
 
 
 async def show_state(request: Request) -> Response:
@@ -46,7 +51,7 @@ async def take_decision(request: Request) -> Response:
     note, remember = text_of(form, "note").strip(), "remember" in form
     typed = {"note": note, "remember": remember, "kind": kind.value}
     if kind is DecisionKind.REJECT and not note and question.is_open:
-        return await _page(request, question, status=422, problem="Say why: the model is told the reason.", **typed)
+        return await _page(request, status=422, problem="Say why: the model is told the reason.", **typed)
     # If others have changed the call, agreeing names the arguments that this page has shown, and no later ones.
     shown = text_of(form, "args") if kind is DecisionKind.APPROVE else ""
     decision = Decision(
@@ -61,27 +66,48 @@ async def take_decision(request: Request) -> Response:
     try:
         taken = await decide(request, question, decision)
     except DecisionRefused as refused:
-        now = await question_of(request)
-        return await _page(request, now, status=409, problem=_sentence(refused.message), **typed)
-    return RedirectResponse(decided_address(question, taken=taken), status_code=303)
+        return await _page(request, status=409, problem=_sentence(refused.message), **typed)
+    address = await address_after(request, question, decision.decision, taken=taken)
+    return RedirectResponse(address, status_code=303)
 
 
-def decided_address(question: Question, *, taken: bool) -> str:
-    """Return the address to go to after a decision; `taken` is False until a worker service has it."""
-    return approval_address(question.run, question.id) + ("" if taken else "?sent")
+async def address_after(request: Request, question: Question, kind: DecisionKind, *, taken: bool) -> str:
+    """Return the address to go to after a decision; `taken` is False until a worker service has it.
+
+    Without scripts it is the question's own: a second click would meet the next question else.
+    """
+    if ONWARD in request.state.form:
+        return await after_decision(request, question, kind)
+    return address_in_queue(request, question.run, question.id, **({} if taken else {"sent": "yes"}))
 
 
-async def _page(request: Request, question: Question, *, status: int = 200, **more: Any) -> Response:
-    workshop = request.app.state.settings.workshop
+async def _page(request: Request, *, status: int = 200, **more: Any) -> Response:
+    """Return the page of the question that the address names, as it stands now."""
+    workshop, client = request.app.state.settings.workshop, request.app.state.client
+    question, known = await question_among(request)
+    background, queue, last, parts, now, attachments = await asyncio.gather(
+        read_background(client, question),
+        queue_of(request, question),
+        answered_last(request, question, known),
+        asyncio.to_thread(shown_parts, parts_of(question), question.request),
+        asyncio.to_thread(file_now, question, workshop),
+        with_documents(request, shown_attachments(question, workshop)),
+    )
     context = {"problem": "", "note": "", "remember": False, "kind": "", "sent": False, **more}
     return render(
         request,
         "approval.html",
         status=status,
-        parts=parts_of(question),
-        now=await asyncio.to_thread(file_now, question, workshop),
-        attachments=shown_attachments(question, workshop),
-        changed=_changed(question),
+        parts=parts,
+        now=now,
+        now_part=None if now is None else shown_part(now.part, str(question.request.args.get("path", ""))),
+        attachments=attachments,
+        background=background,
+        precedents=precedents_of(question, known),
+        queue=queue,
+        query=kept_query(request),
+        last=last,
+        changed=[shown_part(part) for part in _changed(question)],
         agreed=editable_json(question.args) if question.args != question.request.args else "",
         **context,
         **_state(request, question),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
@@ -12,11 +13,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.encryption.codec import ring_of
-from llm_do_temporal.errors import EffectFailed
+from llm_do_temporal.errors import EffectFailed, LlmDoError
 from llm_do_temporal.pdf.reader import in_thread
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.places import workshop_blobs
-from llm_do_temporal.ui.content.attachments import NO_PDF, headers_of, is_pdf, pages_alone
+from llm_do_temporal.ui.content.attachments import NO_PDF, ShownAttachment, headers_of, is_pdf, pages_alone
+from llm_do_temporal.ui.content.documents.document import document_of
+from llm_do_temporal.ui.content.documents.syntax import language_of
 from llm_do_temporal.ui.content.questions import question_of
 
 T = TypeVar("T")
@@ -46,6 +49,31 @@ async def send_attachment(request: Request) -> Response:
         notice = found.model_copy(update={"media_type": "text/plain", "bytes": len(NO_PDF)})
         return Response(NO_PDF, headers=headers_of(notice, download=False))
     return Response(pages, headers=headers_of(found, download=False))
+
+
+async def with_documents(request: Request, shown: Sequence[ShownAttachment]) -> list[ShownAttachment]:
+    """Return the attachments, those of a known kind of text with the text as people read it."""
+    if not any(map(_is_document, shown)):
+        return list(shown)
+    ring = ring_of(request.app.state.client.temporal.data_converter)
+    try:
+        blobs = await asyncio.to_thread(workshop_blobs, request.app.state.settings.workshop, ring)
+    except LlmDoError:
+        return list(shown)
+    return [await asyncio.to_thread(_with_document, blobs, one) if _is_document(one) else one for one in shown]
+
+
+def _is_document(shown: ShownAttachment) -> bool:
+    known = language_of(shown.name) is not None or shown.name.lower().endswith((".csv", ".tsv"))
+    return shown.is_here and shown.how == "text" and known
+
+
+def _with_document(blobs: BlobStore, shown: ShownAttachment) -> ShownAttachment:
+    try:
+        text = blobs.read(shown.sha256).decode()
+    except (LlmDoError, UnicodeDecodeError):
+        return shown
+    return replace(shown, document=document_of(shown.name, text))
 
 
 def _room_of(request: Request) -> asyncio.Semaphore:

@@ -1,4 +1,4 @@
-"""The pages to edit a call before it is approved: a form or raw JSON, then the difference, then the decision.
+"""The pages to edit a call before it is approved: a form or YAML, then the difference, then the decision.
 
 Only the form carries values from step to step; every step checks them all again.
 """
@@ -17,12 +17,16 @@ from llm_do_temporal.client import Question
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
+from llm_do_temporal.ui.content.arguments import editable_json, editable_yaml, read_arguments
 from llm_do_temporal.ui.content.call_parts import difference
-from llm_do_temporal.ui.content.forms import Field, editable_json, fields_of, read_fields, read_object
+from llm_do_temporal.ui.content.documents.shown_part import shown_part
+from llm_do_temporal.ui.content.forms import Field, fields_of, read_fields, with_problems
 from llm_do_temporal.ui.content.questions import decide, question_of, text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import approval_address
-from llm_do_temporal.ui.pages.approval import decided_address
+from llm_do_temporal.ui.pages.approval import address_after
+from llm_do_temporal.ui.pages.queue import inbox_address, kept_query
 
 
 @dataclass
@@ -41,7 +45,7 @@ async def show_form(request: Request) -> Response:
     if not _is_changeable(question):
         return RedirectResponse(approval_address(question.run, question.id), status_code=303)
     args = question.args
-    edited = Edited(args, fields_of(_schema(question), args), editable_json(args))
+    edited = _anew(question, args)
     return _page(request, question, edited, raw="raw" in request.query_params)
 
 
@@ -57,7 +61,8 @@ async def take_form(request: Request) -> Response:
         if edited.problems:
             return _page(request, question, edited, raw=raw, status=422)
         return _page(request, question, _anew(question, edited.args), raw=step == "raw")
-    edited.problems += [] if edited.problems else schema_problems(_schema(question), edited.args)
+    if not edited.problems:
+        edited.fields, edited.problems = with_problems(edited.fields, schema_problems(_schema(question), edited.args))
     # After a vote for a change, sending that again agrees, and the call as it was asked takes it back.
     if not edited.problems and edited.args == question.request.args == question.args:
         edited.problems.append("nothing was changed")
@@ -83,7 +88,8 @@ async def _send(request: Request, question: Question, args: dict[str, Any]) -> R
         taken = await decide(request, question, decision)
     except DecisionRefused as refused:
         return _review(request, await question_of(request), args, problem=refused.message, status=409)
-    return RedirectResponse(decided_address(question, taken=taken), status_code=303)
+    address = await address_after(request, question, DecisionKind.MODIFY, taken=taken)
+    return RedirectResponse(address, status_code=303)
 
 
 def _read(question: Question, form: FormData, *, raw: bool) -> Edited:
@@ -92,23 +98,28 @@ def _read(question: Question, form: FormData, *, raw: bool) -> Edited:
     if raw:
         text = text_of(form, "raw")
         try:
-            args = read_object(text)
+            args = read_arguments(text)
         except UsageError as error:
             return Edited({}, [], text, [error.message])
         return Edited(args, fields_of(schema, args), text)
     sent = {name: value for name, value in form.items() if isinstance(value, str)}
     args, fields = read_fields(schema, question.args, sent)
     problems = [f"{each.name}: {each.problem}" for each in fields if each.problem]
-    return Edited(args, fields, editable_json(args), problems)
+    return Edited(args, fields, editable_yaml(args), problems)
 
 
 def _anew(question: Question, args: dict[str, Any]) -> Edited:
-    return Edited(args, fields_of(_schema(question), args), editable_json(args))
+    return Edited(args, fields_of(_schema(question), args), editable_yaml(args))
 
 
 def _page(request: Request, question: Question, edited: Edited, *, raw: bool, status: int = 200) -> Response:
     digest = _shown_digest(request, question)
-    return render(request, "edit.html", status=status, question=question, edited=edited, raw=raw, digest=digest)
+    shown: dict[str, Any] = {"question": question, "edited": edited, "raw": raw, "digest": digest, **_places(request)}
+    return render(request, "edit.html", status=status, **shown)
+
+
+def _places(request: Request) -> dict[str, Any]:
+    return {"inbox": inbox_address(request), "query": kept_query(request)}
 
 
 def _shown_digest(request: Request, question: Question) -> str:
@@ -126,13 +137,20 @@ def _review(
         "review.html",
         status=status,
         question=question,
-        changed=difference(question.request.args, args),
+        changed=[shown_part(part, _file_of(question)) for part in difference(question.request.args, args)],
         raw=editable_json(args),
+        **_places(request),
         note=text_of(form, "note"),
         remember="remember" in form,
         problem=problem,
         digest=_shown_digest(request, question),
     )
+
+
+def _file_of(question: Question) -> str:
+    """Return the path of the file that a call is about; empty if it is about none."""
+    request = question.request
+    return str(request.args.get("path", "")) if request.tool in PATH_TOOLS else ""
 
 
 def _is_changeable(question: Question) -> bool:

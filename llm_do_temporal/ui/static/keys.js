@@ -1,5 +1,5 @@
 "use strict";
-// j k a r e ?: the keys of every page. Works on what pages mark: data-item to move over, data-key to press.
+// The keys of every page, which `?` lists. Works on what pages mark: data-item to move over, data-key to press.
 
 const typing = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
 
@@ -22,12 +22,23 @@ function press(key) {
   return true;
 }
 
+function openAll() {
+  document.querySelectorAll("main details").forEach((part) => { part.open = true; });
+}
+
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches("textarea")) {
+    event.target.form?.requestSubmit();
+    return;
+  }
+  if (event.key === "Escape" && typing(event.target)) event.target.blur();
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
   if (document.querySelector("dialog[open]") !== null) return;
-  if (event.key === "j" || event.key === "k") move(event.key === "j" ? 1 : -1);
+  if (["j", "k"].includes(event.key)) press(event.key) || move(event.key === "j" ? 1 : -1);
   else if (event.key === "?") document.getElementById("keys")?.showModal();
-  else if (!["a", "r", "e"].includes(event.key) || !press(event.key)) return;
+  else if (event.key === "o") openAll();
+  else if (event.key === "i") location.assign("/");
+  else if (!["a", "r", "e", "g", "u"].includes(event.key) || !press(event.key)) return;
   event.preventDefault();
 });
 
@@ -52,10 +63,29 @@ function foldLongParts() {
   show();
 }
 
+// Whoever decides goes on to the next question. A second click of a double one must not decide that, too.
+const SETTLE_MS = 700;
+let isSettling = false;
+function goOn() {
+  for (const form of document.querySelectorAll("form[data-onward]")) {
+    const field = document.createElement("input");
+    Object.assign(field, { type: "hidden", name: "onward", value: "yes" });
+    form.append(field);
+  }
+  if (!new URLSearchParams(location.search).has("did")) return;
+  const buttons = [...document.querySelectorAll(".bar button, .decide button")];
+  isSettling = true;
+  buttons.forEach((button) => button.setAttribute("aria-disabled", "true"));
+  setTimeout(() => {
+    isSettling = false;
+    buttons.forEach((button) => button.removeAttribute("aria-disabled"));
+  }, SETTLE_MS);
+}
+
 // A form that was sent is not sent again by a second click; one that is shown again can be.
 document.addEventListener("submit", (event) => {
   if (!event.target.matches("[data-once]")) return;
-  if (event.target.dataset.sent === "yes") event.preventDefault();
+  if (isSettling || event.target.dataset.sent === "yes") { event.preventDefault(); return; }
   event.target.dataset.sent = "yes";
 });
 window.addEventListener("pageshow", () => {
@@ -65,7 +95,8 @@ window.addEventListener("pageshow", () => {
 // Somebody else has decided meanwhile: what stands above says so, and there is nothing left to decide.
 new MutationObserver(() => {
   if (document.querySelector("#state[data-settled]") === null) return;
-  document.querySelectorAll(".decide").forEach((section) => section.remove());
+  document.querySelectorAll(".decide, .decide-now").forEach((section) => section.remove());
 }).observe(document.documentElement, { childList: true, subtree: true });
 
 foldLongParts();
+goOn();

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+
+from llm_do_temporal.cli.terminal.lines import editor
 
 ASK = """
 import asyncio
@@ -92,3 +95,18 @@ def test_a_long_text_is_read_page_by_page_where_there_is_no_pager(terminal: Term
     assert [terminal.hear() for _ in range(4)] == [f"line {number}" for number in range(5, 9)]
     terminal.type("q\n")
     assert terminal.hear() == "end"
+
+
+def test_the_editor_is_the_persons_own_or_one_that_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert editor() is None
+    for name in ("vi", "editor"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+        assert editor() == [str(tmp_path / name)]
+    monkeypatch.setenv("EDITOR", "code --wait")
+    assert editor() == ["code", "--wait"]
+    monkeypatch.setenv("VISUAL", "emacs")
+    assert editor() == ["emacs"]

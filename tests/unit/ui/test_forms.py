@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.ui.content.forms import (
-    OMIT_PREFIX,
-    PREFIX,
-    Field,
-    editable_json,
-    fields_of,
-    read_fields,
-    read_object,
-)
+from llm_do_temporal.ui.content.arguments import editable_json, read_object
+from llm_do_temporal.ui.content.forms import OMIT_PREFIX, PREFIX, Field, fields_of, read_fields, with_problems
 
 ANYTHING: dict[str, Any] = {"type": "object", "properties": {"it": {}}, "required": ["it"]}
 
@@ -54,11 +47,11 @@ def as_sent(fields: list[Field]) -> dict[str, str]:
         ({"enum": ["a", "b", None, 3]}, "b", "choice"),
         ({"enum": ["a", "b", None, 3]}, None, "choice"),
         ({"enum": ["a", "b"]}, "c", "json"),
-        ({"type": "array", "items": {"type": "string"}}, ["x", "\u202e"], "json"),
-        ({"type": "object"}, {"a": {"b": [1, None]}}, "json"),
+        ({"type": "array", "items": {"type": "string"}}, ["x", "\u202e"], "yaml"),
+        ({"type": "object"}, {"a": {"b": [1, None]}}, "yaml"),
         ({"type": ["string", "null"]}, None, "json"),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "x", "json"),
-        ({}, {"free": "form"}, "json"),
+        ({}, {"free": "form"}, "yaml"),
     ],
 )
 def test_an_untouched_form_means_the_same_arguments(declared: dict[str, Any], value: Any, kind: str) -> None:
@@ -99,8 +92,8 @@ def test_a_required_argument_cannot_be_left_out() -> None:
         ({"type": "integer"}, "true", "this is not a number"),
         ({"type": "integer"}, '"7"', "this is not a number"),
         ({"type": "number"}, "NaN", "that is not JSON"),
-        ({"type": "array"}, "[1,", "that is not JSON"),
-        ({"type": "array"}, "[" * 100_000, "that is not JSON"),
+        ({"type": "array"}, "[1,", "line 1: not valid YAML"),
+        ({"type": "array"}, "[" * 100_000, "nested too deeply"),
     ],
 )
 def test_what_cannot_be_read_is_said_at_its_field_and_stays_in_it(
@@ -125,3 +118,11 @@ def test_json_to_be_edited_hides_nothing_and_reads_back_the_same(value: dict[str
     text = editable_json(value)
     assert not set(text) & set("\u202e\x00\x1b\x7f\u200b\U000e0041\u2028\t")
     assert read_object(text) == value
+
+
+def test_a_problem_of_the_schema_is_told_at_its_field() -> None:
+    fields = fields_of(schema(a={"type": "string"}, ab={"type": "array"}), {"a": "x", "ab": [1]})
+    problems = ["ab.0: 1 is not of type 'string'", "'c' is a required property"]
+    shown, told = with_problems(fields, problems)
+    assert [one.problem for one in shown] == ["", "ab.0: 1 is not of type 'string'"]
+    assert told == problems

@@ -1,0 +1,38 @@
+"""Number of answers that a person has given in one go, as an address carries it: `3.1.0`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llm_do_temporal.messages.approvals import DecisionKind
+
+TALLY = "tally"
+"""Field of an address with the numbers of approved, changed and rejected calls."""
+_KINDS = {
+    DecisionKind.APPROVE: "approved",
+    DecisionKind.MODIFY: "changed and approved",
+    DecisionKind.REJECT: "rejected",
+}
+_MOST_DIGITS = 6
+
+
+def with_one_more(tally: str, kind: DecisionKind) -> str:
+    """Return the tally after one more decision of this kind; one that cannot be read counts as empty."""
+    counts = _counts(tally)
+    counts[list(_KINDS).index(kind)] += 1
+    return ".".join(map(str, counts))
+
+
+def answered(query: Mapping[str, str]) -> str:
+    """Return in words what the tally in an address says; empty without one."""
+    counts = _counts(query.get(TALLY, ""))
+    told = [f"{count} {word}" for count, word in zip(counts, _KINDS.values(), strict=True) if count]
+    total = sum(counts)
+    return f"{total} {'question' if total == 1 else 'questions'} answered: {', '.join(told)}" if total else ""
+
+
+def _counts(tally: str) -> list[int]:
+    numbers = tally.split(".")
+    if len(numbers) != len(_KINDS) or not all(one.isdecimal() and len(one) <= _MOST_DIGITS for one in numbers):
+        return [0] * len(_KINDS)
+    return [int(one) for one in numbers]
