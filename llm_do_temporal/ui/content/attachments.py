@@ -16,7 +16,7 @@ from urllib.parse import quote
 from llm_do_temporal.client import Question
 from llm_do_temporal.pdf.reader import PdfFailure, pdf_pages
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.ui.content.documents.document import FileText
+from llm_do_temporal.ui.content.documents.document import ReadText
 from llm_do_temporal.ui.content.urls import attachment_address
 
 MAX_TEXT_BYTES = 200_000
@@ -41,7 +41,7 @@ class ShownAttachment:
     is_here: bool
     """Whether the bytes are at hand on the page's machine."""
     sha256: str = ""
-    document: FileText | None = None
+    document: ReadText | None = None
     """Text of the file where it stands on the page itself; None: it is shown by its address, if at all."""
 
 

@@ -30,7 +30,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 @dataclass(frozen=True)
-class FileText:
+class ReadText:
     """Text of a file."""
 
     source: Markup
@@ -39,11 +39,11 @@ class FileText:
     """The text as people read it; None: the source is that."""
 
 
-def document_of(path: str, text: str) -> FileText:
+def document_of(path: str, text: str) -> ReadText:
     """Return the text of a file of this name."""
     source = coloured(text, language_of(path))
     read = _read(PurePosixPath(path).suffix.lower(), text) if len(text) <= MAX_READ_CHARS else None
-    return FileText(source, read if read is not None and is_complete(text, read) else None)
+    return ReadText(source, read if read is not None and is_complete(text, read) else None)
 
 
 def is_complete(text: str, read: Markup) -> bool:

@@ -9,7 +9,7 @@ from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
 from llm_do_temporal.ui.content.call_parts import Part
 from llm_do_temporal.ui.content.documents.diffs import DiffBlock, blocks_of
-from llm_do_temporal.ui.content.documents.document import FileText, document_of
+from llm_do_temporal.ui.content.documents.document import ReadText, document_of
 from llm_do_temporal.ui.content.documents.syntax import coloured, language_of
 
 _FILE_TEXTS = frozenset({"content", "old_text", "new_text"})
@@ -20,7 +20,7 @@ class ShownPart:
     """Part of a call with what a page needs to show it."""
 
     part: Part
-    document: FileText
+    document: ReadText
     blocks: list[DiffBlock] = field(default_factory=list[DiffBlock])
     """Sides of a difference; empty for other kinds."""
     is_told: bool = False
@@ -38,9 +38,9 @@ def shown_parts(parts: Sequence[Part], request: RequestApprovalInput) -> list[Sh
 def shown_part(part: Part, path: str = "", *, is_compared: bool = False) -> ShownPart:
     """Return a part that is about the file at `path`; `is_compared` if a difference of that file is shown, too."""
     if part.kind == "diff":
-        return ShownPart(part, FileText(coloured(part.text, None)), blocks_of(part.text, language_of(path)))
+        return ShownPart(part, ReadText(coloured(part.text, None)), blocks_of(part.text, language_of(path)))
     if part.kind == "json":
-        return ShownPart(part, FileText(coloured(part.text, "json")))
+        return ShownPart(part, ReadText(coloured(part.text, "json")))
     is_file = bool(path) and part.label in _FILE_TEXTS
-    document = document_of(path, part.text) if is_file else FileText(coloured(part.text, None))
+    document = document_of(path, part.text) if is_file else ReadText(coloured(part.text, None))
     return ShownPart(part, document, is_told=is_file and is_compared)
