@@ -56,14 +56,14 @@ class AttachmentActivities:
         tree does not allow or that is not there.
         """
         with user_errors(), ExitStack() as opened:
-            readers: list[tuple[AttachedFile, BinaryIO]] = []
+            readers: list[tuple[AttachedFile, BinaryIO, str]] = []
             total = 0
             for file in asked.files:
-                file, reader = self._open(file, asked.tree, opened)
+                file, (reader, real) = self._open(file, asked.tree, opened)
                 total += _measure(file, reader)
                 if total > asked.max_total_bytes:
                     raise _too_large(file, total, asked.max_total_bytes)
-                readers.append((file, reader))
+                readers.append((file, reader, real))
             return SnapshotResult(attachments=self._copy(readers, asked.max_total_bytes))
 
     @activity.defn(name=FIND_FILES.name)
@@ -102,11 +102,14 @@ class AttachmentActivities:
                 raise
             return None
 
-    def _open(self, file: AttachedFile, tree: Tree, opened: ExitStack) -> tuple[AttachedFile, BinaryIO]:
-        """Open the file at its virtual path; a path of the host counts as the file that the tree shows for it."""
+    def _open(self, file: AttachedFile, tree: Tree, opened: ExitStack) -> tuple[AttachedFile, tuple[BinaryIO, str]]:
+        """Open the file at its virtual path; a path of the host counts as the file that the tree shows for it.
+
+        With the open file comes its path below the workshop, links followed.
+        """
         if file.mount is not None:
             try:
-                return file, opened.enter_context(self._folder.file(_place(file)))
+                return file, opened.enter_context(self._folder.found(_place(file)))
             except EffectFailed:
                 if self._seen_at(file.path, tree) is None:
                     raise
@@ -117,7 +120,7 @@ class AttachmentActivities:
             )
         check_readable(place)
         found = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
-        return found, opened.enter_context(self._folder.file(place))
+        return found, opened.enter_context(self._folder.found(place))
 
     def _seen_at(self, path: str, tree: Tree) -> Place | None:
         # By its text alone: following links of the host would tell a model what there is.
@@ -127,10 +130,10 @@ class AttachmentActivities:
                 return locate_in_workshop(tree, str(given.relative_to(folder)))
         return None
 
-    def _copy(self, readers: list[tuple[AttachedFile, BinaryIO]], max_total_bytes: int) -> tuple[Attachment, ...]:
+    def _copy(self, readers: list[tuple[AttachedFile, BinaryIO, str]], max_total_bytes: int) -> tuple[Attachment, ...]:
         attachments: list[Attachment] = []
         left = max_total_bytes
-        for file, reader in readers:
+        for file, reader, real in readers:
             try:
                 attachment = copy_into(self._blobs, reader, path=file.path, max_bytes=left)
             except BlobTooLarge as error:
@@ -138,7 +141,7 @@ class AttachmentActivities:
             # The file may have changed since it was measured; what counts is what was stored.
             _check_bytes(file, attachment.bytes)
             left -= attachment.bytes
-            attachments.append(attachment)
+            attachments.append(attachment.model_copy(update={"place": real}))
         return tuple(attachments)
 
 

@@ -11,13 +11,14 @@ from typing import Literal
 from cyclopts import App, Parameter
 
 from llm_do_temporal.cli.command_help import COMMAND_HELP, OTHER, START
-from llm_do_temporal.cli.commands.approvals import approvals, approve, grants, modify, reject, revoke, watch_approvals
+from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, watch_approvals
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.doctor import doctor
 from llm_do_temporal.cli.commands.export import export, logs
 from llm_do_temporal.cli.commands.gc import gc
 from llm_do_temporal.cli.commands.models import models
+from llm_do_temporal.cli.commands.policy.grants import grants, revoke
 from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start

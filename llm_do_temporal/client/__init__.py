@@ -7,6 +7,7 @@ pending must not wait for them.
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
 from llm_do_temporal.client.connection.connect import Connection, connect
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.offers import OfferedKind, offered_kinds, read_kinds
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun, OpenQuestions
 from llm_do_temporal.client.views.run_view import Node, RunView
 
@@ -17,9 +18,12 @@ __all__ = [
     "LlmDoClient",
     "LockedRun",
     "Node",
+    "OfferedKind",
     "OpenQuestions",
     "Question",
     "RunSummary",
     "RunView",
     "connect",
+    "offered_kinds",
+    "read_kinds",
 ]

@@ -43,6 +43,7 @@ def check_workshop(folder: Path) -> list[Problem]:
     templates, missing = named_templates(workers.in_workshop(), workshop.root)
     everybody = [*workers.in_workshop(), *templates]
     problems += [*workshop_models(workshop, document), *_rule_problems(workshop, document, everybody), *missing]
+    problems += _example_problems(workshop, document)
     for parsed in everybody:
         problems += [*parsed.problems, *complete(parsed)[2], *input_of(parsed)[1], *load_python_tools(parsed)[1]]
         problems += _open_problems(parsed)
@@ -120,6 +121,17 @@ def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[Par
         line = document.line_of(("approvals", "rules", name))
         message = f"no tool here is known to have the capability '{name}'; this rule does nothing"
         yield Problem(WORKSHOP_FILE, line, message, "warning", next_step=hint)
+
+
+def _example_problems(workshop: Workshop, document: Document) -> Iterator[Problem]:
+    """Yield a problem for each example that its entry of `approvals: allow:` does not keep."""
+    tree = root_tree(workshop.config.sandbox)
+    words = {"match": "is not covered by", "not_match": "is covered by"}
+    for place, entry in enumerate(workshop.config.approvals.allow):
+        for failed in entry.failed_examples(tree):
+            line = document.line_of(("approvals", "allow", place, failed.key, failed.number))
+            message = f"the `{failed.key}` example '{failed.text}' {words[failed.key]} '{entry.sentence}'"
+            yield Problem(WORKSHOP_FILE, line, message, next_step="Change the entry, or the example.")
 
 
 def _model_problems(parsed: ParsedWorker, workshop: Workshop) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """The desk's book-keeping, as pure steps from one state to the next.
 
-Owns the questions, the decisions on them, and the grants that remember decisions. Ids are given out in the order of
+Owns the questions and the decisions on them; grants have a module of their own. Ids are given out in the order of
 the questions. The first decision on a question wins; a decision that cannot be taken raises DecisionRefused and
 changes nothing.
 """
@@ -12,6 +12,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
+from llm_do_temporal.desk.grants import (
+    answer_of_desk,
+    answer_of_kind,
+    check_grant,
+    echoed,
+    with_grant,
+    with_use,
+)
 from llm_do_temporal.desk.votes import check_who, with_vote
 from llm_do_temporal.errors import DecisionRefused, Refusal
 from llm_do_temporal.json_schema import schema_problems
@@ -20,11 +28,8 @@ from llm_do_temporal.messages.approvals import (
     Decision,
     DecisionKind,
     DeskState,
-    Grant,
     IgnoredDecision,
-    Remember,
     RequestApprovalInput,
-    RevokeGrantInput,
     Verdict,
     WithdrawApprovalsInput,
 )
@@ -35,8 +40,6 @@ from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, judge_path
 
 NOBODY_IN_TIME = "timeout"
 """Name under which the desk rejects questions that were not decided in time."""
-_ECHOED = {"door": "grant", "digest": None}
-"""Changes to a verdict that answers, as a grant, another question than the one it was given for."""
 KEPT_IGNORED = 100
 """Largest number of malformed signals kept for the record: a flood of them must not fill a continued run's history."""
 
@@ -58,14 +61,13 @@ def with_question(state: DeskState, request: RequestApprovalInput, *, now: datet
 
 
 def with_request(state: DeskState, request: RequestApprovalInput, *, now: datetime) -> tuple[DeskState, Approval]:
-    """Return the state with one more question, and the question; it is answered at once where a grant covers it."""
+    """Return the state with one more question, and the question; it is answered at once where no person is needed."""
     state, approval = with_question(state, request, now=now)
-    grant = _grant_for(state, request)
-    if grant is None:
+    verdict = answer_of_desk(state, request, now=now)
+    if verdict is None:
         return state, approval
-    verdict = grant.verdict.model_copy(update=_ECHOED | {"at": now, "remember": Remember.NONE})
     approval = approval.model_copy(update={"verdict": verdict})
-    return _replaced(state, (approval,)), approval
+    return with_use(_replaced(state, (approval,)), verdict), approval
 
 
 def with_withdrawal(state: DeskState, withdrawal: WithdrawApprovalsInput) -> DeskState:
@@ -82,17 +84,6 @@ def with_ignored(state: DeskState, reason: str, *, now: datetime) -> DeskState:
     """Return the state with a note of a decision that could not be taken; `reason` is cut to 500 characters."""
     kept = (*state.ignored, IgnoredDecision(at=now, reason=reason[:500]))[-KEPT_IGNORED:]
     return state.model_copy(update={"ignored": kept})
-
-
-def with_revocation(state: DeskState, revocation: RevokeGrantInput) -> DeskState:
-    """Return the state without the grant of this approval: identical calls are asked about again.
-
-    Raises DecisionRefused where there is no such grant.
-    """
-    left = tuple(grant for grant in state.grants if grant.approval != revocation.id)
-    if len(left) == len(state.grants):
-        raise DecisionRefused(f"there is no grant of approval '{revocation.id[:40]}' to revoke")
-    return state.model_copy(update={"grants": left})
 
 
 def archived(state: DeskState) -> DeskState:
@@ -115,6 +106,7 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
     _check_shown(approval, decision)
     check_who(approval, decision, started_by=state.started_by)
     _check_change(approval, decision)
+    check_grant(approval, decision)
     return approval
 
 
@@ -123,8 +115,8 @@ def with_decision(
 ) -> tuple[DeskState, list[Approval]]:
     """Return the state with the decision taken, and the questions that it concerns.
 
-    The first of these is the question it is about, which stays open where others must agree; the rest are identical
-    ones that the decision answers too when it is remembered. Raises DecisionRefused.
+    The first of these is the question it is about, which stays open where others must agree; the rest are those that
+    the decision answers too, because it is remembered or grants calls of their kind. Raises DecisionRefused.
     """
     asked = find_question(state, decision)
     vote = Verdict(
@@ -136,19 +128,13 @@ def with_decision(
         door=door,
         remember=decision.remember,
         digest=decision.digest,
+        grant=decision.grant,
     )
     taken = with_vote(asked, vote)
-    answered = [taken]
-    granted = _with_grant(state, taken)
-    if taken.verdict is not None and granted is not state:
-        echoed = taken.verdict.model_copy(update=_ECHOED)
-        same = [
-            approval
-            for approval in pending(state)
-            if approval.id != asked.id and _same_call(approval.request, asked.request)
-        ]
-        answered += [approval.model_copy(update={"verdict": echoed}) for approval in same]
-    return _replaced(granted, answered), answered
+    granted = with_grant(_replaced(state, (taken,)), taken)
+    if taken.verdict is None or granted.grants == state.grants:
+        return granted, [taken]
+    return _with_further_answers(granted, taken, now=now)
 
 
 def with_answer(state: DeskState, approval: Approval) -> DeskState:
@@ -156,7 +142,10 @@ def with_answer(state: DeskState, approval: Approval) -> DeskState:
 
     Its verdict is remembered where that was meant. Answers no other question: each gets an answer of its own.
     """
-    return _with_grant(_replaced(state, (approval,)), approval)
+    before = question(state, approval.id)
+    state = with_grant(_replaced(state, (approval,)), approval)
+    is_new = approval.verdict is not None and (before is None or before.verdict is None)
+    return with_use(state, approval.verdict) if approval.verdict is not None and is_new else state
 
 
 def with_all_withdrawn(state: DeskState) -> DeskState:
@@ -267,20 +256,19 @@ def _replaced(state: DeskState, approvals: Sequence[Approval]) -> DeskState:
     )
 
 
-def _with_grant(state: DeskState, approval: Approval) -> DeskState:
-    """Return the state with the verdict as a grant; the state itself where it is not to be remembered, or is."""
-    verdict = approval.verdict
-    # The answer of a grant makes no grant of its own.
-    if verdict is None or verdict.remember is not Remember.SESSION or verdict.door == "grant":
-        return state
-    if any(grant.approval == approval.id for grant in state.grants):
-        return state
-    grant = Grant.of(approval.id, approval.request, verdict)
-    return state.model_copy(update={"grants": (*state.grants, grant)})
-
-
-def _grant_for(state: DeskState, request: RequestApprovalInput) -> Grant | None:
-    return next((grant for grant in state.grants if grant.covers(request)), None)
+def _with_further_answers(state: DeskState, taken: Approval, *, now: datetime) -> tuple[DeskState, list[Approval]]:
+    """Return the state with the open questions answered that the newest grant covers, and all that was answered."""
+    answered = [taken]
+    for approval in pending(state):
+        grant = state.grants[-1]
+        if grant.granted is None:
+            if _same_call(approval.request, taken.request):
+                answered.append(approval.model_copy(update={"verdict": echoed(grant, now=now)}))
+        elif grant.covers(approval.request, now=now):
+            verdict = answer_of_kind(grant, approval.request, now=now)
+            answered.append(approval.model_copy(update={"verdict": verdict}))
+            state = with_use(state, verdict)
+    return _replaced(state, answered), answered
 
 
 def _same_call(one: RequestApprovalInput, other: RequestApprovalInput) -> bool:

@@ -80,7 +80,8 @@ def with_vote(approval: Approval, vote: Verdict) -> Approval:
 
 
 def _joint(approval: Approval, votes: tuple[Verdict, ...]) -> Verdict:
-    """Return the joint verdict of these votes; it is remembered where every one of them says so."""
+    """Return the joint verdict of these votes; it is remembered, or grants a kind, where every one of them
+    says so."""
     last = votes[-1]
     is_change = not _are_equal(last.args, approval.request.args)
     remembered = all(vote.remember is Remember.SESSION for vote in votes)
@@ -90,6 +91,7 @@ def _joint(approval: Approval, votes: tuple[Verdict, ...]) -> Verdict:
             "by": ", ".join(vote.by for vote in votes),
             "note": "; ".join(f"{vote.by}: {vote.note}" for vote in votes if vote.note),
             "remember": Remember.SESSION if remembered else Remember.NONE,
+            "grant": last.grant if all(vote.grant == last.grant for vote in votes) else None,
         }
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from llm_do_temporal.messages.base import Message, Strict, is_empty
+from llm_do_temporal.messages.base import Message, Strict, is_empty, is_none, is_zero
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
 from llm_do_temporal.policy.budget.ledger import Ledger
@@ -22,6 +22,8 @@ from llm_do_temporal.policy.identity import (
     identity_of,
     subject_of,
 )
+from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.kinds.grants import GrantedKind, KindGrant
 
 
 class DecisionKind(StrEnum):
@@ -54,6 +56,8 @@ class Decision(Strict):
     remember: Remember = Remember.NONE
     by: str = ""
     """Name of the person who decides."""
+    grant: KindGrant | None = Field(default=None, exclude_if=is_none)
+    """Further calls that an `approve` agrees to; None: none."""
 
 
 class RequestApprovalInput(Message):
@@ -82,6 +86,10 @@ class RequestApprovalInput(Message):
     """Files that the call names, as they were when it was judged and shown."""
     circumstances: str = ""
     """Digest of what else the call's effect depends on: a callee's definition, the folders that a command sees."""
+    surroundings: str = Field(default="", exclude_if=is_empty)
+    """Digest of that part of it which calls of one kind have in common."""
+    allowed: str = Field(default="", exclude_if=is_empty)
+    """Entry of `approvals: allow:` that lets the call through, in words; empty: none does."""
     identity_version: int = EARLIER_VERSION
     """Version of `identity` and `digest`; EARLIER_VERSION if an earlier version asked."""
     reason: str = ""
@@ -118,6 +126,26 @@ class RequestApprovalInput(Message):
         return bool(self.approvers) or self.quorum > 1 or self.forbid_own
 
     @property
+    def whom(self) -> tuple[Any, ...]:
+        """The people who must agree, in a form that can be compared; empty where it does not matter who agrees."""
+        return (sorted(self.approvers), self.quorum, self.forbid_own) if self.names_people else ()
+
+    @property
+    def call(self) -> AskedCall:
+        """The call, as kinds of calls are held against it."""
+        return AskedCall(
+            tool=self.tool,
+            args=self.args,
+            uses=self.capabilities,
+            tree=self.tree,
+            files=self.files,
+            attachments=self.attachments,
+            worker=self.worker,
+            circumstances=self.circumstances,
+            surroundings=self.surroundings,
+        )
+
+    @property
     def identity(self) -> str:
         """Text that identical calls have in common; see `policy.identity`."""
         return self._identity(done=False)
@@ -149,7 +177,7 @@ class RequestApprovalInput(Message):
         return digest_of([self.identity_version, who, what])
 
     def _identity(self, *, done: bool) -> str:
-        whom = [[sorted(self.approvers), self.quorum, self.forbid_own]] if self.names_people else []
+        whom = [list(self.whom)] if self.whom else []
         if self.identity_version == EARLIER_VERSION:
             subjects = [subject_of(use, self.tree) for use in self.capabilities]
             return canonical([self.args, subjects, *whom])
@@ -189,10 +217,15 @@ class Verdict(Message):
     note: str = ""
     by: str = ""
     at: datetime
-    door: Literal["signal", "update", "grant", "timer"]
+    door: Literal["signal", "update", "grant", "rule", "timer"]
+    """Way of the decision: of a person, of a grant, of an entry of `approvals: allow:`, or of nobody in time."""
     remember: Remember = Remember.NONE
     digest: str | None = None
     """Digest of the question, if the decision named it."""
+    grant: KindGrant | None = Field(default=None, exclude_if=is_none)
+    """Further calls that the decision agrees to; None: none."""
+    granted_by: str | None = Field(default=None, exclude_if=is_none)
+    """Id of the approval that the grant came from, for the door `grant`; None where an earlier version answered."""
 
 
 class DeliverDecisionInput(Message):
@@ -252,7 +285,7 @@ class Approval(Message):
 
 
 class Grant(Message):
-    """A remembered decision: identical calls, of anybody in the run, get the same answer."""
+    """A remembered decision: identical calls of anybody in the run, or calls of a kind, get the same answer."""
 
     tool: str
     canonical_args: str
@@ -264,9 +297,26 @@ class Grant(Message):
     verdict: Verdict
     summary: str = ""
     """Subject of the call, in one line."""
+    granted: GrantedKind | None = Field(default=None, exclude_if=is_none)
+    """Kind of the calls that it covers; None: identical ones."""
+    used: int = Field(default=0, exclude_if=is_zero)
+    """Number of calls of the kind that it has answered."""
 
-    def covers(self, request: RequestApprovalInput) -> bool:
+    @property
+    def until(self) -> datetime | None:
+        """Time at which it ends; None: with the run."""
+        return None if self.granted is None else self.verdict.at + timedelta(seconds=self.granted.seconds)
+
+    @property
+    def sentence(self) -> str:
+        """The calls that it covers, in words."""
+        return self.summary if self.granted is None else self.granted.kind.sentence
+
+    def covers(self, request: RequestApprovalInput, *, now: datetime) -> bool:
         """Whether it answers this question; what changes nothing any more is covered like what was agreed to."""
+        if self.granted is not None:
+            left = self.used < self.granted.times and (self.until is None or now < self.until)
+            return left and self.granted.covers(request.call, request.whom)
         if self.tool != request.tool:
             return False
         identity = request.identity
@@ -275,6 +325,7 @@ class Grant(Message):
     @classmethod
     def of(cls, approval: str, request: RequestApprovalInput, verdict: Verdict) -> Grant:
         """Return the remembered decision of the approval with this id."""
+        kind = verdict.grant
         return cls(
             tool=request.tool,
             canonical_args=request.identity,
@@ -282,6 +333,7 @@ class Grant(Message):
             approval=approval,
             verdict=verdict,
             summary=request.summary[:SUMMARY_CHARS],
+            granted=None if kind is None else GrantedKind.of(kind, request.call, request.whom),
         )
 
 

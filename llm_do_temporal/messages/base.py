@@ -55,6 +55,11 @@ def is_empty(value: Sized) -> bool:
     return not value
 
 
+def is_zero(value: int) -> bool:
+    """Return whether a count that is mostly zero is left out."""
+    return value == 0
+
+
 class Message(BaseModel):
     """Base of everything on the wire: frozen, and tolerant of fields that a newer version added."""
 

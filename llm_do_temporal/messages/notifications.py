@@ -42,7 +42,7 @@ class Notification(Message):
     by: str | None = None
     note: str | None = None
     door: str | None = None
-    """Way of the decision: `signal`, `update`, `grant` for a remembered one, or `timer` once time had run out."""
+    """Way of the decision: `signal`, `update`, `grant` for a grant, or `timer` once time had run out."""
     error: str | None = None
     """Name of the error's class, for a run that failed."""
     items: ItemCounts | None = Field(default=None, exclude_if=is_none)

@@ -7,7 +7,6 @@ yes (approve_all); neither unblocks anything.
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -16,15 +15,16 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, model_serializer, model_validator
 
 from llm_do_temporal.policy.budget.limits import Duration
+from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.kinds.entries import AllowEntry, covering
+from llm_do_temporal.policy.uses import ALWAYS_ASKS as ALWAYS_ASKS
+from llm_do_temporal.policy.uses import LIMIT as LIMIT
+from llm_do_temporal.policy.uses import REPEAT as REPEAT
+from llm_do_temporal.policy.uses import CapabilityUse as CapabilityUse
+from llm_do_temporal.policy.uses import canonical as canonical
 from llm_do_temporal.policy.values import Value
 
 T = TypeVar("T")
-REPEAT = "effect.repeat"
-"""Capability of the question whether to repeat an effect that may have happened. No rule answers it: only a person can.
-"""
-LIMIT = "limit.exceed"
-"""Capability of the question at a reached limit. No rule answers it: reaching a limit always asks."""
-ALWAYS_ASKS = frozenset({REPEAT, LIMIT})
 
 
 class Mode(StrEnum):
@@ -160,15 +160,12 @@ class ApprovalRules(Patience):
     """The workshop's own rules, by capability; they are merged over the defaults."""
     default: Ruling = Ruling.NEEDS_APPROVAL
     """Ruling on a capability that no rule names."""
+    allow: tuple[AllowEntry, ...] = Field(default=(), exclude_if=lambda given: not given)
+    """Kinds of calls that need no person, where no rule names people."""
 
-
-class CapabilityUse(Value):
-    """Use of a capability by a call, with the facts that a person is shown about it."""
-
-    name: str
-    payload: dict[str, Any] = Field(default_factory=dict)
-    asks: bool | None = None
-    """Setting of the file's own place (`read_approval`, `write_approval`); None leaves it to the rules."""
+    def pinned(self) -> ApprovalRules:
+        """Return the rules as runs take them along: without examples."""
+        return self.model_copy(update={"allow": tuple(entry.pinned() for entry in self.allow)})
 
 
 class Terms(Value):
@@ -204,6 +201,8 @@ class Judgement(Value):
     reason: str
     terms: Terms = Terms()
     """Terms of the question, for a call that asks."""
+    asks_nobody: bool = False
+    """Whether no person is asked, for a call that asks: it runs where an entry of `allow` covers it, and else not."""
 
 
 def ruling_of(rules: ApprovalRules, capability: str) -> Ruling:
@@ -286,17 +285,24 @@ def asking(rules: ApprovalRules, uses: Sequence[CapabilityUse]) -> list[str]:
     )
 
 
-def decide(rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[CapabilityUse]) -> Judgement:
-    """Judge a call of `tool` that is about to make these uses, in this mode."""
+def decide(
+    rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[CapabilityUse], *, allowable: bool = False
+) -> Judgement:
+    """Judge a call of `tool` that is about to make these uses, in this mode.
+
+    `allowable` says that an entry of `allow` may cover the call, which its preview will tell.
+    """
     for use in uses:
         if ruling_of(rules, use.name) is Ruling.BLOCKED:
             return Judgement(kind="block", reason=f"'{tool}' is blocked: the workshop does not allow {use.name}")
     needs = asking(rules, uses)
     if not needs:
         return Judgement(kind="allow", reason="pre-approved")
-    if mode is Mode.STRICT:
-        return Judgement(kind="block", reason=f"Strict mode: {tool} requires approval")
     terms = terms_of(rules, needs)
+    if mode is Mode.STRICT:
+        asks = allowable and not terms.names_people
+        reason = f"Strict mode: {tool} requires approval"
+        return Judgement(kind="ask" if asks else "block", reason=reason, terms=terms, asks_nobody=asks)
     if mode is Mode.APPROVE_ALL and not terms.names_people:
         return Judgement(kind="allow", reason="approve_all")
     if not terms.can_be_met:
@@ -304,6 +310,14 @@ def decide(rules: ApprovalRules, mode: Mode, tool: str, uses: Sequence[Capabilit
     return Judgement(kind="ask", reason=f"{', '.join(needs)} needs approval", terms=terms)
 
 
-def canonical(arguments: object) -> str:
-    """Return arguments as JSON that is the same whatever the order of their keys: the form that a grant remembers."""
-    return json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def allowed_by(rules: ApprovalRules, terms: Terms, call: AskedCall) -> str | None:
+    """Return the entry of `allow` that lets the call through, in words; None where none does.
+
+    Where the call's terms name people, no entry answers for them.
+    """
+    found = None if terms.names_people else covering(rules.allow, call)
+    if found is None:
+        return None
+    number, entry = found
+    why = f" ({entry.why})" if entry.why else ""
+    return f"entry {number} of approvals.allow: {entry.sentence}{why}"

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from llm_do_temporal.errors import Refusal
-from llm_do_temporal.policy.approvals import CapabilityUse, canonical
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree, join, locate
+from llm_do_temporal.policy.uses import CapabilityUse, canonical
 from llm_do_temporal.policy.values import Value
 
 IDENTITY_VERSION = 2

@@ -18,12 +18,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from llm_do_temporal.errors import ApprovalRefusal, SandboxRefusal, ShellRefusal
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.sandbox import Tree, describe_roots, normalise
+from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.policy.values import Capability, Value
 
 LISTED = "proc.exec"
 UNLISTED = "proc.exec.unlisted"
+WITHOUT_ISOLATION = "it would run without isolation, which does not work on this machine"
+"""End of the circumstances of a command that nothing would confine to its files."""
 MAX_COMMAND_CHARS = 32_000
 """Longest command: well below the size that an operating system takes as a single argument."""
 

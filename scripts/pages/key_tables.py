@@ -28,6 +28,7 @@ from llm_do_temporal.policy.approvals import ApprovalRules, Rule
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
+from llm_do_temporal.policy.kinds.entries import AllowEntry
 from llm_do_temporal.policy.models.ids import ModelAlias
 from llm_do_temporal.policy.notifications import NotifyTarget
 from llm_do_temporal.policy.queues import ProviderKeys
@@ -45,6 +46,7 @@ TABLES: dict[str, tuple[tuple[str, type[BaseModel]], ...]] = {
     "model alias": (("", ModelAlias),),
     "provider": (("", ProviderKeys),),
     "approvals": (("", ApprovalRules),),
+    "allow": (("", AllowEntry),),
     "rule": (("", Rule),),
     "notify": (("", NotifyTarget),),
     "settings": (("", Settings),),

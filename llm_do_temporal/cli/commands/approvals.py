@@ -1,4 +1,4 @@
-"""Answering runs from anywhere: `approvals`, `approvals watch`, `approve`, `reject`, `modify`, `grants`, `revoke`."""
+"""Answering runs from anywhere: `approvals`, `approvals watch`, `approve`, `reject`, `modify`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
+from llm_do_temporal.cli.commands.policy.grants import check_kind_options, chosen_grant, show_kinds
 from llm_do_temporal.cli.options import Location, read_json_object
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
 from llm_do_temporal.cli.text import say, visible_line
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.client.history.questions import Question
     from llm_do_temporal.client.views.inbox import OpenQuestions
-    from llm_do_temporal.messages.approvals import DecisionKind, Grant
+    from llm_do_temporal.messages.approvals import DecisionKind
 
 
 _MOST_LISTED = 50
@@ -28,8 +29,10 @@ _FEWEST_DIGITS = 12
 
 async def approvals(
     run: str | None = None,
+    approval: Annotated[str | None, Parameter(name="ID")] = None,
     /,
     *,
+    kinds: Annotated[bool, Parameter(name="--kinds")] = False,
     limit: int | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
@@ -40,6 +43,10 @@ async def approvals(
     ----------
     run
         Only of this run.
+    approval
+        Id of the approval, like a3, with --kinds.
+    kinds
+        Show the kinds of calls that its call is one of, each with what it would have covered in the run so far.
     limit
         At most so many; default: 50 of all runs, no limit for one run or with --json.
     as_json
@@ -50,6 +57,8 @@ async def approvals(
     from llm_do_temporal.cli.tables import locked_line, print_table
     from llm_do_temporal.client.views.inbox import OpenQuestions
 
+    if kinds or approval is not None:
+        return await show_kinds(location, run, approval, wanted=kinds, as_json=as_json)
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit} is not a number above zero")
     most = limit or (None if as_json else _MOST_LISTED)
@@ -114,6 +123,9 @@ async def approve(
     *,
     note: str = "",
     remember: Annotated[bool, Parameter(name="--remember")] = False,
+    kind: int | None = None,
+    times: int | None = None,
+    time: Annotated[str | None, Parameter(name="--for")] = None,
     digest: str | None = None,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
@@ -129,12 +141,22 @@ async def approve(
         Kept with the decision.
     remember
         Approve identical calls for the rest of the run, too.
+    kind
+        Approve further calls of this kind in the run, too; `approvals RUN ID --kinds` has the numbers.
+    times
+        Number of further calls; default: 20.
+    time
+        Time from now in which they may come, like 30m or 2h; default: 1h.
     digest
         Only if this is the digest of what is asked, or how it begins; `approvals --json` has it.
     """
     from llm_do_temporal.messages.approvals import DecisionKind
 
-    return await _decide(location, _Named(run, approval, digest), _Answer(DecisionKind.APPROVE, note, remember))
+    check_kind_options(kind, times, time, remember=remember)
+    more = None if kind is None else _Further(kind, times, time)
+    return await _decide(
+        location, _Named(run, approval, digest), _Answer(DecisionKind.APPROVE, note, remember, further=more)
+    )
 
 
 async def reject(
@@ -236,6 +258,17 @@ class _Named(NamedTuple):
     """Digest of the question, or its beginning; None if it was left out."""
 
 
+class _Further(NamedTuple):
+    """Further calls as they were typed."""
+
+    kind: int
+    """Number of the kind, from 1."""
+    times: int | None
+    """Number of calls; None for the default."""
+    time: str | None
+    """Time in which they may come, like `2h`; None for the default."""
+
+
 class _Answer(NamedTuple):
     """The decision as it was typed."""
 
@@ -244,6 +277,8 @@ class _Answer(NamedTuple):
     remember: bool
     args: dict[str, Any] | None = None
     """New arguments; None unless the call is modified, and where they are still to be edited."""
+    further: _Further | None = None
+    """Further calls that are agreed to; None: none."""
 
 
 async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
@@ -260,6 +295,11 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
             if changed_args is None:
                 say(f"nothing is decided: {meant.id} still waits")
                 return 0
+        grant, more = None, answer.further
+        if more is not None:
+            grant = await chosen_grant(
+                session.client, named.run, meant.id, kind=more.kind, times=more.times, time=more.time
+            )
         decision = Decision(
             id=meant.id,
             decision=answer.kind,
@@ -268,6 +308,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
             note=answer.note,
             remember=Remember.SESSION if answer.remember else Remember.NONE,
             by=login_name(),
+            grant=grant,
         )
         decided = await session.client.decide(named.run, decision)
     words = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
@@ -283,6 +324,8 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     if answer.args is not None:
         changed = f"; it goes on with {visible_line(json.dumps(answer.args, ensure_ascii=False), 200)}"
     say(f"{done}: {decided.id} of {visible_line(decided.request.place)}: {summary}{changed}")
+    if grant is not None:
+        say(f"granted: {grant.words}; `{location.command(f'grants {named.run}')}` shows what is left")
     return 0
 
 
@@ -314,77 +357,3 @@ async def _meant(client: LlmDoClient, location: Location, question: _Named) -> S
 
 def _begins(digest: str, given: str) -> bool:
     return len(given) >= _FEWEST_DIGITS and digest.startswith(given)
-
-
-async def grants(
-    run: str,
-    /,
-    *,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
-    """List the remembered decisions of a run that are in force.
-
-    Parameters
-    ----------
-    run
-        Id of the run.
-    as_json
-        Print a JSON list.
-    """
-    from llm_do_temporal.cli.output import print_json
-    from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.cli.tables import ago, print_table
-
-    async with opened(location) as session:
-        found = await session.client.grants(run)
-    if as_json:
-        print_json([_grant_json(grant) for grant in found], pretty=True)
-    elif found:
-        rows = [
-            (grant.approval, grant.tool, grant.verdict.decision, grant.verdict.by or "somebody", when, grant.summary)
-            for grant, when in ((grant, ago(grant.verdict.at)) for grant in found)
-        ]
-        print_table(("ID", "TOOL", "DECISION", "BY", "WHEN", "SUMMARY"), rows)
-        say(f"\ntake one back with: {location.command(f'revoke {run} {found[0].approval}')}")
-    else:
-        say(f"nothing is remembered for run {run}")
-    return 0
-
-
-async def revoke(
-    run: str,
-    grant: Annotated[str, Parameter(name="ID")],
-    /,
-    *,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
-    """Take back a remembered decision: identical calls are asked about again.
-
-    Parameters
-    ----------
-    run
-        Id of the run.
-    grant
-        Id of the approval that it came from, like a3; `grants` lists them.
-    """
-    from llm_do_temporal.cli.session import opened
-
-    async with opened(location) as session:
-        await session.client.revoke(run, grant, login_name())
-    say(f"revoked: the decision of {grant} is no longer remembered for run {run}")
-    return 0
-
-
-def _grant_json(grant: Grant) -> dict[str, Any]:
-    verdict = grant.verdict
-    return {
-        "id": grant.approval,
-        "tool": grant.tool,
-        "summary": grant.summary,
-        "decision": verdict.decision,
-        "args": verdict.args,
-        "by": verdict.by,
-        "note": verdict.note,
-        "at": verdict.at.isoformat(),
-    }

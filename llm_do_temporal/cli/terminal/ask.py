@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from llm_do_temporal.cli.terminal.edit_arguments import ask_for_change
+from llm_do_temporal.cli.terminal.kinds import ask_for_grant
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.lines import Interrupt, forget_typed
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Prompter
@@ -22,9 +23,11 @@ from llm_do_temporal.cli.terminal.question import question_text, render_question
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.offers import read_kinds
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.policy.kinds.grants import KindGrant
 
 _MENU_LINES = 4
 _DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
@@ -99,7 +102,7 @@ class Asker:
         can_change = question.request.args_schema is not None
         change = "[m]odify  " if can_change else ""
         prompter.tell(
-            f"[a]pprove  with a [n]ote  and remember for thi[s] run  {change}[r]eject  "
+            f"[a]pprove  with a [n]ote  and remember for thi[s] run  or a [k]ind of calls  {change}[r]eject  "
             f"[v]iew all  {self._leave_key.menu}  [x] stop the run"
         )
         line = await prompter.line(f"{question.id}> ")
@@ -112,6 +115,8 @@ class Asker:
             await self._with_text(question, prompter, DecisionKind.APPROVE, "note (empty: back): ")
         elif choice == "s":
             await self._decide(question, prompter, DecisionKind.APPROVE, remember=Remember.SESSION)
+        elif choice == "k":
+            await self._with_kind(question, prompter)
         elif choice == "r":
             ask = "reason, which the model is told (empty: back): "
             await self._with_text(question, prompter, DecisionKind.REJECT, ask)
@@ -129,6 +134,12 @@ class Asker:
         note = (await prompter.line(ask) or "").strip()
         if note:
             await self._decide(question, prompter, kind, note=note)
+
+    async def _with_kind(self, question: Question, prompter: Prompter) -> None:
+        offers = await read_kinds(self._client, question.run, question.id)
+        grant = await ask_for_grant(offers, prompter)
+        if grant is not None:
+            await self._decide(question, prompter, DecisionKind.APPROVE, grant=grant)
 
     async def _modify(self, question: Question, prompter: Prompter) -> None:
         args = await ask_for_change(question, prompter)
@@ -154,6 +165,7 @@ class Asker:
         args: dict[str, Any] | None = None,
         note: str = "",
         remember: Remember = Remember.NONE,
+        grant: KindGrant | None = None,
     ) -> None:
         sent, agreed_args = kind, args
         if kind is DecisionKind.APPROVE and question.args != question.request.args:
@@ -167,6 +179,7 @@ class Asker:
             note=note,
             remember=remember,
             by=login_name(),
+            grant=grant,
         )
         try:
             taken = await self._client.decide(question.run, decision)
@@ -183,7 +196,8 @@ class Asker:
             agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
             prompter.tell(f"{question.id} {_DONE[kind]}: {agreed}, it waits for others")
         else:
-            prompter.tell(f"{question.id} {_DONE[kind]}")
+            more = f", and {grant.words}" if grant is not None else ""
+            prompter.tell(f"{question.id} {_DONE[kind]}{more}")
 
     def _check(self, question: Question) -> None:
         votes = self._votes_of(question)

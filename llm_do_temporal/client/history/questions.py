@@ -21,6 +21,7 @@ from llm_do_temporal.client.history.desk_news import DeskNews, news_at_desk
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.payloads import decode_json, first_object
 from llm_do_temporal.desk import state as desk
+from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.votes import agreed_to
 from llm_do_temporal.messages.approvals import (
     Approval,
@@ -158,7 +159,7 @@ class _Reader:
         state = self._state
         for grant in self._state.grants:
             if self._is_revoked(grant):
-                state = desk.with_revocation(state, RevokeGrantInput(id=grant.approval))
+                state = with_revocation(state, RevokeGrantInput(id=grant.approval))
         return state
 
     def _is_revoked(self, grant: Grant) -> bool:

@@ -48,7 +48,7 @@ def run_settings(
     """Return the settings of a run; `environment_model` is used where the start names no model of the environment."""
     return RunSettings(
         mode=start.mode or config.approvals.mode,
-        rules=config.approvals,
+        rules=config.approvals.pinned(),
         models=ModelSources(
             force_model=start.force_model,
             run_model=start.model,

@@ -37,6 +37,8 @@ class Attachment(Value):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     bytes: int = Field(ge=0)
     media_type: str
+    place: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    """Real path, relative to the workshop, links followed; None where that is not known."""
 
 
 class AttachmentPaths(Value):

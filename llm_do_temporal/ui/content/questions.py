@@ -51,4 +51,5 @@ def text_of(form: FormData, name: str) -> str:
 
 def _is_same(verdict: Verdict, decision: Decision) -> bool:
     same_args = decision.decision is not DecisionKind.MODIFY or verdict.args == decision.args
-    return (verdict.decision, verdict.by, verdict.note) == (decision.decision, decision.by, decision.note) and same_args
+    sent = (decision.decision, decision.by, decision.note, decision.grant)
+    return (verdict.decision, verdict.by, verdict.note, verdict.grant) == sent and same_args

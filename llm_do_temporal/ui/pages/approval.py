@@ -11,13 +11,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import Question
-from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.policy.kinds.grants import DEFAULT_TIMES
 from llm_do_temporal.ui.content.arguments import editable_json, read_object
 from llm_do_temporal.ui.content.attachments import shown_attachments
 from llm_do_temporal.ui.content.background import read_background
 from llm_do_temporal.ui.content.call_parts import difference, parts_of
 from llm_do_temporal.ui.content.documents.shown_part import shown_part, shown_parts
+from llm_do_temporal.ui.content.kinds import SPANS, grant_of, kinds_for
 from llm_do_temporal.ui.content.precedents import precedents_of
 from llm_do_temporal.ui.content.questions import decide, question_among, question_of, text_of
 from llm_do_temporal.ui.content.renderer import render
@@ -54,6 +56,10 @@ async def take_decision(request: Request) -> Response:
         return await _page(request, status=422, problem="Say why: the model is told the reason.", **typed)
     # If others have changed the call, agreeing names the arguments that this page has shown, and no later ones.
     shown = text_of(form, "args") if kind is DecisionKind.APPROVE else ""
+    try:
+        grant = grant_of(form, question) if kind is DecisionKind.APPROVE else None
+    except UsageError as unusable:
+        return await _page(request, status=422, problem=_sentence(unusable.message), **typed)
     decision = Decision(
         id=question.id,
         decision=DecisionKind.MODIFY if shown else kind,
@@ -62,6 +68,7 @@ async def take_decision(request: Request) -> Response:
         note=note,
         remember=Remember.SESSION if remember else Remember.NONE,
         by=request.state.user,
+        grant=grant,
     )
     try:
         taken = await decide(request, question, decision)
@@ -108,6 +115,9 @@ async def _page(request: Request, *, status: int = 200, **more: Any) -> Response
         query=kept_query(request),
         last=last,
         changed=[shown_part(part) for part in _changed(question)],
+        kinds=kinds_for(question, known),
+        spans=SPANS,
+        default_times=DEFAULT_TIMES,
         agreed=editable_json(question.args) if question.args != question.request.args else "",
         **context,
         **_state(request, question),

@@ -100,6 +100,8 @@ class DeskClient:
             attachments=question.attachments,
             files=question.files,
             circumstances=question.circumstances,
+            surroundings=question.surroundings,
+            allowed=question.allowed,
             identity_version=IDENTITY_VERSION,
             model=self._models.shown,
             generated=is_generated(invocation.worker),

@@ -75,7 +75,13 @@ class Invocation:
         self._desk = DeskClient(invocation, self.models, before.asked, link)
         self.lease = BudgetLease(invocation, before.spending, link.report)
         self._guard = BudgetGuard(invocation, self.lease, self._desk)
-        self._gate = Gate(invocation.settings, self._desk, self.lease.begin_call)
+        self._gate = Gate(
+            invocation.settings,
+            self._desk,
+            self.lease.begin_call,
+            tree=invocation.tree,
+            worker=invocation.worker.name,
+        )
         self._dispatch = ToolDispatch(self._gate)
         self._spent = _RUN_USAGE.validate_python(before.usage)
         self._tool_calls = before.tool_calls

@@ -13,6 +13,7 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 from temporalio.exceptions import FailureError
 
+from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.state import (
     at_time,
     next_due,
@@ -20,7 +21,6 @@ from llm_do_temporal.desk.state import (
     with_decision,
     with_ignored,
     with_request,
-    with_revocation,
     with_withdrawal,
 )
 from llm_do_temporal.messages.approvals import (

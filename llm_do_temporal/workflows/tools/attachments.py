@@ -80,8 +80,13 @@ async def snapshot_attachments(
     return attachments
 
 
-def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[Attachment]) -> list[ToolQuestion]:
-    """Return the questions that a person may have to answer before the files go to the worker, one a file."""
+def sharing_questions(
+    tree: Tree, worker: PinnedWorker, attachments: Sequence[Attachment], *, surroundings: str
+) -> list[ToolQuestion]:
+    """Return the questions that a person may have to answer before the files go to the worker, one a file.
+
+    `surroundings` are those of the call that they belong to.
+    """
     questions: list[ToolQuestion] = []
     for attachment in attachments:
         payload = {"path": attachment.path, "bytes": attachment.bytes, "target_worker": worker.name}
@@ -96,6 +101,7 @@ def sharing_questions(tree: Tree, worker: PinnedWorker, attachments: Sequence[At
                 changeable=False,
                 attachments=(attachment,),
                 circumstances=definition_digest(worker),
+                surroundings=surroundings,
             )
         )
     return questions

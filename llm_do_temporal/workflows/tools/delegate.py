@@ -171,8 +171,9 @@ class Delegator:
         self, call: Delegation, pinned: PinnedWorker, attachments: tuple[Attachment, ...], circumstances: str
     ) -> tuple[ToolQuestion, ...]:
         """Return the questions about the call; `pinned` is the callee as it was judged, before its Python was run."""
-        sharing = sharing_questions(self.caller.tree, pinned, attachments)
-        return (*sharing, *call.questions, _call_question(call, attachments, circumstances))
+        surroundings = definition_digest(pinned, tree=self.caller.tree)
+        sharing = sharing_questions(self.caller.tree, pinned, attachments, surroundings=surroundings)
+        return (*sharing, *call.questions, _call_question(call, attachments, circumstances, surroundings))
 
     async def _run(
         self, call: Delegation, tree: Tree, model: str, attachments: tuple[Attachment, ...], shown: Shown | None
@@ -265,7 +266,9 @@ async def with_built_attachments(entry: InvokeWorkerInput, built: BuiltInput) ->
     return entry.model_copy(update={"attachments": attachments})
 
 
-def _call_question(call: Delegation, attachments: tuple[Attachment, ...], circumstances: str) -> ToolQuestion:
+def _call_question(
+    call: Delegation, attachments: tuple[Attachment, ...], circumstances: str, surroundings: str
+) -> ToolQuestion:
     worker, given = call.worker.name, call.shown["input"]
     paths = [attachment.path for attachment in attachments]
     payload = {"worker": worker, **call.shown, "attachments": paths}
@@ -278,4 +281,5 @@ def _call_question(call: Delegation, attachments: tuple[Attachment, ...], circum
         attachments=attachments,
         files=call.files,
         circumstances=circumstances,
+        surroundings=surroundings,
     )

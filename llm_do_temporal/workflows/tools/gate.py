@@ -32,7 +32,10 @@ from llm_do_temporal.json_schema import Steps, schema_problems
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
-from llm_do_temporal.policy.approvals import Judgement, Terms, canonical, decide
+from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, canonical, decide
+from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
+from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.kinds.entries import may_cover
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
 from llm_do_temporal.workflows.tools.gated_tool import (
@@ -92,9 +95,20 @@ class Gate:
     """Carries one invocation's tool calls from judgement to effect."""
 
     def __init__(
-        self, settings: RunSettings, desk: AsksDesk, begin: Callable[[], Awaitable[None]] | None = None
+        self,
+        settings: RunSettings,
+        desk: AsksDesk,
+        begin: Callable[[], Awaitable[None]] | None = None,
+        *,
+        tree: Tree = NO_FILES,
+        worker: str = "",
     ) -> None:
-        """`begin` is awaited before each effect and returns when the limits allow one more call; None: no limits."""
+        """`begin` is awaited before each effect and returns when the limits allow one more call; None: no limits.
+
+        `tree` and `worker` are those of the invocation.
+        """
+        self._tree = tree
+        self._worker = worker
         self._begin = begin
         self._settings = settings
         self._desk = desk
@@ -183,7 +197,7 @@ class Gate:
                 return prepared
             shown = await _previewed(prepared)
             judged = self._judge(tool, question)
-            asked = shown.put_to(question)
+            asked = self._allowed(tool, shown.put_to(question), judged)
             reason = f"{judged.reason}; {shown.note}" if shown.note else judged.reason
             asking = self._desk.ask(tool, asked, diff=shown.diff, reason=reason, terms=judged.terms)
             decision = await _explained(asking)
@@ -217,7 +231,32 @@ class Gate:
         return asking[0] if asking else None
 
     def _judge(self, tool: GatedTool, question: ToolQuestion) -> Judgement:
-        return decide(self._settings.rules, self._settings.mode, tool.name, question.uses)
+        rules = self._settings.rules
+        allowable = bool(rules.allow) and may_cover(rules.allow, self._call(tool, question))
+        return decide(rules, self._settings.mode, tool.name, question.uses, allowable=allowable)
+
+    def _allowed(self, tool: GatedTool, asked: ToolQuestion, judged: Judgement) -> ToolQuestion:
+        """Return the question with the entry that lets its call through, if one does.
+
+        Raises ApprovalRefusal where none does and nobody may be asked.
+        """
+        words = allowed_by(self._settings.rules, judged.terms, self._call(tool, asked))
+        if words is None and judged.asks_nobody:
+            raise ApprovalRefusal(judged.reason)
+        return asked if words is None else replace(asked, allowed=words)
+
+    def _call(self, tool: GatedTool, question: ToolQuestion) -> AskedCall:
+        return AskedCall(
+            tool=tool.name,
+            args=question.args,
+            uses=question.uses,
+            tree=self._tree,
+            files=question.files,
+            attachments=question.attachments,
+            worker=self._worker,
+            circumstances=question.circumstances,
+            surroundings=question.surroundings,
+        )
 
 
 def _may_answer(asked: Terms, needed: Terms) -> bool:

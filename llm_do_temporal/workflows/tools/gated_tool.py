@@ -30,6 +30,10 @@ class ToolQuestion:
     """Files that the call names, as they were when it was prepared."""
     circumstances: str = ""
     """Digest of everything else that the effect depends on."""
+    surroundings: str = ""
+    """Digest of that part of it which calls of one kind have in common: folders, network, the callee's definition."""
+    allowed: str = ""
+    """Entry of `approvals: allow:` that lets the call through, in words; empty: none does."""
 
     @property
     def identity(self) -> str:

@@ -10,7 +10,14 @@ from llm_do_temporal.messages.activities import PREVIEW_COMMAND, RUN_COMMAND
 from llm_do_temporal.messages.effects import CommandOutput, CommandPreview, ShellInput, ShellResult
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.shell import MAX_COMMAND_CHARS, JudgedCommand, ShellPolicy, describe_policy, judge_command
+from llm_do_temporal.policy.shell import (
+    MAX_COMMAND_CHARS,
+    WITHOUT_ISOLATION,
+    JudgedCommand,
+    ShellPolicy,
+    describe_policy,
+    judge_command,
+)
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, run_at_most_once
 from llm_do_temporal.workflows.tools.gated_tool import (
@@ -27,7 +34,6 @@ LONGEST_TIMEOUT_SECONDS = 300
 _AROUND = timedelta(seconds=90)
 """Time of an attempt beyond the command's own: ending its processes, keeping its output."""
 _SHOWN_CHARS = 200
-_BARE = "it would run without isolation, which does not work on this machine"
 
 
 def shell_tools(invocation: InvokeWorkerInput, desk: AsksDesk) -> list[GatedTool]:
@@ -78,7 +84,11 @@ class Shell:
         request = self._request(command, args.get("timeout", DEFAULT_TIMEOUT_SECONDS))
         summary = f"{self.name} {command.line}"
         question = ToolQuestion(
-            (command.use, *command.more), args, _shortened(summary, _SHOWN_CHARS), circumstances=_circumstances(request)
+            (command.use, *command.more),
+            args,
+            _shortened(summary, _SHOWN_CHARS),
+            circumstances=_circumstances(request),
+            surroundings=_circumstances(request, but={"argv", "spelled"}),
         )
 
         seen: CommandPreview | None = None
@@ -98,7 +108,7 @@ class Shell:
         async def preview() -> Shown:
             nonlocal seen
             seen = await run_activity(PREVIEW_COMMAND, request, summary=f"preview {summary}")
-            return Shown("", seen.files, "" if seen.isolated else _BARE)
+            return Shown("", seen.files, "" if seen.isolated else WITHOUT_ISOLATION)
 
         async def bound(shown: Shown) -> ToolOutcome:
             if seen is None:  # no person had to be asked
@@ -121,9 +131,13 @@ class Shell:
         )
 
 
-def _circumstances(request: ShellInput) -> str:
-    """Return the digest of a command's folders, isolation and settings; its time limit is among the arguments."""
-    return digest_of(request.model_dump(mode="json", exclude={"timeout_seconds", "expected", "expected_isolated"}))
+def _circumstances(request: ShellInput, *, but: set[str] | None = None) -> str:
+    """Return the digest of a command with its folders, isolation and settings, `but` for these fields.
+
+    Its time limit is among the arguments.
+    """
+    left_out = {"timeout_seconds", "expected", "expected_isolated"} | (but or set())
+    return digest_of(request.model_dump(mode="json", exclude=left_out))
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -75,12 +75,13 @@ class GatedFiles:
     workshop: Path
     tree: Tree
     mode: Mode = Mode.INTERACTIVE
+    rules: ApprovalRules = field(default_factory=ApprovalRules)
 
     async def call(
         self, person: Person, tool: str, before_effect: Callable[[], object] | None = None, /, **args: Any
     ) -> str:
         """What the model is told of a call; `before_effect` happens once it was allowed."""
-        settings = RunSettings(mode=self.mode, rules=ApprovalRules(), models=ModelSources())
+        settings = RunSettings(mode=self.mode, rules=self.rules, models=ModelSources())
 
         async def begin() -> None:
             if before_effect is not None:
@@ -88,7 +89,7 @@ class GatedFiles:
 
         found = next(one for one in file_tools(self.tree) if one.name == tool)
         try:
-            outcome = await Gate(settings, person, begin).call(found, args)
+            outcome = await Gate(settings, person, begin, tree=self.tree).call(found, args)
         except ToolFailed as failed:
             return failed.message
         return str(outcome.value)

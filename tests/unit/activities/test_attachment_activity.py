@@ -48,6 +48,14 @@ def test_files_are_looked_up_and_kept_as_they_are(files: Files, attach: Attach) 
     assert LocalBlobStore(blob_folder(files.workshop)).read(first.sha256) == b"%PDF-1.7 first"
 
 
+def test_an_attachment_knows_where_its_file_really_is(files: Files, attach: Attach) -> None:
+    files.put("secret/deck.pdf", b"%PDF-1.7")
+    (files.workshop / "link").symlink_to("secret")
+    (plain, linked) = attach("secret/deck.pdf", "link/deck.pdf")
+    assert (plain.place, linked.place) == ("secret/deck.pdf", "secret/deck.pdf")
+    assert linked.path == "/link/deck.pdf"
+
+
 def test_no_files_are_no_attachments(attach: Attach) -> None:
     assert attach(limit=0) == ()
 

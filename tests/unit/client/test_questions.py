@@ -13,6 +13,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.desk import state as desk
+from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.activities import RECORD_AT_DESK
 from llm_do_temporal.messages.approvals import (
@@ -208,7 +209,7 @@ class Desk:
         """A person takes a grant back."""
         revocation = RevokeGrantInput(id=approval)
         self._signal("revoke_grant", revocation)
-        self.state = desk.with_revocation(self.state, revocation)
+        self.state = with_revocation(self.state, revocation)
 
     def wait(self, minutes: float) -> None:
         """Time passes, and the timer of the desk fires."""

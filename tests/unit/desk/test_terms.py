@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.desk import state as desk
+from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.votes import agreed_to
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import Approval, DecisionKind, DeskState, Remember, RevokeGrantInput
@@ -261,7 +262,7 @@ def test_people_are_reminded_once() -> None:
 def test_a_revoked_grant_covers_nothing_any_more() -> None:
     state, _ = decided(asked(write(), write("/b.txt", key="2")), id="a1", remember="session")
     state, _ = decided(state, id="a2", remember="session")
-    state = desk.with_revocation(state, RevokeGrantInput(id="a1", by="ann"))
+    state = with_revocation(state, RevokeGrantInput(id="a1", by="ann"))
     assert [(grant.approval, grant.summary) for grant in state.grants] == [("a2", "call evaluator")]
     _, again = desk.with_request(state, write(key="3"), now=LATER)
     assert again.verdict is None
@@ -288,4 +289,4 @@ def test_a_run_that_was_continued_as_new_can_be_told_at_once_that_a_grant_is_rev
 def test_only_what_is_remembered_can_be_revoked() -> None:
     state, _ = decided(asked(write()), id="a1")
     with pytest.raises(DecisionRefused, match="there is no grant of approval 'a1' to revoke"):
-        desk.with_revocation(state, RevokeGrantInput(id="a1"))
+        with_revocation(state, RevokeGrantInput(id="a1"))

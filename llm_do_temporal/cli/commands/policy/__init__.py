@@ -1,0 +1,1 @@
+"""Commands about what needs no person: grants of a run."""
