@@ -46,6 +46,13 @@ def ahead(moment: datetime, now: datetime | None = None) -> str:
     return f"in {_rough(moment - (now or datetime.now(UTC)))}"
 
 
+def clock(seconds: float) -> str:
+    """Return a length of time as a clock shows it: `1:05` for 65 seconds, with hours where there are any."""
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
 def _rough(time: timedelta) -> str:
     seconds = max(0, int(time.total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):

@@ -156,14 +156,19 @@ of different invocations in another order than a later one does.
 |---|---|
 | `run.started` | `run` |
 | `invocation.started` | `worker`, `model`, `depth` |
-| `turn.started`, `turn.completed` | `turn`; when completed `model`, `text`, `tools`, `input_tokens`, `output_tokens` |
-| `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity` |
-| `approval.requested` | `tool`, `summary`, `digest` |
+| `turn.started` | `turn` |
+| `turn.completed` | `turn`, `model`, `text`, `tools`, `calls` (of `tool` and `args`), `input_tokens`, `output_tokens` |
+| `call.failed` | `tool`, `reason`: what the model is told of a call that was refused, rejected or failed |
+| `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity`; when failed `error` |
+| `approval.requested` | `tool`, `args`, `summary`, `reason`, `digest` |
 | `desk.changed` | `pending`: ids that can be answered now |
 | `approval.voted` | `id`, `summary`, `votes`: names of those who have agreed so far, where several must |
-| `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door` |
+| `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door`, `waited_seconds` |
 | `invocation.completed`, `.failed`, `.cancelled`, `.terminated`, `.timed_out` | `error` |
 | `item.completed`, `item.failed`, `item.cancelled` | the fields of an item, see below |
+
+`args` are for reading along: texts in them are cut at 200 characters, lists at 50 parts. `approvals --json` and
+`export` have all of them.
 
 A run that `start --each` or `--each-line` began has items. `output` is null and the object has one key more, `items`:
 a list of `{"item", "path", "status", "output", "error", "usage", "cost_usd", "unpriced_models"}`, in the order of the
@@ -199,11 +204,13 @@ which the rest cannot be read. A batch has `item_counts`, too, of which only `to
 were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after", "passed", "problems",
 "asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time to go on, or null.
 
-`show --json` is one object: `run`, `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or
-null), `started_at`, `ended_at`, `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`,
-`doing`, `error`, `usage`, `started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`,
-and who, when and how it was decided; `decision` is null while it waits). A batch has `item_counts`, and the invocation
-of an item its name, `item`.
+`show --json` is one object: `run`, `task` (the first line of the prompt), `prompt`, `input`, `output`, `files`
+(`given`, and `written`: those that the file tools have written, each with `path`, `bytes`, `by`, `created` and `at`),
+`worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,
+`duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `usage`,
+`started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was
+decided, and how long it waited; `decision` is null while it waits). A batch has
+`item_counts`, and the invocation of an item its name, `item`.
 
 `doctor --json` is one object: `ok`, and `findings`, each with `what`, `status` (`ok`, `warning` or `error`), `message`
 and `next`, what mends it or null. `models --json` is one object: `model`, `aliases` (`name`, `model`, `base_url`,
@@ -212,9 +219,10 @@ and `next`, what mends it or null. `models --json` is one object: `model`, `alia
 `show --cost` prints what each invocation has cost by itself and with all below it, and each model; models whose price
 is not known are named and in no sum. In `show --json` these are `cost_usd` and `total.cost_usd` of an invocation.
 
-`logs` prints one line an event: time (UTC), place in the tree, what happened; what a model says stands below, behind
-`|`. With `--follow` it goes on until the run ends. `export --format json` is the object of `show --json` with `v`,
-`type` (`run.export`), the whole approvals as in `approvals --json`, and in every invocation a `transcript`: a list of
+`logs` prints one line an event: time (UTC), place in the tree, what happened, with the arguments of calls, the reasons
+of questions and of failures, and how long a question waited; what a model says stands below, behind `|`. With
+`--follow` it goes on until the run ends. `export --format json` is the object of `show --json` with `v`, `type`
+(`run.export`), the whole approvals as in `approvals --json`, and in every invocation a `transcript`: a list of
 `{"kind", "at", "turn", "event", "text", "name", "call", "value", "failed", "files", "details"}`, without what is empty.
 `--format html` is one page with no script that loads nothing.
 

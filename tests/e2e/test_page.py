@@ -273,12 +273,23 @@ async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None
     await office.client.decide("live", Decision(id="a1", decision=DecisionKind.APPROVE))
     await expect(ada.locator("#live pre")).to_contain_text("one two")
     assert await ada.locator("#live pre").inner_text() != words
+    await expect(bob.locator(".writing")).to_contain_text("one two")
     await _is_accessible(ada)
+    await _is_accessible(bob)
     office.gate.open()
     await expect(ada.locator("#entries .entry.text pre")).to_have_text(words)
     await expect(ada.locator("#entries")).to_contain_text("Ended: completed")
     await expect(ada.locator("#live")).to_be_hidden()
     await expect(bob.locator("#tree .state").first).to_have_text("completed")
+    await bob.set_viewport_size({"width": 1280, "height": 844})
+    axis = await bob.locator(".ticks").bounding_box()
+    assert axis is not None
+    await bob.mouse.move(axis["x"] + axis["width"] / 2, axis["y"] + 5)
+    await bob.mouse.down()
+    await bob.mouse.move(axis["x"] + axis["width"] - 5, axis["y"] + 5)
+    await bob.mouse.up()
+    await bob.wait_for_url("**/runs/live?from=*&to=*")
+    await expect(bob.locator(".axis")).to_contain_text("only a part is shown")
 
 
 async def test_a_run_that_is_started_to_approve_everything_asks_nobody(office: Office) -> None:

@@ -33,13 +33,15 @@ def test_a_session(desk: Desk) -> None:
         with at_terminal(desk) as terminal:
             terminal.command("start", *job)
             terminal.see("● main pitch_orchestrator", f"● pitch_evaluator-{decks}", f"0/{decks} delegations")
+            terminal.press("z", "q", "Enter", "q", "z")
             script.gate.open()
             terminal.see("[a]pprove", "a1> ")
             assert desk.evaluations() == {}
             terminal.type("a")
             terminal.see("a1 approved", "a2> ")
             terminal.type("d")
-            terminal.see("run job goes on; llm-do-temporal watch job", "exit 0")
+            screen = terminal.see("run job goes on; llm-do-temporal watch job", "exit 0")
+            assert not {"zq", "qz"} & {line.strip("$ ") for line in screen.splitlines()}
 
             terminal.command("watch", "job")
             terminal.see("a2> ")

@@ -59,7 +59,7 @@ async def show(
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Show a run: its tree with states, turns and tokens, and every approval with who, when and what.
+    """Show a run: its task, tree, result, files and cost, and every approval with who, when and what.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ async def show(
 
     async with opened(location) as session:
         summary = await session.client.status(run)
-        view, decided = await read_record(session.client, run)
+        view, decided, story = await read_record(session.client, run)
     if as_json:
-        print_json(record_json(summary, view, decided), pretty=True)
+        print_json(record_json(summary, view, decided, story), pretty=True)
     elif cost:
         print("\n".join(cost_lines(view)), flush=True)
     else:
-        print_record(summary, view, decided)
+        print_record(summary, view, decided, story)
     return 0
 
 

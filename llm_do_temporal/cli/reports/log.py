@@ -5,13 +5,16 @@ Pure. An event is a line with the time (UTC), the place in the tree and a descri
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, cast
 
+from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.client.views.run_view import ViewEvent
 
 _PATH_CHARS = 28
-_WORDS_CHARS = 400
+_WORDS_CHARS = 600
+_VALUE_CHARS = 120
 _INDENT = "    | "
 
 
@@ -44,12 +47,16 @@ def _words(event: ViewEvent) -> str:
     if event.type == "turn.started":
         return f"turn {data.get('turn')} begins"
     if event.type == "turn.completed":
-        calls = ", ".join(data.get("tools") or [])
+        calls = ", ".join(map(_call, cast("list[dict[str, Any]]", data.get("calls") or [])))
         tokens = f"{data.get('input_tokens', 0):,} tokens in, {data.get('output_tokens', 0):,} out"
         tokens += " (estimated)" if data.get("estimated") else ""
         return f"turn {data.get('turn')} answered: {tokens}" + (f"; calls {calls}" if calls else "")
+    if event.type == "call.failed":
+        reason = data.get("reason")
+        said = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
+        return f"{data.get('tool')} refused or failed: {said}"
     if kind == "activity":
-        return f"{what}: {data.get('what')}"
+        return f"{what}: {data.get('what')}" + (f": {data['error']}" if data.get("error") else "")
     if event.type == "desk.changed":
         return f"waits for a person: {', '.join(data.get('pending') or []) or 'nothing'}"
     why = data.get("error") or ""
@@ -60,11 +67,31 @@ def _words(event: ViewEvent) -> str:
 
 def _approval(what: str, data: dict[str, Any]) -> str:
     if what == "requested":
-        return f"asks: {data.get('summary')}"
+        why = f", since {data['reason']}" if data.get("reason") else ""
+        return f"asks: {data.get('summary')}{why}" + (f": {_arguments(data['args'])}" if data.get("args") else "")
     if what == "voted":
         votes: list[str] = data.get("votes") or []
         names = ", ".join(name or "somebody" for name in votes)
         return f"{data.get('id')} agreed to so far by {names}: {data.get('summary')}"
     who = data.get("by") or ("a timer" if data.get("door") == "timer" else "somebody")
     note = f" ({data['note']})" if data.get("note") else ""
-    return f"{data.get('id')} {data.get('decision')} by {who}: {data.get('summary')}{note}"
+    waited = data.get("waited_seconds")
+    after = "" if waited is None else f" after {clock(waited)}"
+    return f"{data.get('id')} {data.get('decision')} by {who}{after}: {data.get('summary')}{note}"
+
+
+def _call(call: dict[str, Any]) -> str:
+    return f"{call.get('tool')}({_arguments(call.get('args'))})"
+
+
+def _arguments(args: Any) -> str:
+    """Return the arguments of a call on one line, each text with the beginning that a line has room for."""
+    if not isinstance(args, dict):
+        return _brief(args)
+    given = cast("dict[str, Any]", args)
+    return ", ".join(f"{name}={_brief(value)}" for name, value in given.items())
+
+
+def _brief(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _VALUE_CHARS else f"{text[: _VALUE_CHARS - 1]}…"

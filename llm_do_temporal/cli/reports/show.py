@@ -9,40 +9,56 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from llm_do_temporal.cli.output import cost_json, counts_json, duration_ms, usage_json
+from llm_do_temporal.cli.output import cost_json, counts_json, dump_json, duration_ms, usage_json
+from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, render_run, state_of
-from llm_do_temporal.cli.text import visible_line
+from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.record.facts import RunFacts
+from llm_do_temporal.client.record.story import Story
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import Node, RunView, ViewEvent
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.redaction.configured_keys import remove_keys
 
 _PIPE_WIDTH = 200
+_BLOCK_LINES = 40
+"""Lines of a prompt or a result that are shown."""
 
 
-async def read_record(client: LlmDoClient, run: str) -> tuple[RunView, list[ViewEvent]]:
-    """Return the view of the run as its histories have it now, and its decisions in the order of their times."""
-    follower = Follower(client.temporal, run, wait=False)
+async def read_record(client: LlmDoClient, run: str) -> tuple[RunView, list[ViewEvent], Story]:
+    """Return the view of the run as its histories have it now, its decisions in the order of their times, its story."""
+    story = Story(run)
+    follower = Follower(client.temporal, run, wait=False, tap=story.take)
     events = [event async for event in follower.events() if event.type == "approval.decided"]
     await note_troubles(client.temporal, follower.view)
-    return follower.view, sorted(events, key=lambda event: event.at)
+    return follower.view, sorted(events, key=lambda event: event.at), story
 
 
-def print_record(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -> None:
+def print_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], story: Story) -> None:
     """Print the record on stdout, for a person."""
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
     console = Console(width=width, highlight=False, markup=False, emoji=False)
-    console.print(render_record(summary, view, decided, datetime.now(UTC).replace(tzinfo=None)))
+    console.print(render_record(summary, view, decided, datetime.now(UTC).replace(tzinfo=None), story))
 
 
-def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], now: datetime) -> RenderableType:
-    """Return the record as a renderable; `now` is UTC without a zone."""
+def render_record(
+    summary: RunSummary, view: RunView, decided: list[ViewEvent], now: datetime, story: Story | None = None
+) -> RenderableType:
+    """Return the record as a renderable; `now` is UTC without a zone. Without a story, the run is named by its id."""
     state = with_counts(summary.status, view.counts)
     head = f"{view.run} · {summary.worker} · {state} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
-    parts: list[RenderableType] = [Text(visible_line(head), style="bold"), render_run(view, now)]
+    task = "" if story is None else story.facts.task
+    parts: list[RenderableType] = [Text(visible_line(task), style="bold")] if task else []
+    parts.append(Text(visible_line(head), style="" if task else "bold"))
+    if story is not None and not story.facts.is_told_by_task:
+        parts += _block("prompt", story.facts.prompt)
+    parts.append(render_run(view, now))
+    if story is not None:
+        parts += [*_result(story.facts), *_files(story)]
     if len(view.by_model) > 1:
         parts.append(Text("models", style="bold"))
         parts.extend(Text(_model_line(model, usage)) for model, usage in view.by_model.items())
@@ -58,10 +74,13 @@ def render_record(summary: RunSummary, view: RunView, decided: list[ViewEvent], 
     return Group(*parts)
 
 
-def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) -> dict[str, Any]:
-    """Return the object of `show --json`."""
+def record_json(
+    summary: RunSummary, view: RunView, decided: list[ViewEvent], story: Story | None = None
+) -> dict[str, Any]:
+    """Return the object of `show --json`; without a story, that of an export, whose transcripts tell it."""
     return {
         "run": view.run,
+        **({} if story is None else _story_json(story)),
         "worker": summary.worker,
         "status": summary.status,
         **counts_json(view.counts),
@@ -75,6 +94,48 @@ def record_json(summary: RunSummary, view: RunView, decided: list[ViewEvent]) ->
         "models": _models_json(view.by_model),
         "invocations": [_node_json(view, node) for node in view.ordered],
         "approvals": [_decided_json(event) for event in decided] + [_pending_json(one) for one in view.pending],
+    }
+
+
+def _block(title: str, text: str) -> list[RenderableType]:
+    """Return a text below its title, as far as a person wants to read it here."""
+    lines = visible_block(remove_keys(text.strip("\n"))).splitlines()
+    shown = [f"  {line}" for line in lines[:_BLOCK_LINES]]
+    if len(lines) > _BLOCK_LINES:
+        shown.append(f"  … {len(lines) - _BLOCK_LINES} more lines; --json has all of it")
+    return [Text(title, style="bold"), *map(Text, shown)]
+
+
+def _result(facts: RunFacts) -> list[RenderableType]:
+    if not facts.has_result or facts.output is None:
+        return []
+    return _block("result", facts.output if isinstance(facts.output, str) else dump_json(facts.output, pretty=True))
+
+
+def _files(story: Story) -> list[RenderableType]:
+    lines = [f"given    {one.path}  {one.bytes:,} bytes" for one in story.facts.all_attachments]
+    lines += [
+        f"{'made   ' if one.created else 'changed'}  {one.place.path}  {one.bytes:,} bytes, by {one.by}"
+        for one in story.files
+    ]
+    if not lines:
+        return []
+    return [Text("files", style="bold"), *(Text(f"  {visible_line(line, _PIPE_WIDTH)}") for line in lines)]
+
+
+def _story_json(story: Story) -> dict[str, Any]:
+    facts = story.facts
+    given = [one.model_dump(mode="json") for one in facts.all_attachments]
+    written = [
+        {"path": one.place.path, "bytes": one.bytes, "by": one.by, "created": one.created, "at": one.at.isoformat()}
+        for one in story.files
+    ]
+    return {
+        "task": facts.task,
+        "prompt": facts.prompt,
+        "input": facts.input,
+        "output": facts.output,
+        "files": {"given": given, "written": written},
     }
 
 
@@ -99,7 +160,8 @@ def _decision_line(event: ViewEvent) -> str:
     who = data.get("by") or "somebody"
     note = f" ({data['note']})" if data.get("note") else ""
     when = f"{event.at:%Y-%m-%d %H:%M:%S} UTC"
-    door = f"by {data.get('door')}"
+    waited = data.get("waited_seconds")
+    door = f"by {data.get('door')}" + ("" if waited is None else f", after {clock(waited)}")
     return (
         f"  {data.get('id')}  {data.get('decision')}  {who}, {when}, {door}  {event.path}: {data.get('summary')}{note}"
     )
@@ -117,7 +179,7 @@ def _pending_json(one: PendingApprovalMemo) -> dict[str, Any]:
 
 
 def _decided_json(event: ViewEvent) -> dict[str, Any]:
-    names = ("id", "summary", "decision", "by", "note", "door")
+    names = ("id", "summary", "decision", "by", "note", "door", "waited_seconds")
     return {"path": event.path, "at": _iso(event.at)} | {name: event.data.get(name) for name in names}
 
 

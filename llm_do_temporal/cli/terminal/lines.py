@@ -10,13 +10,16 @@ import signal
 import sys
 import tempfile
 import termios
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from llm_do_temporal.cli.text import visible_line
 
 _MAX_LINE_BYTES = 1 << 16
 _EDITORS = ("editor", "vi")
+_LOCAL_MODES = 3
+"""Place of the local modes among a terminal's attributes."""
 
 
 class Interrupt:
@@ -40,6 +43,26 @@ def forget_typed() -> None:
     """Drop input typed before a question was shown: it cannot be its answer."""
     with suppress(termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+@contextmanager
+def unechoed() -> Generator[None]:
+    """Keep keys that are typed meanwhile off the screen, and from whoever reads the terminal next; Ctrl-C works."""
+    descriptor = sys.stdin.fileno()
+    try:
+        before = termios.tcgetattr(descriptor)
+    except termios.error:
+        yield  # no terminal any more
+        return
+    silent = [*before]
+    silent[_LOCAL_MODES] = before[_LOCAL_MODES] & ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        # Flushes what was typed, too.
+        with suppress(termios.error):
+            termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)
 
 
 async def read_line(prompt: str) -> str | None:

@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.batch_progress import progress_of
 from llm_do_temporal.client.views.items import with_counts
@@ -59,7 +60,7 @@ def render_run(
         parts.append(_bar(ended, total, f"{ended}/{total} delegations"))
     if trouble:
         parts.append(Text(trouble, style="red", no_wrap=True, overflow="ellipsis"))
-    parts.append(Text(totals_line(view, now), style="dim"))
+    parts.append(Text(totals_line(view, now), style="bold yellow" if view.pending else "dim"))
     return Group(*parts)
 
 
@@ -159,12 +160,24 @@ def _row(node: Node, now: datetime) -> tuple[Text, ...]:
     tokens = node.usage.input_tokens + node.usage.output_tokens
     return (
         label,
-        Text(activity_of(node), style="red" if node.error else "dim", no_wrap=True, overflow="ellipsis"),
+        Text(_activity(node, now), style=_activity_style(node), no_wrap=True, overflow="ellipsis"),
         Text(f"turn {node.usage.requests}"),
         Text(f"{tokens:,} tok"),
         Text("" if node.usage.cost_usd is None else dollars(node.usage.cost_usd)),
         Text(_elapsed(node.started_at, node.ended_at, now)),
     )
+
+
+def _activity(node: Node, now: datetime) -> str:
+    """Return the present activity, and before it how long a person has been waited for."""
+    said = activity_of(node)
+    if state_of(node) != "waiting" or not node.asked_at:
+        return said
+    return f"waits {clock((now - min(node.asked_at.values())).total_seconds())} for {said}"
+
+
+def _activity_style(node: Node) -> str:
+    return "red" if node.error else "bold yellow" if state_of(node) == "waiting" else "dim"
 
 
 def _most_telling(nodes: list[Node], limit: int) -> list[Node]:
@@ -177,8 +190,4 @@ def _most_telling(nodes: list[Node], limit: int) -> list[Node]:
 
 
 def _elapsed(start: datetime | None, end: datetime | None, now: datetime) -> str:
-    if start is None:
-        return "0:00"
-    seconds = max(0, int(((end or now) - start).total_seconds()))
-    hours, minutes = divmod(seconds // 60, 60)
-    return f"{hours}:{minutes:02d}:{seconds % 60:02d}" if hours else f"{minutes}:{seconds % 60:02d}"
+    return clock(0 if start is None else ((end or now) - start).total_seconds())

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
-from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal.lines import Interrupt, unechoed
 from llm_do_temporal.cli.terminal.run_picture import render_end, render_run
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
@@ -61,7 +61,8 @@ class Screen:
 
     async def _until_question(self) -> None:
         # The picture vanishes when a question comes: it is drawn again below the answer.
-        with Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False) as live:
+        drawn = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False)
+        with unechoed(), drawn as live:
             while not self._unanswered:
                 picture = render_run(self._view, _now(), height=self._console.height, tails=self._tails)
                 live.update(picture, refresh=True)

@@ -173,6 +173,28 @@ def activity_of(event: HistoryEvent) -> int:
     )
 
 
+def failed_activity(event: HistoryEvent) -> tuple[int, str] | None:
+    """The scheduling event of an activity that ended without a result, and the reason; None for other events."""
+    if event.HasField("activity_task_failed_event_attributes"):
+        failed = event.activity_task_failed_event_attributes
+        return failed.scheduled_event_id, reason_in(failed.failure)
+    if event.HasField("activity_task_timed_out_event_attributes"):
+        timed_out = event.activity_task_timed_out_event_attributes
+        return timed_out.scheduled_event_id, reason_in(timed_out.failure)
+    if event.HasField("activity_task_canceled_event_attributes"):
+        return event.activity_task_canceled_event_attributes.scheduled_event_id, "cancelled"
+    return None
+
+
+def reason_in(failure: Failure) -> str:
+    """Return the message of the innermost failure that has one."""
+    message = failure.message
+    while failure.HasField("cause"):
+        failure = failure.cause
+        message = failure.message or message
+    return message
+
+
 def _is_superseded(error: RPCError) -> bool:
     """Whether the part of the history that was read last is no longer part of it."""
     return error.status is RPCStatusCode.INVALID_ARGUMENT and "branch token" in error.message

@@ -10,6 +10,10 @@ from temporalio.api.common.v1 import Payload
 
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
+SHOWN_CHARS = 200
+"""Longest text of an argument in an event for people."""
+_SHOWN_PARTS, _SHOWN_LEVELS = 50, 8
+
 
 def decode_json(payload: Payload) -> Any:
     """A payload's JSON value, or None when it holds something else or is kept elsewhere."""
@@ -25,3 +29,19 @@ def first_object(payloads: Sequence[Payload]) -> dict[str, Any]:
     """The first payload as an object; an empty one when it is something else, or cannot be read here."""
     value = decode_json(payloads[0]) if payloads else None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def shortened(value: Any, *, depth: int = 0) -> Any:
+    """Return a JSON value with its long texts and lists cut, and with an ellipsis for what lies deep in it."""
+    if isinstance(value, str):
+        return value if len(value) <= SHOWN_CHARS else f"{value[: SHOWN_CHARS - 1]}…"
+    if not isinstance(value, dict | list):
+        return value
+    if depth == _SHOWN_LEVELS:
+        return "…"
+    if isinstance(value, dict):
+        given = list(cast("dict[str, Any]", value).items())
+        return {shortened(name): shortened(one, depth=depth + 1) for name, one in given[:_SHOWN_PARTS]}
+    parts = cast("list[Any]", value)
+    cut = ["…"] if len(parts) > _SHOWN_PARTS else []
+    return [shortened(one, depth=depth + 1) for one in parts[:_SHOWN_PARTS]] + cut

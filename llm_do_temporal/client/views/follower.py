@@ -16,7 +16,8 @@ from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.events import ENDS, read_chain
 from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.client.views.items import items_of, results_of
-from llm_do_temporal.client.views.run_view import EventOrder, Node, RunView, ViewEvent, item_event, pending_from_memo
+from llm_do_temporal.client.views.memos import pending_from_memo
+from llm_do_temporal.client.views.run_view import EventOrder, Node, RunView, ViewEvent, item_event
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.base import PENDING_MEMO
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.history.payloads import decode_json
-from llm_do_temporal.client.views.run_view import pending_from_memo, run_from_memo
 from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
@@ -25,7 +25,8 @@ NEWEST_EXECUTION = "ExecutionStatus != 'ContinuedAsNew'"
 """Condition of a query with which a workflow that was continued as new is listed once."""
 ANSWERED_RUNS = 1_000
 """Runs that the server lists in one answer at most."""
-_PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
+_PENDING_COUNT = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
+_QUESTIONS = TypeAdapter(list[PendingApprovalMemo])
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 
 
@@ -59,7 +60,7 @@ async def read_listing(execution: WorkflowExecution) -> RunListing:
         return await read_memo(execution)
     except KeyMismatch as error:
         told = execution.typed_search_attributes
-        waiting = told.get(_PENDING) if _is_open(execution) else 0
+        waiting = told.get(_PENDING_COUNT) if _is_open(execution) else 0
         return RunListing(RunMemo(worker=told.get(_WORKER) or ""), (), waiting, missing_key=error.key)
 
 
@@ -101,3 +102,19 @@ def started_at(execution: WorkflowExecution, listed: RunListing) -> datetime:
 
 def _is_open(execution: WorkflowExecution) -> bool:
     return execution.status is WorkflowExecutionStatus.RUNNING
+
+
+def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
+    """Return the questions in the desk's memo; empty where it cannot be read."""
+    try:
+        return _QUESTIONS.validate_python(value or [])
+    except ValidationError:
+        return []
+
+
+def run_from_memo(memo: Mapping[str, Any]) -> RunMemo:
+    """Return the run's facts in the memo; with an empty worker where it cannot be read."""
+    try:
+        return RunMemo.model_validate(memo.get(RUN_MEMO) or {"worker": ""})
+    except ValidationError:
+        return RunMemo(worker="")

@@ -52,6 +52,8 @@ class ListedRun:
     ended_at: datetime | None
     items: ItemCounts | None = None
     """Counts of a batch; None for any other run, and where they cannot be read."""
+    task: str = ""
+    """First line of the prompt; empty where there is none, or it cannot be read."""
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""
     has_history: bool = True
@@ -153,5 +155,6 @@ def _run_of(execution: WorkflowExecution, listed: RunListing) -> ListedRun:
         started_at=started_at(execution, listed),
         ended_at=execution.close_time,
         items=listed.begun.items,
+        task=listed.begun.task,
         missing_key=listed.missing_key,
     )

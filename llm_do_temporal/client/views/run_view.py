@@ -12,27 +12,25 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
 from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES, DeskNews, news_at_invocation
-from llm_do_temporal.client.history.events import ENDS
+from llm_do_temporal.client.history.events import ENDS, failed_activity, reason_in
 from llm_do_temporal.client.history.local_activities import local_effect
-from llm_do_temporal.client.history.payloads import decode_json, first_object
+from llm_do_temporal.client.history.payloads import decode_json, first_object, shortened
+from llm_do_temporal.client.history.request_parts import RequestParts, failed_calls
 from llm_do_temporal.client.views.items import Item, counts_of
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
-from llm_do_temporal.messages.base import RUN_MEMO
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
-from llm_do_temporal.messages.runs import RunMemo
 from llm_do_temporal.policy.models.ids import models_of, read_serving_id
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
-
-_PENDING = TypeAdapter(list[PendingApprovalMemo])
+from llm_do_temporal.telemetry.contents import arguments_of
 
 
 class EventOrder(NamedTuple):
@@ -86,6 +84,8 @@ class Node:
     """Reason why an effect is tried again, where the server was asked: see `client.views.pending_work`."""
     waiting: dict[str, str] = field(default_factory=dict[str, str])
     """Questions that wait for a person: key -> one line."""
+    asked_at: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    """Times at which questions that wait were asked, by their keys; UTC without a zone."""
     children: list[str] = field(default_factory=list[str])
     """Workflow ids of delegations, in order of their start."""
     item: str = ""
@@ -95,6 +95,7 @@ class Node:
     None for a worker."""
     _models: dict[int, str] = field(default_factory=dict[int, str])
     _beginnings: Beginnings = field(default_factory=Beginnings, repr=False)
+    _requests: RequestParts = field(default_factory=RequestParts, repr=False)
 
     @property
     def is_root(self) -> bool:
@@ -117,6 +118,8 @@ class Node:
         The entry invocation's is the history of the run, of which what belongs to the run alone makes none here.
         """
         at = event.event_time.ToDatetime()
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            self._requests = RequestParts()
         begun = self._beginnings.take(event)
         if begun is not None:
             return self._begin(begun, at)
@@ -135,9 +138,12 @@ class Node:
             if child not in self.children:
                 self.children.append(child)
             return []
-        failed = _failed_activity(event)
+        failed = failed_activity(event)
         if failed is not None:
-            return [self._say("activity.failed", at, what=self._done(failed))] if failed in self.doing else []
+            number, why = failed
+            return (
+                [self._say("activity.failed", at, what=self._done(number), error=why)] if number in self.doing else []
+            )
         news = news_at_invocation(event, is_entry=self._beginnings.is_entry)
         return self._local(event, at) if news is None else self._told(news, at)
 
@@ -145,9 +151,10 @@ class Node:
         local = local_effect(event)
         if local is None or local.activity in DESK_ACTIVITIES:
             return []
-        what = {"activity": local.activity, "what": local.summary}
-        ended = "activity.completed" if local.failure is None else "activity.failed"
-        return [self._say("activity.started", at, **what), self._say(ended, at, what=local.summary)]
+        begun = self._say("activity.started", at, activity=local.activity, what=local.summary)
+        if local.failure is None:
+            return [begun, self._say("activity.completed", at, what=local.summary)]
+        return [begun, self._say("activity.failed", at, what=local.summary, error=reason_in(local.failure))]
 
     def _say(self, type_: str, at: datetime, **data: Any) -> ViewEvent:
         return ViewEvent(type=type_, at=at, path=self.path, data=data)
@@ -172,10 +179,11 @@ class Node:
             return []
         summary = _summary(event) or name
         self.doing[event.event_id] = summary
+        told = [self._say("call.failed", at, **failed) for failed in failed_calls(self._requests.take(event))]
         if name == REQUEST_MODEL.name:
             self._models[event.event_id] = self._asked_model(event)
-            return [self._say("turn.started", at, turn=self.usage.requests + 1)]
-        return [self._say("activity.started", at, activity=name, what=summary)]
+            return [*told, self._say("turn.started", at, turn=self.usage.requests + 1)]
+        return [*told, self._say("activity.started", at, activity=name, what=summary)]
 
     def _activity_completed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         attributes = event.activity_task_completed_event_attributes
@@ -188,7 +196,8 @@ class Node:
         response = first_object(attributes.result.payloads)
         usage = cast("dict[str, Any]", response.get("usage") or {})
         parts = cast("list[dict[str, Any]]", response.get("parts") or [])
-        calls = [str(part.get("tool_name")) for part in parts if part.get("part_kind") == "tool-call"]
+        called = [part for part in parts if part.get("part_kind") == "tool-call"]
+        calls = [str(part.get("tool_name")) for part in called]
         text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
         if any(is_kept_outside(payload) for payload in attributes.result.payloads):
             text = KEPT_OUTSIDE
@@ -205,7 +214,16 @@ class Node:
         self.by_model[model] = self.by_model.get(model, Usage()).plus(spent)
         tokens = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
         guess = {"estimated": True} if spent.estimated else {}
-        told = {"turn": self.usage.requests, "model": model, "text": text, "tools": calls, **tokens, **guess}
+        asked = [{"tool": str(part.get("tool_name")), "args": shortened(arguments_of(part))} for part in called]
+        told = {
+            "turn": self.usage.requests,
+            "model": model,
+            "text": text,
+            "tools": calls,
+            "calls": asked,
+            **tokens,
+            **guess,
+        }
         return [self._say("turn.completed", at, **told)]
 
     def _asked_model(self, event: HistoryEvent) -> str:
@@ -233,13 +251,15 @@ class Node:
         summary = self.waiting.pop(str(message.get("key", "")), "")
         verdict = cast("dict[str, Any]", message.get("verdict") or {})
         shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
+        asked_at = self.asked_at.pop(str(message.get("key", "")), None)
+        shown["waited_seconds"] = None if asked_at is None else (at - asked_at).total_seconds()
         return [self._say("approval.decided", at, id=message.get("id"), summary=summary, **shown)]
 
     def _asked(self, request: dict[str, Any], at: datetime) -> list[ViewEvent]:
         key, summary = str(request.get("key", "")), str(request.get("summary", ""))
-        self.waiting[key] = summary
-        digest = _digest(request)
-        return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary, digest=digest)]
+        self.waiting[key], self.asked_at[key] = summary, at
+        shown = {"digest": _digest(request), "reason": request.get("reason"), "args": shortened(request.get("args"))}
+        return [self._say("approval.requested", at, tool=request.get("tool"), summary=summary, **shown)]
 
     def _agreed(self, delivery: dict[str, Any], at: datetime) -> list[ViewEvent]:
         votes = cast("list[dict[str, Any]]", delivery.get("votes") or [])
@@ -252,6 +272,7 @@ class Node:
         self.ended_at = at
         self.doing.clear()
         self.waiting.clear()
+        self.asked_at.clear()
         self.trouble = ""
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
             self.error = event.workflow_execution_failed_event_attributes.failure.message
@@ -263,17 +284,6 @@ class Node:
 def _cost(value: Any) -> Decimal | None:
     """US dollars as the model's activity wrote them."""
     return None if value is None else Decimal(str(value))
-
-
-def _failed_activity(event: HistoryEvent) -> int | None:
-    """The scheduling event of the activity whose end without a result this is, if it is one."""
-    if event.HasField("activity_task_failed_event_attributes"):
-        return event.activity_task_failed_event_attributes.scheduled_event_id
-    if event.HasField("activity_task_timed_out_event_attributes"):
-        return event.activity_task_timed_out_event_attributes.scheduled_event_id
-    if event.HasField("activity_task_canceled_event_attributes"):
-        return event.activity_task_canceled_event_attributes.scheduled_event_id
-    return None
 
 
 def _model_of(invocation: dict[str, Any]) -> str:
@@ -359,22 +369,6 @@ class RunView:
 def item_event(item: Item, at: datetime) -> ViewEvent:
     """Return the event for the end of a batch's item."""
     return ViewEvent(f"item.{item.status}", at, item.path, item.as_json())
-
-
-def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:
-    """Return the questions in the desk's memo; empty where it cannot be read."""
-    try:
-        return _PENDING.validate_python(value or [])
-    except ValidationError:
-        return []
-
-
-def run_from_memo(memo: Mapping[str, Any]) -> RunMemo:
-    """Return the run's facts in the memo; with an empty worker where it cannot be read."""
-    try:
-        return RunMemo.model_validate(memo.get(RUN_MEMO) or {"worker": ""})
-    except ValidationError:
-        return RunMemo(worker="")
 
 
 def template_of(invocation: Mapping[str, Any]) -> dict[str, Any] | None:

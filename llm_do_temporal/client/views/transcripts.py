@@ -21,18 +21,15 @@ from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
 from llm_do_temporal.client.history.desk_news import DeskNews, news_at_invocation
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.request_parts import RequestParts, is_failed, is_result
 from llm_do_temporal.client.views.run_view import template_of
-from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
+from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 from llm_do_temporal.telemetry.contents import (
     arguments_of,
     content_items,
-    conversation_part,
-    new_messages,
     parts_of,
-    request_messages,
     scrubbed,
-    told_parts,
 )
 
 EntryKind = Literal[
@@ -101,8 +98,7 @@ class Transcriber:
         self.run_id = ""
         """The run of the workflow whose history is being read."""
         self._asked: dict[int, datetime] = {}
-        self._told: set[int] = set()
-        """The requests of this history whose messages are entries already: another model may be asked the same."""
+        self._requests = RequestParts()
         self.has_begun = False
         """Whether the invocation has begun in what was read."""
         self._beginnings = Beginnings()
@@ -111,7 +107,7 @@ class Transcriber:
         """Return the entries that this event adds to the conversation."""
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-            self._told = set()
+            self._requests = RequestParts()
             self.run_id = event.workflow_execution_started_event_attributes.original_execution_run_id
         begun = self._beginnings.take(event)
         if begun is not None:
@@ -162,38 +158,22 @@ class Transcriber:
         return [self._entry("template", event, str(called["name"]), value=called["params"], details=details)]
 
     def _scheduled(self, event: HistoryEvent) -> list[Entry]:
-        attributes = event.activity_task_scheduled_event_attributes
-        name = attributes.activity_type.name
-        if name not in (REQUEST_MODEL.name, KEEP_CONVERSATION.name):
-            return []
-        request = first_object(attributes.input.payloads)
-        if name == REQUEST_MODEL.name:
+        if event.activity_task_scheduled_event_attributes.activity_type.name == REQUEST_MODEL.name:
             self._asked[event.event_id] = event.event_time.ToDatetime(UTC)
-            number, is_first = cast("int | None", conversation_part(request).get("number")), not self._told
-            if number in self._told:
-                return []
-            self._told.add(number or event.event_id)
-            if is_first and _is_outside(attributes.input.payloads):
-                return []  # it begins with the prompt, or with what stands for all that was said before
-        if _is_outside(attributes.input.payloads):
+        parts = self._requests.take(event)
+        if parts is None:
             return [self._entry("result", event, KEPT_OUTSIDE)]
-        messages = request_messages(request)
-        # What comes before the first answer is the prompt, or stands for all that was said before.
-        goes_on = conversation_part(request).get("answer") or any(one.get("kind") == "response" for one in messages)
-        said = new_messages(messages) if goes_on else []
-        return [entry for message in said for part in told_parts(message) for entry in self._part(part, event)]
+        return [self._part(part, event) for part in parts]
 
-    def _part(self, part: dict[str, Any], event: HistoryEvent) -> list[Entry]:
-        """Return the entries of a part of a request: a tool's result, or a message of the loop itself."""
-        kind, tool = part.get("part_kind"), str(part.get("tool_name") or "")
-        if kind == "tool-return" or (kind == "retry-prompt" and tool):
-            failed = kind == "retry-prompt" or part.get("outcome") not in (None, "success")
+    def _part(self, part: dict[str, Any], event: HistoryEvent) -> Entry:
+        """Return the entry of a part of a request: a tool's result, or a message of the loop itself."""
+        if is_result(part):
+            tool, call = str(part.get("tool_name") or ""), str(part.get("tool_call_id") or "")
             value, files = _content(part.get("content"))
-            call = str(part.get("tool_call_id") or "")
-            return [self._entry("result", event, name=tool, call=call, value=value, failed=failed, files=files)]
+            return self._entry("result", event, name=tool, call=call, value=value, failed=is_failed(part), files=files)
         items = content_items(part.get("content"), binary=False)
         text = "\n\n".join(str(item.get("content") or "") for item in items if item["type"] != "file")
-        return [self._entry("prompt", event, text, files=_files(items))]
+        return self._entry("prompt", event, text, files=_files(items))
 
     def _answered(self, event: HistoryEvent) -> list[Entry]:
         attributes = event.activity_task_completed_event_attributes

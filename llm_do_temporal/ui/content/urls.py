@@ -25,6 +25,16 @@ def attachment_address(run: str, approval: str, sha256: str) -> str:
     return f"{approval_address(run, approval)}/attachments/{sha256}"
 
 
+def given_file_address(run: str, sha256: str) -> str:
+    """Return the address of the bytes of a file that a run was given."""
+    return f"{run_address(run)}/given/{sha256}"
+
+
+def written_file_address(run: str) -> str:
+    """Return the address of a file that a run has written; a query says which, and which invocation wrote it."""
+    return f"{run_address(run)}/written"
+
+
 def invocation_address(run: str, path: str, what: str = "invocations") -> str:
     """Return the address of a conversation; `what` is `live` for its news as they come, `entries` for new entries."""
     return f"{run_address(run)}/{what}/{quote(path)}"

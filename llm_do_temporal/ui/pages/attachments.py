@@ -1,9 +1,12 @@
-"""Bytes of a file that a call hands over: only of files that the approval in the address names."""
+"""Bytes of files that calls hand over, that runs were given, and that runs have written.
+
+Only of files that the approval, the run or the invocation in the address names.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -12,15 +15,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.record.facts import read_facts
+from llm_do_temporal.client.record.files import read_files
+from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.encryption.codec import ring_of
 from llm_do_temporal.errors import EffectFailed, LlmDoError
 from llm_do_temporal.pdf.reader import in_thread
+from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.ui.content.attachments import NO_PDF, ShownAttachment, headers_of, is_pdf, pages_alone
 from llm_do_temporal.ui.content.documents.document import document_of
 from llm_do_temporal.ui.content.documents.syntax import language_of
 from llm_do_temporal.ui.content.questions import question_of
+from llm_do_temporal.ui.content.run_files import as_attachment, written_bytes
 
 T = TypeVar("T")
 PDFS_AT_ONCE = 2
@@ -30,19 +40,55 @@ PDFS_AT_ONCE = 2
 async def send_attachment(request: Request) -> Response:
     """Send the file, to be shown if a browser can do that safely, else to be downloaded."""
     question = await question_of(request)
+    return await _send_blob(request, question.request.attachments)
+
+
+async def send_given(request: Request) -> Response:
+    """Send a file that a run was given."""
+    client: LlmDoClient = request.app.state.client
+    run = await read_run(client.temporal, request.path_params["run"])
+    async with translated(run.run):
+        facts = await read_facts(client.temporal, run)
+    return await _send_blob(request, facts.all_attachments)
+
+
+async def send_written(request: Request) -> Response:
+    """Send a file that a run has written, as it is now."""
+    client: LlmDoClient = request.app.state.client
+    run, workshop = request.path_params["run"], request.app.state.settings.workshop
+    name, by = (request.query_params.get(key, "") for key in ("file", "by"))
+    async with translated(run):
+        written = await read_files(client.temporal, run, by)
+    found = next((one for one in written if one.place.path == name), None)
+    if found is None or workshop is None:
+        raise HTTPException(404)
+    try:
+        data = await asyncio.to_thread(written_bytes, workshop, found.place)
+    except (LlmDoError, OSError) as error:
+        raise HTTPException(404) from error
+    return await _send(request, as_attachment(found, data), lambda: data)
+
+
+async def _send_blob(request: Request, attachments: Sequence[Attachment]) -> Response:
+    """Send the attachment that the address names by its digest."""
     digest = request.path_params["sha256"]
-    found = next((each for each in question.request.attachments if each.sha256 == digest), None)
+    found = next((each for each in attachments if each.sha256 == digest), None)
     workshop = request.app.state.settings.workshop
     if found is None or workshop is None:
         raise HTTPException(404)
     ring = ring_of(request.app.state.client.temporal.data_converter)
     blobs = await asyncio.to_thread(workshop_blobs, workshop, ring)
+    return await _send(request, found, lambda: blobs.read(digest))
+
+
+async def _send(request: Request, found: Attachment, read: Callable[[], bytes]) -> Response:
+    """Send the bytes that `read` returns, which may raise EffectFailed and is called in a thread."""
     download = "download" in request.query_params
     try:
         if download or not is_pdf(found):
-            data = await asyncio.to_thread(blobs.read, found.sha256)
+            data = await asyncio.to_thread(read)
             return Response(data, headers=headers_of(found, download=download))
-        pages = await _while_wanted(request, _pages(_room_of(request), blobs, found.sha256))
+        pages = await _while_wanted(request, _pages(_room_of(request), read))
     except EffectFailed as error:
         raise HTTPException(404) from error
     if pages is None:
@@ -84,10 +130,10 @@ def _room_of(request: Request) -> asyncio.Semaphore:
     return state.room_for_pdfs
 
 
-async def _pages(room: asyncio.Semaphore, blobs: BlobStore, sha256: str) -> bytes | None:
+async def _pages(room: asyncio.Semaphore, read: Callable[[], bytes]) -> bytes | None:
     """Return the pages of a PDF; waiting for its turn takes no thread and no memory for the file."""
     async with room:
-        return await in_thread(pages_alone, await asyncio.to_thread(blobs.read, sha256))
+        return await in_thread(pages_alone, await asyncio.to_thread(read))
 
 
 async def _while_wanted(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
@@ -107,4 +153,8 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-routes = [Route("/runs/{run}/approvals/{approval}/attachments/{sha256}", send_attachment)]
+routes = [
+    Route("/runs/{run}/approvals/{approval}/attachments/{sha256}", send_attachment),
+    Route("/runs/{run}/given/{sha256}", send_given, methods=["GET"]),
+    Route("/runs/{run}/written", send_written, methods=["GET"]),
+]

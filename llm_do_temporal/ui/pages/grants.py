@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import grants_address
@@ -19,14 +20,15 @@ async def show_grants(request: Request) -> Response:
     run = request.path_params["run"]
     client: LlmDoClient = request.app.state.client
     grants = await client.grants(run)
-    status = await client.status(run)
+    listed = await read_run(client.temporal, run)
     shown = [(grant, json.loads(grant.canonical_args)[0]) for grant in grants]
     return render(
         request,
         "grants.html",
         run=run,
         grants=shown,
-        ended=status.ended_at is not None,
+        task=listed.task,
+        ended=listed.ended_at is not None,
         revoked="revoked" in request.query_params,
     )
 

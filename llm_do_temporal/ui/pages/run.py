@@ -1,27 +1,45 @@
-"""The page of a run: the tree of its invocations. Folded branches are not read before they are opened."""
+"""The page of a run: its task, result, files and decisions, and below them its invocations on a timeline.
+
+Folded branches are not read before they are opened, and of a large run only some of the rows have bars of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import quote, urlencode
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.views.run_list import read_run, read_spent
+from llm_do_temporal.client.record.facts import read_facts
+from llm_do_temporal.client.record.tracks import Track, Tracks
+from llm_do_temporal.client.views.live_text import Tail, read_tail
+from llm_do_temporal.client.views.run_list import ListedRun, read_run, read_spent
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
+from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.run_files import files_of
+from llm_do_temporal.ui.content.timeline import BarLane, Window, axis_of, lane_of, window_of
 from llm_do_temporal.ui.content.urls import run_address
 from llm_do_temporal.ui.pages.runs import accounts_of
 from llm_do_temporal.ui.security.settings import UiSettings
 
 MOST_ROWS = 200
 """Invocations shown below another one before more are asked for."""
+MOST_DRAWN = 40
+"""Invocations whose histories are read for the bars of their turns, calls and waits; others are one bar."""
+MOST_TAILS = 3
+"""Answers that are shown while they are written."""
+MOST_DECISIONS = 5
+"""Decisions that are shown unfolded, the newest ones."""
 _QUICK_SECONDS, _SLOW_SECONDS, _LARGE = 4, 30, 300
 """Seconds between two readings of the page, for a small and for a large tree; and the size of a large one."""
 
@@ -39,15 +57,22 @@ class InvocationRow:
     rows: list[InvocationRow] = field(default_factory=list["InvocationRow"])
     more: str | None = None
     """Address at which all rows below are shown; None if they are."""
+    lane: BarLane | None = None
+    """Bars on the timeline; set once all rows are known."""
+    tail: Tail | None = None
+    """The end of the answer that its model writes; None where it writes none."""
 
 
 class Folding:
     """The open branches: those that an address names, else the entry worker and all that lead to a question."""
 
-    def __init__(self, run: str, opened: Sequence[str], all_of: Sequence[str], *, named: bool) -> None:
+    def __init__(
+        self, run: str, opened: Sequence[str], all_of: Sequence[str], *, named: bool, window: str = ""
+    ) -> None:
         self._run = run
         self._opened = dict.fromkeys(opened)
         self._all = dict.fromkeys(all_of)
+        self._window = window
         self.named = named
 
     def open_first(self, roots: Sequence[Branch], asking: Sequence[str]) -> None:
@@ -74,9 +99,15 @@ class Folding:
         """Return the address at which all rows below this branch are shown."""
         return self._address(list(self._opened), [*self._all, path], path)
 
+    def zoomed(self, window: str) -> str:
+        """Return the address at which the same rows are shown with another window; empty: that of the whole run."""
+        query = [("open", one) for one in self._opened] if self.named else []
+        query += [("all", one) for one in self._all] + parse_qsl(window)
+        return f"{run_address(self._run)}{'?' if query else ''}{urlencode(query)}#timeline"
+
     def _address(self, opened: list[str], all_of: list[str], path: str) -> str:
-        query = urlencode([("open", one) for one in opened or [""]] + [("all", one) for one in all_of])
-        return f"{run_address(self._run)}?{query}#{quote(path)}"
+        query = [("open", one) for one in opened or [""]] + [("all", one) for one in all_of]
+        return f"{run_address(self._run)}?{urlencode(query + parse_qsl(self._window))}#{quote(path)}"
 
 
 @dataclass
@@ -106,30 +137,45 @@ class _Tree:
 
 
 async def show_run(request: Request) -> Response:
-    """Show the tree, and the questions that the run waits for."""
+    """Show the record of a run, the questions that it waits for, and its tree on a timeline."""
     client: LlmDoClient = request.app.state.client
     settings: UiSettings = request.app.state.settings
     accounts, query = accounts_of(request), request.query_params
-    run = await read_run(client.temporal, request.path_params["run"])
+    run, now = await read_run(client.temporal, request.path_params["run"]), datetime.now(UTC)
     questions: dict[str, list[PendingApprovalMemo]] = {}
     for one in run.pending:
         questions.setdefault(one.invocation, []).append(one)
-    folding = Folding(run.run, query.getlist("open"), query.getlist("all"), named="open" in query)
+    start, end = run.started_at, run.ended_at or now
+    window, is_part = window_of(start, end, query.get("from", ""), query.get("to", ""))
+    shown = f"from={query['from']}&to={query['to']}" if is_part else ""
+    folding = Folding(run.run, query.getlist("open"), query.getlist("all"), named="open" in query, window=shown)
     async with translated(run.run):
-        roots = await list_tree(client.temporal, run.run)
+        roots, facts, asked = await asyncio.gather(
+            list_tree(client.temporal, run.run), read_facts(client.temporal, run), _questions(client, run.run)
+        )
         if not folding.named:
             folding.open_first(roots, [one.path for one in run.pending])
         rows, more = await _Tree(accounts, folding, questions).rows(roots, None, "")
         spent = await read_spent(accounts, run)
+        tracks = await _draw(request, run.run, list(_flat(rows)), start, window, now)
     size = sum(root.size for root in roots)
+    files = files_of(run.run, facts, list(tracks.values()), size, settings.workshop)
     return render(
         request,
         "run.html",
         run=run,
+        facts=facts,
         spent=_total(spent, roots, rows),
         size=size,
+        counts=_counts(run, roots),
+        files=files,
+        decided=_decided(asked),
+        most_decisions=MOST_DECISIONS,
         rows=rows,
         more=more,
+        axis=axis_of(start, end, window),
+        folding=folding,
+        is_part=is_part,
         refresh_seconds=None if run.ended_at else _QUICK_SECONDS if size < _LARGE else _SLOW_SECONDS,
         temporal_link=temporal_link(settings, run.run, run.run_id),
     )
@@ -141,6 +187,68 @@ def temporal_link(settings: UiSettings, workflow_id: str, run_id: str) -> str | 
         return None
     place = f"{settings.temporal_ui}/namespaces/{quote(settings.namespace, safe='')}/workflows"
     return f"{place}/{quote(workflow_id, safe='')}/{run_id}/history"
+
+
+async def _questions(client: LlmDoClient, run: str) -> list[Question] | None:
+    """Return all questions of the run; None where they are kept elsewhere."""
+    try:
+        return await client.questions(run)
+    except UsageError:
+        return None
+
+
+async def _draw(
+    request: Request, run: str, rows: list[InvocationRow], start: datetime, window: Window, now: datetime
+) -> dict[str, Track]:
+    """Give the rows their lanes and live texts; return the tracks that were read."""
+    seen = [row for row in rows if window.meets(row.branch.started_at, row.branch.ended_at or now)]
+    # What waits and what goes on first: that is what people come to see.
+    seen.sort(key=lambda row: (not row.questions, not row.branch.is_open))
+    drawn = [row.branch for row in seen[:MOST_DRAWN]]
+    tracks = await _tracks_of(request).read(run, drawn, window.begin)
+    for row in rows:
+        row.lane = lane_of(row.branch, tracks.get(row.branch.workflow_id), start, window, now)
+    writing = [row for row in rows if row.branch.is_open and _is_thinking(tracks.get(row.branch.workflow_id))]
+    client: LlmDoClient = request.app.state.client
+    found = await asyncio.gather(*(read_tail(client.temporal, row.branch.workflow_id) for row in writing[:MOST_TAILS]))
+    for row, tail in zip(writing, found, strict=False):
+        row.tail = tail
+    return tracks
+
+
+def _counts(run: ListedRun, roots: Sequence[Branch]) -> ItemCounts | None:
+    """Return the counts of a batch, while it goes on those of its items as they are listed; None for other runs."""
+    if run.items is None or run.items.completed is not None:
+        return run.items
+    ended = [one.status for one in roots if not one.is_open]
+    completed = ended.count("completed")
+    return ItemCounts(total=run.items.total, completed=completed, failed=len(ended) - completed)
+
+
+def _decided(asked: list[Question] | None) -> list[Question] | None:
+    """Return the questions that were decided, the newest decision first; None where they cannot be read."""
+    if asked is None:
+        return None
+    found = [(one.verdict.at, one) for one in asked if one.verdict is not None]
+    return [one for _, one in sorted(found, key=lambda pair: pair[0], reverse=True)]
+
+
+def _is_thinking(track: Track | None) -> bool:
+    return track is not None and any(one.kind == "turn" and one.end is None for one in track.periods)
+
+
+def _tracks_of(request: Request) -> Tracks:
+    """Return the tracks of all runs, which all visitors share."""
+    state = request.app.state
+    if not hasattr(state, "tracks"):
+        state.tracks = Tracks(state.client.temporal)
+    return state.tracks
+
+
+def _flat(rows: Sequence[InvocationRow]) -> Iterator[InvocationRow]:
+    for row in rows:
+        yield row
+        yield from _flat(row.rows)
 
 
 def _total(spent: Spent, roots: Sequence[Branch], rows: Sequence[InvocationRow]) -> Spent:

@@ -7,6 +7,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import run_address
 
@@ -15,7 +16,7 @@ async def confirm_stop(request: Request) -> Response:
     """Ask whether the run is really to be stopped."""
     run = request.path_params["run"]
     client: LlmDoClient = request.app.state.client
-    return render(request, "stop.html", run=run, status_now=await client.status(run))
+    return render(request, "stop.html", run=run, status_now=await read_run(client.temporal, run))
 
 
 async def stop_run(request: Request) -> Response:

@@ -19,11 +19,28 @@ def event(kind: str, path: str = "main", **data: object) -> ViewEvent:
         (event("invocation.started", worker="boss", model="x:y", depth=0), "started: boss, x:y"),
         (event("turn.started", turn=2), "turn 2 begins"),
         (
-            event("turn.completed", turn=2, tools=["a", "b"], input_tokens=1200, output_tokens=3),
-            "turn 2 answered: 1,200 tokens in, 3 out; calls a, b",
+            event(
+                "turn.completed",
+                turn=2,
+                calls=[{"tool": "a", "args": {"path": "/x", "n": 3}}, {"tool": "b", "args": None}],
+                input_tokens=1200,
+                output_tokens=3,
+            ),
+            'turn 2 answered: 1,200 tokens in, 3 out; calls a(path="/x", n=3), b(null)',
         ),
         (event("activity.failed", what="read /a"), "failed: read /a"),
+        (event("activity.failed", what="read /a", error="'/a' does not exist"), "failed: read /a: '/a' does not exist"),
+        (event("call.failed", tool="t", reason="'t' is blocked"), "t refused or failed: 't' is blocked"),
+        (event("call.failed", tool="t", reason=["no"]), 't refused or failed: ["no"]'),
         (event("approval.requested", tool="t", summary="write /a"), "asks: write /a"),
+        (
+            event("approval.requested", tool="t", summary="write /a", reason="it asks", args={"path": "/a"}),
+            'asks: write /a, since it asks: path="/a"',
+        ),
+        (
+            event("approval.decided", id="a1", decision="approve", by="ann", summary="x", waited_seconds=65.2),
+            "a1 approve by ann after 1:05: x",
+        ),
         (
             event(
                 "approval.decided", id="a1", decision="reject", by="ann", note="no", summary="write /a", door="update"

@@ -27,6 +27,11 @@ def test_the_tree_shows_states_activity_turns_tokens_and_time(view: RunView) -> 
     assert lines[1].startswith("  ✓")
 
 
+def test_what_waits_for_a_person_says_for_how_long(view: RunView) -> None:
+    view.nodes["c2"].asked_at = {"k": after(10)}
+    assert "waits 1:05 for approval: write /a.txt" in drawn(render_run(view, after(75)))[2]
+
+
 def test_progress_and_totals_stand_below(view: RunView) -> None:
     lines = drawn(render_run(view, after(75)))
     assert lines[-2].endswith("1/3 delegations")

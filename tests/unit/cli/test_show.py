@@ -6,8 +6,11 @@ from rich.console import Console
 
 from llm_do_temporal.cli.reports.show import record_json, render_record
 from llm_do_temporal.client.client import RunSummary
+from llm_do_temporal.client.record.facts import RunFacts
+from llm_do_temporal.client.record.story import Story
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.policy.files.attachments import Attachment
 from tests.support.workflow.moments import START, after
 
 SUMMARY = RunSummary("run-1", "boss", "waiting", 1, START.replace(tzinfo=UTC), None)
@@ -15,7 +18,15 @@ DECIDED = ViewEvent(
     "approval.decided",
     after(9),
     "main",
-    {"id": "a1", "summary": "write /b", "decision": "reject", "by": "ann", "note": "no \x1b[1m", "door": "update"},
+    {
+        "id": "a1",
+        "summary": "write /b",
+        "decision": "reject",
+        "by": "ann",
+        "note": "no \x1b[1m",
+        "door": "update",
+        "waited_seconds": 65.4,
+    },
 )
 PENDING = PendingApprovalMemo(
     id="a2",
@@ -38,9 +49,40 @@ def test_a_record_tells_who_decided_what_when_and_what_still_waits(view: RunView
     assert lines[0] == "run-1 · boss · waiting · started 2026-01-02 03:04:05 UTC"
     assert lines[-3:] == [
         "approvals",
-        "  a1  reject  ann, 2026-01-02 03:04:14 UTC, by update  main: write /b (no \\x1b[1m)",
+        "  a1  reject  ann, 2026-01-02 03:04:14 UTC, by update, after 1:05  main: write /b (no \\x1b[1m)",
         "  a2  pending  main: write /c",
     ]
+
+
+def story() -> Story:
+    """A run with a prompt of two lines, a file, and a result that would colour a terminal."""
+    told = Story("run-1")
+    attachment = Attachment(path="/deck.pdf", sha256="0" * 64, bytes=8_854, media_type="application/pdf")
+    output = "\n".join(["Done \x1b[1m.", *(f"line {number}" for number in range(2, 60))])
+    told.facts = RunFacts("Sell the boat\nfor 3 coins", None, (attachment,), has_result=True, output=output)
+    return told
+
+
+def test_a_record_begins_with_the_task_and_has_prompt_result_and_files(view: RunView) -> None:
+    console = Console(width=150, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_record(SUMMARY, view, [], after(75), story()))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    assert lines[0] == "Sell the boat"
+    assert lines[1].startswith("run-1 · boss · waiting")
+    assert lines[2:5] == ["prompt", "  Sell the boat", "  for 3 coins"]
+    begin = lines.index("result")
+    assert lines[begin + 1] == "  Done \\x1b[1m."
+    assert lines[begin + 41] == "  … 19 more lines; --json has all of it"
+    assert lines[lines.index("files") + 1] == "  given    /deck.pdf  8,854 bytes"
+
+
+def test_the_record_as_json_has_the_whole_story(view: RunView) -> None:
+    shown = record_json(SUMMARY, view, [], story())
+    assert (shown["task"], shown["prompt"]) == ("Sell the boat", "Sell the boat\nfor 3 coins")
+    assert len(shown["output"].splitlines()) == 59
+    assert [one["path"] for one in shown["files"]["given"]] == ["/deck.pdf"]
+    assert shown["files"]["written"] == []
 
 
 def test_a_question_that_several_must_decide_in_time_says_so(view: RunView) -> None:

@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,16 @@ async def main():
 asyncio.run(main())
 """
 """Shows ten lines of text on a terminal of six."""
+
+DRAW = """
+import select, sys
+from llm_do_temporal.cli.terminal.lines import unechoed
+with unechoed():
+    print("drawn", flush=True)
+    select.select([0], [], [])
+print(f"left: {bool(select.select([0], [], [], 0)[0])}", flush=True)
+"""
+"""Draws until a key is typed, and then says whether anything typed is left for who reads next."""
 
 
 @dataclass
@@ -110,3 +121,15 @@ def test_the_editor_is_the_persons_own_or_one_that_is_there(monkeypatch: pytest.
     assert editor() == ["code", "--wait"]
     monkeypatch.setenv("VISUAL", "emacs")
     assert editor() == ["emacs"]
+
+
+@pytest.mark.parametrize("terminal", [DRAW], indirect=True)
+def test_keys_typed_while_a_picture_is_drawn_leave_no_trace(terminal: Terminal) -> None:
+    before = termios.tcgetattr(terminal.keyboard)
+    assert terminal.hear() == "drawn"
+    terminal.type("rm -r everything\n")
+    assert terminal.hear() == "left: False"
+    os.set_blocking(terminal.keyboard, False)
+    with pytest.raises(BlockingIOError):
+        os.read(terminal.keyboard, 1)
+    assert termios.tcgetattr(terminal.keyboard) == before

@@ -1,0 +1,95 @@
+"""Files that invocations have written with the file tools, as the effects in their histories tell.
+
+What commands and Python tools write is in no history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+from llm_do_temporal.client.history.events import read_chain
+from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.messages.activities import EDIT_FILE, WRITE_FILE
+from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
+from llm_do_temporal.messages.runs import workflow_id_of
+from llm_do_temporal.policy.files.sandbox import Place
+
+_CHANGES: dict[str, type[WriteFileInput | EditFileInput]] = {
+    WRITE_FILE.name: WriteFileInput,
+    EDIT_FILE.name: EditFileInput,
+}
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """File that a call of a file tool has written, as it was left by the last such call."""
+
+    place: Place
+    bytes: int
+    by: str
+    """Position in the tree of the invocation that wrote it."""
+    at: datetime
+    created: bool
+    """Whether there was no such file before."""
+
+
+class FileReader:
+    """Finds the files that one invocation has written, given the events of its histories in their order."""
+
+    def __init__(self, path: str) -> None:
+        """`path` is the invocation's position in the tree."""
+        self.found: list[WrittenFile] = []
+        """Files in the order in which they were written; one that was written twice stands here twice."""
+        self._path = path
+        self._writes: dict[int, Place] = {}
+
+    def take(self, event: HistoryEvent) -> None:
+        """Take in the next event."""
+        if event.HasField("workflow_execution_started_event_attributes"):
+            self._writes.clear()
+        scheduled = event.activity_task_scheduled_event_attributes
+        kind = _CHANGES.get(scheduled.activity_type.name)
+        if kind is not None:
+            given = _read(kind, first_object(scheduled.input.payloads))
+            if given is not None:
+                self._writes[event.event_id] = Place(mount=given.mount, relative=given.relative, path=given.path)
+            return
+        completed = event.activity_task_completed_event_attributes
+        place = self._writes.pop(completed.scheduled_event_id, None)
+        change = None if place is None else _read(FileChange, first_object(completed.result.payloads))
+        if place is not None and change is not None:
+            at = event.event_time.ToDatetime(UTC)
+            self.found.append(WrittenFile(place, change.bytes, self._path, at, change.created))
+
+
+def last_written(files: Sequence[WrittenFile]) -> tuple[WrittenFile, ...]:
+    """Return each file once, as the last call left it, ordered by path; `created` where any of the calls made it."""
+    found: dict[tuple[str, str, str], WrittenFile] = {}
+    for file in sorted(files, key=lambda one: one.at):
+        key = file.place.mount.root, file.place.relative, file.place.path
+        before = found.get(key)
+        found[key] = replace(file, created=file.created or (before is not None and before.created))
+    return tuple(sorted(found.values(), key=lambda one: one.place.path))
+
+
+async def read_files(client: Client, run: str, path: str) -> tuple[WrittenFile, ...]:
+    """Return the files that the invocation at this place of a run's tree has written. Raises RPCError."""
+    reader = FileReader(path)
+    async for event in read_chain(client, workflow_id_of(run, path), None, wait=False):
+        reader.take(event)
+    return last_written(reader.found)
+
+
+def _read(kind: type[Any], value: dict[str, Any]) -> Any:
+    """Return the message; None where it is none, as where it is kept outside and not at hand."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError:
+        return None
