@@ -8,9 +8,9 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 
-from llm_do_temporal.cli.command_help import COMMAND_HELP, OTHER, START
+from llm_do_temporal.cli.command_help import COMMAND_HELP, OTHER, PROGRAM_FLAGS, START
 from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, watch_approvals
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
@@ -34,6 +34,7 @@ app = App(
     default_parameter=Parameter(negative=(), show_default=False),
     help_format="plaintext",
     help_epilogue=START,
+    group_commands=PROGRAM_FLAGS,
     usage=f"Usage: {PROGRAM} COMMAND …    ({PROGRAM} COMMAND --help tells more)",
 )
 
@@ -92,6 +93,6 @@ for _order, (_name, _command) in enumerate(_COMMANDS.items()):
         usage=_help.usage_line(_name),
         help_epilogue=_help.epilogue,
     )
-app["approvals"].command(watch_approvals, name="watch", help_epilogue="")
+app["approvals"].command(watch_approvals, name="watch", group=Group("Commands"), help_epilogue="")
 COMMANDS: frozenset[str] = frozenset(_COMMANDS)
 """Every command of this release."""

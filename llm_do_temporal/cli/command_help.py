@@ -16,6 +16,8 @@ _DECISIONS = Group("Decide", sort_key=2)
 _WORKSHOP = Group("Make a workshop and check it", sort_key=3)
 _SERVICES = Group("Serve", sort_key=4)
 _CARE = Group("Look after it", sort_key=5)
+PROGRAM_FLAGS = Group("Flags", sort_key=6)
+"""Group of the program's own flags, `--help` and `--version`."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ COMMAND_HELP = {
         (
             'start notes "buy bread"',
             "start deck_reader -a deck.pdf -o json",
-            "start notes.worker 'buy bread'  # one file by itself, without a workshop",
+            "start notes.worker 'buy bread'  # one file by itself",
             "start deck_reader --each 'decks/*.pdf' --concurrency 4",
             "start --retry-failed deck_reader-1f2e3d4c",
         ),
@@ -99,8 +101,8 @@ OTHER = CommandHelp(_CARE)
 START = f"""\
 Begin here:
   {PROGRAM} init my-shop && cd my-shop
-  {PROGRAM} start notes "buy bread"       # asks you before it writes
-  {PROGRAM} approvals                     # what waits for a person, from any terminal
-  {PROGRAM} dev                           # a server that stays, with a page in the browser
+  {PROGRAM} start notes "buy bread"  # asks before it writes
+  {PROGRAM} approvals                # what waits, from any terminal
+  {PROGRAM} dev                      # a server that stays, with a page
 """
 """Examples below the list of commands."""

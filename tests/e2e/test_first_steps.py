@@ -42,10 +42,10 @@ def test_what_init_says_to_type_works(desk: Desk) -> None:
         for line in waits.splitlines()
         if " approve " in line or " watch " in line
     ]
+    assert "the workshop's own (process " in typed(desk, *doctor).stdout
     typed(desk, *approve)
     assert "1 note in /notes.md. The new one: buy bread" in typed(desk, *watch).stdout
     assert (shop / "files/notes.md").read_text() == "- buy bread\n"
-    assert "the workshop's own (process " in typed(desk, *doctor).stdout
 
 
 def test_doctor_says_what_a_server_lacks(desk: Desk, address: str) -> None:
