@@ -62,7 +62,7 @@ COMMAND_HELP = {
     "delete": CommandHelp(_RUNS, "RUN [FLAGS]", ("delete decks-1 --cancel --yes",)),
     "approvals": CommandHelp(
         _DECISIONS,
-        "[RUN] [FLAGS]",
+        "[RUN] [ID] [FLAGS]",
         ("approvals", "approvals watch  # stay, and answer what comes", "approvals decks-1 --json"),
     ),
     "approve": CommandHelp(
