@@ -23,7 +23,6 @@ from temporalio.worker import (
     ResourceBasedSlotConfig,
     ResourceBasedSlotSupplier,
     ResourceBasedTunerConfig,
-    UnsandboxedWorkflowRunner,
     Worker,
     WorkerDeploymentConfig,
     WorkerTuner,
@@ -53,6 +52,7 @@ from llm_do_temporal.policy.shell import Isolation
 from llm_do_temporal.redaction.configured_keys import guard_logging
 from llm_do_temporal.redaction.failures import keyless
 from llm_do_temporal.service.pollers import Workers
+from llm_do_temporal.service.workflow_runner import WorkflowRunner
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
@@ -164,7 +164,7 @@ def build_worker(
                 activities=[done for role in one.roles for done in activities[role]],
                 plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
                 interceptors=[TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client)],
-                workflow_runner=UnsandboxedWorkflowRunner(),
+                workflow_runner=WorkflowRunner(),
                 # Threads begin when they are needed. What was given a slot never waits for one.
                 activity_executor=ThreadPoolExecutor(
                     chosen.max_concurrent_activities + _QUICK_EFFECTS, thread_name_prefix="activity"
@@ -273,6 +273,6 @@ def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None)
         workflows=[LlmDoRun, LlmDoWorker],
         plugins=[PydanticAIPlugin()],
         interceptors=[TaskQueueInterceptor()],
-        workflow_runner=UnsandboxedWorkflowRunner(),
+        workflow_runner=WorkflowRunner(),
         data_converter=converter,
     )

@@ -1,0 +1,85 @@
+"""Runner of workflow code: one thread at a time in a workflow, and no work of finalizers in its event loop.
+
+The SDK reports a workflow task that takes longer than 2 s as a deadlock, interrupts its thread and drops the workflow
+from memory, without waiting for the thread. Where a machine is so busy that our code gets no processor for that long,
+two threads would then be in one event loop: tasks that both step are lost, the workflow is never dropped, and the
+service neither gives it to another nor ends.
+
+Python collects garbage in whichever thread asks for memory. Finalizers of client libraries (google-genai's among them)
+give closing of connections to the event loop that runs there, which in workflow code is the workflow's.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from asyncio import Task
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
+from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
+
+PATIENCE_SECONDS = 1.5
+"""Time for which dropping a workflow waits for its thread; the SDK tries again, without end, each time a little later.
+Below the 2 s after which it would take the wait itself for a deadlock and keep its thread."""
+
+
+class WorkflowRunner(UnsandboxedWorkflowRunner):
+    """Runner without the SDK's sandbox, whose instances are entered by one thread at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _collection.watch()
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        """See UnsandboxedWorkflowRunner."""
+        instance: Any = super().create_instance(det)
+        instance.activate = _one_at_a_time(instance.activate)
+        instance.create_task = _outside_collections(instance.create_task)
+        return instance
+
+
+class _Collection(threading.local):
+    """Whether this thread collects garbage at the moment."""
+
+    is_running = False
+
+    def watch(self) -> None:
+        """Be told of collections from now on, in all threads."""
+        if self.note not in gc.callbacks:
+            gc.callbacks.append(self.note)
+
+    def note(self, phase: str, _info: dict[str, int]) -> None:
+        """Note that a collection starts or ends; see gc.callbacks."""
+        self.is_running = phase == "start"
+
+
+_collection = _Collection()
+
+
+def _one_at_a_time(
+    activate: Callable[[WorkflowActivation], WorkflowActivationCompletion],
+) -> Callable[[WorkflowActivation], WorkflowActivationCompletion]:
+    entered = threading.Lock()
+
+    def enter(act: WorkflowActivation) -> WorkflowActivationCompletion:
+        if not entered.acquire(timeout=PATIENCE_SECONDS):
+            raise RuntimeError("another thread is still at work in this workflow; it is dropped once that ends")
+        try:
+            return activate(act)
+        finally:
+            entered.release()
+
+    return enter
+
+
+def _outside_collections(create_task: Callable[..., Task[Any]]) -> Callable[..., Task[Any]]:
+    def create(coro: Coroutine[Any, Any, Any], **options: Any) -> Task[Any]:
+        if _collection.is_running:
+            coro.close()
+            raise RuntimeError("a finalizer may start nothing in a workflow")
+        return create_task(coro, **options)
+
+    return create

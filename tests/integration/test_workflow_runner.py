@@ -1,0 +1,108 @@
+"""Workflow code on a machine that has no time for it: nothing is lost, and the service goes on and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from uuid import uuid4
+
+from temporalio import workflow
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from llm_do_temporal.service.workflow_runner import WorkflowRunner
+
+LIMIT = timedelta(seconds=90)
+STARVED_SECONDS = 4
+"""Twice as long as the SDK waits for a workflow's task."""
+attempts: list[str] = []
+closed: list[str] = []
+
+
+@workflow.defn
+class Starved:
+    """Workflow whose first task gets no processor for longer than the SDK waits, with tasks of its own under way."""
+
+    @workflow.run
+    async def run(self) -> str:
+        """Return once all tasks have had their turn."""
+        waiting = [asyncio.create_task(self._wait(number)) for number in range(20)]
+        await asyncio.sleep(0)
+        attempts.append(workflow.info().run_id)
+        if len(attempts) == 1:
+            time.sleep(STARVED_SECONDS)  # noqa: ASYNC251 - the thread is what is kept
+        return str(sum(await asyncio.gather(*waiting)))
+
+    async def _wait(self, number: int) -> int:
+        await workflow.sleep(0.1)
+        return number
+
+
+class Connection:
+    """Connection of a client library, whose finalizer gives its closing to the event loop that it finds."""
+
+    def __init__(self) -> None:
+        self.itself = self
+        """What only a collection of garbage takes apart."""
+
+    async def close(self) -> None:
+        """Close it."""
+        closed.append("in a workflow")
+
+    def __del__(self) -> None:
+        try:
+            asyncio.get_running_loop().create_task(self.close())
+        except RuntimeError:
+            closed.append("by nobody")
+
+
+@workflow.defn
+class Collecting:
+    """Workflow in which Python collects garbage."""
+
+    @workflow.run
+    async def run(self) -> int:
+        """Return the number of tasks after the collection."""
+        Connection()
+        gc.collect()
+        await asyncio.sleep(0)
+        mine = asyncio.create_task(asyncio.sleep(0))
+        await mine
+        return len(asyncio.all_tasks())
+
+
+async def done_by(server: WorkflowEnvironment, kind: type, runner: UnsandboxedWorkflowRunner) -> object:
+    """Return the result of a workflow, once the worker that ran it has ended."""
+    queue = f"test-{uuid4().hex}"
+    async with Worker(
+        server.client,
+        task_queue=queue,
+        workflows=[kind],
+        workflow_runner=runner,
+        workflow_task_executor=ThreadPoolExecutor(8, thread_name_prefix="workflow"),
+    ):
+        return await server.client.execute_workflow(
+            kind.__name__, id=queue, task_queue=queue, execution_timeout=LIMIT, task_timeout=timedelta(seconds=5)
+        )
+
+
+async def test_a_workflow_that_got_no_processor_goes_on_and_its_worker_ends(server: WorkflowEnvironment) -> None:
+    attempts.clear()
+    async with asyncio.timeout(LIMIT.total_seconds()):
+        assert await done_by(server, Starved, WorkflowRunner()) == "190"
+    assert len(attempts) == 2
+
+
+async def test_a_collection_of_garbage_starts_nothing_in_a_workflow(server: WorkflowEnvironment) -> None:
+    closed.clear()
+    assert await done_by(server, Collecting, WorkflowRunner()) == 1
+    assert closed == ["by nobody"]
+
+
+async def test_with_the_runner_of_the_library_it_would(server: WorkflowEnvironment) -> None:
+    closed.clear()
+    await done_by(server, Collecting, UnsandboxedWorkflowRunner())
+    assert closed == ["in a workflow"]
