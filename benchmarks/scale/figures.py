@@ -13,7 +13,7 @@ class Figures:
 
     def __init__(self, head: str, columns: Sequence[str]) -> None:
         self._head = head
-        self._columns = list(columns)
+        self.columns = tuple(columns)
         self._rows: dict[str, dict[str, str]] = {}
 
     def note(self, column: str, what: str, value: float, unit: str = "") -> None:
@@ -27,8 +27,8 @@ class Figures:
 
     def markdown(self) -> str:
         """The table."""
-        lines = [[self._head, *self._columns], ["---"] * (len(self._columns) + 1)]
-        lines += [[what, *(values.get(one, NOTHING) for one in self._columns)] for what, values in self._rows.items()]
+        lines = [[self._head, *self.columns], ["---"] * (len(self.columns) + 1)]
+        lines += [[what, *(values.get(one, NOTHING) for one in self.columns)] for what, values in self._rows.items()]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

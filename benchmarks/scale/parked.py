@@ -15,6 +15,7 @@ from benchmarks.runner import all_at_once
 from benchmarks.scale.doors import MS, Browser, called, commanded
 from benchmarks.scale.figures import Figures
 from benchmarks.scale.site import Site
+from llm_do_temporal.client.groups import read_groups
 from llm_do_temporal.messages.runs import StartRunInput
 
 AT_ONCE = 50
@@ -80,6 +81,7 @@ async def _look(site: Site, figures: Figures, column: str) -> None:
     figures.note(column, "`llm-do-temporal approvals`", await commanded(site, "approvals", times=COMMAND_TIMES), "ms")
     figures.note(column, "list of runs in one process (`client.runs`)", await called(client.runs), "ms")
     figures.note(column, "inbox in one process (`client.inbox`)", await called(client.inbox), "ms")
+    figures.note(column, "all groups in one process (`read_groups`)", await called(partial(read_groups, client)), "ms")
     browser = Browser(site)
     for what, address in (("inbox", "/"), ("list of runs", "/runs"), ("one run", f"/runs/{_run(0)}")):
         opened = await asyncio.to_thread(browser.open, address)

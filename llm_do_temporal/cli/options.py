@@ -114,6 +114,23 @@ class Location:
         return f"{PROGRAM} {words}{self.as_flags()}"
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Several:
+    """Which questions a decision is about, where it is about several."""
+
+    all: Annotated[bool, Parameter(name="--all", negative="", help="All that the run asks.")] = False
+    group: Annotated[
+        str | None, Parameter(help="All of a group, in all runs; its key, or how that begins: `approvals --group`.")
+    ] = None
+    yes: Annotated[bool, Parameter(name="--yes", negative="", help="Do not ask whether all of these are meant.")] = (
+        False
+    )
+    as_json: Annotated[
+        bool, Parameter(name="--json", negative="", help="With --all or --group: print a JSON list of the outcomes.")
+    ] = False
+
+
 def read_json(text: str, option: str) -> Any:
     """Return the value of an option given as JSON or as @FILE. Raises UsageError, which names the option."""
     source = text

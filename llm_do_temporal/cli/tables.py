@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.text import visible_line
 
 if TYPE_CHECKING:
+    from llm_do_temporal.client.history.questions import Question
     from llm_do_temporal.client.views.inbox import LockedRun
 
 _GAP = "  "
+_TASK_CHARS = 32
+"""Beginning of a run's task in a table: enough to know the run by."""
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -28,6 +31,29 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: in
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     lines = [_GAP.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in table]
     return lines if width is None else [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+
+
+def questions_table(
+    questions: list[Question], tasks: Mapping[str, str] | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the table; deadlines, votes and tasks of runs have a column where there are any."""
+    columns = {
+        "ID": [one.id for one in questions],
+        "RUN": [one.run for one in questions],
+    }
+    if tasks and any(tasks.get(one.run) for one in questions):
+        columns["TASK"] = [visible_line(tasks.get(one.run, ""), _TASK_CHARS) for one in questions]
+    columns |= {
+        "PATH": [one.request.place for one in questions],
+        "TOOL": [one.request.tool for one in questions],
+        "ASKED": [ago(one.asked_at) for one in questions],
+    }
+    if any(one.deadline for one in questions):
+        columns["DEADLINE"] = [ahead(one.deadline) if one.deadline else "" for one in questions]
+    if any(one.request.quorum > 1 for one in questions):
+        columns["VOTES"] = [f"{len(one.votes)} of {one.request.quorum}" for one in questions]
+    columns["SUMMARY"] = [one.request.summary for one in questions]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
 def locked_line(locked: LockedRun) -> str:

@@ -6,6 +6,7 @@ pending must not wait for them.
 
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
 from llm_do_temporal.client.connection.connect import Connection, connect
+from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.offers import OfferedKind, offered_kinds, read_kinds
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun, OpenQuestions
@@ -13,6 +14,8 @@ from llm_do_temporal.client.views.run_view import Node, RunView
 
 __all__ = [
     "Connection",
+    "Fate",
+    "FrozenQuestion",
     "InboxContents",
     "InboxEntry",
     "LlmDoClient",
@@ -21,6 +24,7 @@ __all__ = [
     "OfferedKind",
     "OpenQuestions",
     "Question",
+    "QuestionOutcome",
     "RunSummary",
     "RunView",
     "connect",

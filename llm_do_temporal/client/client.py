@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -37,11 +36,13 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.client.batches import read_unfinished
 from llm_do_temporal.client.connection.errors import refuses_attributes, translated
+from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, decide_each
 from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
+from llm_do_temporal.client.open_questions import read_open_questions
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
-from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, LockedRun, OpenQuestions
+from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
 from llm_do_temporal.client.views.memos import (
     ANSWERED_RUNS,
     NEWEST_EXECUTION,
@@ -50,12 +51,10 @@ from llm_do_temporal.client.views.memos import (
     read_memo,
     started_at,
 )
-from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.client.views.tree import state_of
 from llm_do_temporal.errors import (
     DecisionRefused,
-    KeyMismatch,
     LlmDoError,
     RunCancelled,
     RunFailed,
@@ -87,8 +86,6 @@ _PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 UPDATE_SECONDS = 8
 """Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
-_AT_ONCE = 16
-"""Histories read side by side."""
 _NAMED_CHARS = 60
 """Most characters of a worker's name in an id, and of an id in an error."""
 
@@ -217,35 +214,7 @@ class LlmDoClient:
         """Return the questions that wait in all runs, oldest first; at most `limit`, None for all.
 
         Reads one list of the server, and the histories of the runs that ask."""
-        contents = await self.inbox(whole=limit is None or limit > FEWEST_RUNS)
-        turn = asyncio.Semaphore(_AT_ONCE)
-        try:
-            async with asyncio.TaskGroup() as group:
-                runs = dict.fromkeys(entry.run for entry in contents.entries[:limit])
-                reading = {run: group.create_task(self._questions_of(run, turn)) for run in runs}
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from failures
-        read = [task.result() for task in reading.values()]
-        questions = [one for each in read if isinstance(each, list) for one in each]
-        questions.sort(key=lambda one: one.asked_at)
-        unread = sum(entry.run not in reading for entry in contents.entries)
-        return OpenQuestions(
-            questions=questions[:limit],
-            locked=[*contents.locked, *(each for each in read if isinstance(each, LockedRun))],
-            further_questions=len(questions) - len(questions[:limit]) + unread,
-            further_runs=contents.further,
-        )
-
-    async def _questions_of(self, run: str, turn: asyncio.Semaphore) -> list[Question] | LockedRun:
-        """Return what the run asks: nothing, where it was deleted meanwhile."""
-        async with turn:
-            try:
-                try:
-                    return await self.approvals(run)
-                except KeyMismatch as error:
-                    return await self._locked(run, error.key)
-            except UsageError:
-                return []
+        return await read_open_questions(self, limit)
 
     async def questions(self, run: str) -> list[Question]:
         """Return all questions of the run, decided or not, in order; also after its end. Needs no worker service."""
@@ -300,6 +269,16 @@ class LlmDoClient:
                 await handle.signal(DECIDE_SIGNAL, decision)
             return None
 
+    async def decide_many(
+        self,
+        questions: Iterable[FrozenQuestion],
+        decision: Decision,
+        *,
+        told: Callable[[QuestionOutcome], None] | None = None,
+    ) -> list[QuestionOutcome]:
+        """Decide each of these questions by itself, as it was shown; `told` hears of each outcome at once."""
+        return await decide_each(self, questions, decision, told=told)
+
     async def desk(self, run: str) -> DeskState:
         """Return all approvals of a run, decided or not, grants, and ignored decisions. Needs a worker service."""
         async with translated(run):
@@ -334,11 +313,6 @@ class LlmDoClient:
         events = read_events(handle, wait=False, converter=self.temporal.data_converter)
         record = await read_desk(run, events)
         return [question for question in record.questions if question.is_open]
-
-    async def _locked(self, run: str, key: str) -> LockedRun:
-        async with translated(run):
-            description = await self._handle(run).describe()
-            return LockedRun.of(description, replace(await read_listing(description), missing_key=key))
 
     async def _desk_account(self, run: str) -> DeskAccount:
         async with translated(run):

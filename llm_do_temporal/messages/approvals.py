@@ -14,6 +14,7 @@ from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
 from llm_do_temporal.policy.budget.ledger import Ledger
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
+from llm_do_temporal.policy.groups import CallGroup, group_of
 from llm_do_temporal.policy.identity import (
     EARLIER_VERSION,
     SeenFile,
@@ -144,6 +145,11 @@ class RequestApprovalInput(Message):
             circumstances=self.circumstances,
             surroundings=self.surroundings,
         )
+
+    @property
+    def group(self) -> CallGroup:
+        """Group of questions that can be decided together with this one."""
+        return group_of(self.tool, self.args, self.capabilities, self.tree)
 
     @property
     def identity(self) -> str:
@@ -381,3 +387,5 @@ class PendingApprovalMemo(Message):
     """Digest of the question; empty if it has none."""
     item: str = Field(default="", exclude_if=is_empty)
     """Name of the batch's item that the asking invocation works on, at most SUMMARY_CHARS characters."""
+    group: CallGroup | None = Field(default=None, exclude_if=is_none)
+    """Group of questions that can be decided together; None if an earlier version asked."""

@@ -14,11 +14,13 @@ from starlette.staticfiles import StaticFiles
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
+from llm_do_temporal.ui.content.bulk_decisions import BulkDecisions
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.pages import (
     approval,
     attachments,
     grants,
+    groups,
     inbox,
     invocation,
     queue,
@@ -48,6 +50,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
         routes=[
             Mount("/static", StaticFiles(directory=_STATIC)),
             *inbox.routes,
+            *groups.routes,
             *approval.routes,
             *editing.routes,
             *queue.routes,
@@ -68,6 +71,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     app.state.accounts = None
     app.state.answered = dict[tuple[str, str, str], None]()
     app.state.streams = set[object]()
+    app.state.bulk_decisions = BulkDecisions()
     return app
 
 

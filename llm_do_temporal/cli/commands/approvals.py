@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.policy.grants import check_kind_options, chosen_grant, show_kinds
-from llm_do_temporal.cli.options import Location, read_json_object
+from llm_do_temporal.cli.options import Location, Several, read_json_object
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
@@ -16,7 +16,6 @@ from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
-    from llm_do_temporal.client.history.questions import Question
     from llm_do_temporal.client.views.inbox import OpenQuestions
     from llm_do_temporal.messages.approvals import DecisionKind
 
@@ -34,6 +33,7 @@ async def approvals(
     *,
     kinds: Annotated[bool, Parameter(name="--kinds")] = False,
     limit: int | None = None,
+    group: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
@@ -48,13 +48,15 @@ async def approvals(
     kinds
         Show the kinds of calls that its call is one of, each with what it would have covered in the run so far.
     limit
-        At most so many; default: 50 of all runs, no limit for one run or with --json.
+        At most so many; default: 50 of all runs, no limit for one run or with --json. With --group: of each group, 10.
+    group
+        Show equal questions together, with what differs in a table; `approve --group KEY` decides all of a group.
     as_json
         Print a JSON list, with the whole calls.
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.cli.tables import locked_line, print_table
+    from llm_do_temporal.cli.tables import locked_line, print_table, questions_table
     from llm_do_temporal.client.views.inbox import OpenQuestions
 
     if kinds or approval is not None:
@@ -63,6 +65,10 @@ async def approvals(
         raise UsageError(f"--limit {limit} is not a number above zero")
     most = limit or (None if as_json else _MOST_LISTED)
     async with opened(location) as session:
+        if group:
+            from llm_do_temporal.cli.groups import list_groups
+
+            return await list_groups(session.client, location, run, limit=limit, as_json=as_json)
         if run is not None:
             asked = await session.client.approvals(run)
             found = OpenQuestions(asked[:limit], [], len(asked) - len(asked[:limit]), 0)
@@ -75,7 +81,7 @@ async def approvals(
     if as_json:
         print_json([question.as_json() for question in pending], pretty=True)
     elif pending:
-        print_table(*questions_table(pending))
+        print_table(*questions_table(pending, found.tasks))
         first = pending[0]
         say(f"\nanswer with: {location.command(f'approve {first.run} {first.id}')}")
     elif not locked and not found.further_runs:
@@ -117,7 +123,7 @@ async def watch_approvals(
 
 
 async def approve(
-    run: str,
+    run: str | None = None,
     approval: Annotated[str | None, Parameter(name="ID")] = None,
     /,
     *,
@@ -127,14 +133,15 @@ async def approve(
     times: int | None = None,
     time: Annotated[str | None, Parameter(name="--for")] = None,
     digest: str | None = None,
+    several: Several = Several(),  # noqa: B008 - frozen
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Let a call happen.
+    """Let a call happen, or all calls of a run or of a group.
 
     Parameters
     ----------
     run
-        Id of the run.
+        Id of the run; left out with --group.
     approval
         Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
     note
@@ -154,27 +161,27 @@ async def approve(
 
     check_kind_options(kind, times, time, remember=remember)
     more = None if kind is None else _Further(kind, times, time)
-    return await _decide(
-        location, _Named(run, approval, digest), _Answer(DecisionKind.APPROVE, note, remember, further=more)
-    )
+    answer = _Answer(DecisionKind.APPROVE, note, remember, further=more)
+    return await _decide(location, _Named(run, approval, digest, several), answer)
 
 
 async def reject(
-    run: str,
+    run: str | None = None,
     approval: Annotated[str | None, Parameter(name="ID")] = None,
     /,
     *,
     reason: str,
     remember: Annotated[bool, Parameter(name="--remember")] = False,
     digest: str | None = None,
+    several: Several = Several(),  # noqa: B008 - frozen
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Refuse a call; the model is told why and goes on.
+    """Refuse a call, or all calls of a run or of a group; the model is told why and goes on.
 
     Parameters
     ----------
     run
-        Id of the run.
+        Id of the run; left out with --group.
     approval
         Id of the approval, like a3; may be left out for the one that this terminal showed last, and with --digest.
     reason
@@ -189,7 +196,7 @@ async def reject(
     if not reason.strip():
         raise UsageError("--reason is empty; say why, the model is told it")
     answer = _Answer(DecisionKind.REJECT, reason.strip(), remember)
-    return await _decide(location, _Named(run, approval, digest), answer)
+    return await _decide(location, _Named(run, approval, digest, several), answer)
 
 
 async def modify(
@@ -229,33 +236,15 @@ async def modify(
     return await _decide(location, _Named(run, approval, digest), answer)
 
 
-def questions_table(questions: list[Question]) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the table; deadlines and votes have a column where any question has them."""
-    from llm_do_temporal.cli.tables import ago, ahead
-
-    columns = {
-        "ID": [one.id for one in questions],
-        "RUN": [one.run for one in questions],
-        "PATH": [one.request.place for one in questions],
-        "TOOL": [one.request.tool for one in questions],
-        "ASKED": [ago(one.asked_at) for one in questions],
-    }
-    if any(one.deadline for one in questions):
-        columns["DEADLINE"] = [ahead(one.deadline) if one.deadline else "" for one in questions]
-    if any(one.request.quorum > 1 for one in questions):
-        columns["VOTES"] = [f"{len(one.votes)} of {one.request.quorum}" for one in questions]
-    columns["SUMMARY"] = [one.request.summary for one in questions]
-    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
-
-
 class _Named(NamedTuple):
-    """The question as it was named on the command line."""
+    """The question, or the questions, as named on the command line."""
 
-    run: str
+    run: str | None
     approval: str | None
     """Id of the approval; None if it was left out."""
     digest: str | None
     """Digest of the question, or its beginning; None if it was left out."""
+    several: Several = Several()
 
 
 class _Further(NamedTuple):
@@ -285,32 +274,37 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 
+    decision = Decision(
+        decision=answer.kind,
+        args=answer.args,
+        note=answer.note,
+        remember=Remember.SESSION if answer.remember else Remember.NONE,
+        by=login_name(),
+    )
+    if named.several.all or named.several.group is not None:
+        from llm_do_temporal.cli.decisions import decide_several
+
+        if named.approval is not None or named.digest is not None or answer.further is not None:
+            raise UsageError("--all and --group are about several approvals; leave the ID, --digest and --kind out")
+        return await decide_several(location, named.run, named.several, decision)
+    run = named.run
+    if run is None or named.several.yes or named.several.as_json:
+        raise UsageError("name the run: RUN [ID] for one approval, RUN --all for all of a run; or a group: --group KEY")
     async with opened(location) as session:
-        meant = await _meant(session.client, location, named)
+        meant = await _meant(session.client, location, run, named)
         if answer.kind is DecisionKind.MODIFY and answer.args is None:
             from llm_do_temporal.cli.terminal.edit_arguments import edit_pending
 
-            meant, changed_args = await edit_pending(session.client, named.run, meant)
+            meant, changed_args = await edit_pending(session.client, run, meant)
             answer = answer._replace(args=changed_args)
             if changed_args is None:
                 say(f"nothing is decided: {meant.id} still waits")
                 return 0
         grant, more = None, answer.further
         if more is not None:
-            grant = await chosen_grant(
-                session.client, named.run, meant.id, kind=more.kind, times=more.times, time=more.time
-            )
-        decision = Decision(
-            id=meant.id,
-            decision=answer.kind,
-            args=answer.args,
-            digest=meant.digest or None,
-            note=answer.note,
-            remember=Remember.SESSION if answer.remember else Remember.NONE,
-            by=login_name(),
-            grant=grant,
-        )
-        decided = await session.client.decide(named.run, decision)
+            grant = await chosen_grant(session.client, run, meant.id, kind=more.kind, times=more.times, time=more.time)
+        named_so = {"id": meant.id, "digest": meant.digest or None, "args": answer.args, "grant": grant}
+        decided = await session.client.decide(run, decision.model_copy(update=named_so))
     words = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
     done = words[answer.kind]
     if decided is not None and decided.verdict is None:
@@ -318,7 +312,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
         say(f"noted: {decided.id} of {visible_line(decided.request.place)} still waits; {agreed}")
         return 0
     if decided is None:
-        say(f"{done}: sent to run {named.run}, but no worker service has answered yet; one that starts takes it up")
+        say(f"{done}: sent to run {run}, but no worker service has answered yet; one that starts takes it up")
         return 0
     summary, changed = visible_line(decided.request.summary, 200), ""
     if answer.args is not None:
@@ -329,9 +323,9 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
     return 0
 
 
-async def _meant(client: LlmDoClient, location: Location, question: _Named) -> ShownQuestion:
+async def _meant(client: LlmDoClient, location: Location, run: str, question: _Named) -> ShownQuestion:
     """Return the question that a decision is about. Raises UsageError where no single one is meant."""
-    run, approval, digest = question
+    approval, digest = question.approval, question.digest
     shown = last_shown(run)
     if digest is None and approval is not None:
         return next((one for one in shown if one.id == approval), ShownQuestion(approval, ""))

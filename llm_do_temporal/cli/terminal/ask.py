@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from llm_do_temporal.cli.terminal.edit_arguments import ask_for_change
+from llm_do_temporal.cli.terminal.group import GroupAsker
 from llm_do_temporal.cli.terminal.kinds import ask_for_grant
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.lines import Interrupt, forget_typed
@@ -55,8 +56,12 @@ class Asker:
         interrupt: Interrupt,
         leave_key: LeaveKey,
         votes_of: Callable[[Question], int | None],
+        groups: GroupAsker | None = None,
     ) -> None:
-        """`votes_of` returns the number of votes that a question has so far; None once it needs no answer."""
+        """`votes_of` returns the number of votes that a question has so far; None once it needs no answer.
+
+        Without `groups` no group of equal questions is offered.
+        """
         self.answered: set[tuple[str, str]] = set()
         """Run and id of each question that needs no further answer of this person."""
         self.stopped: set[str] = set()
@@ -66,6 +71,7 @@ class Asker:
         self._interrupt = interrupt
         self._leave_key = leave_key
         self._votes_of = votes_of
+        self._groups = groups
 
     def wants(self, run: str, approval: str) -> bool:
         """Whether this person may still be asked about the approval of the run."""
@@ -101,9 +107,11 @@ class Asker:
     async def _ask_once(self, question: Question, prompter: Prompter) -> bool:
         can_change = question.request.args_schema is not None
         change = "[m]odify  " if can_change else ""
+        equal = 0 if self._groups is None else self._groups.count(question)
+        group = f"[g]roup of {equal}  " if equal > 1 else ""
         prompter.tell(
-            f"[a]pprove  with a [n]ote  and remember for thi[s] run  or a [k]ind of calls  {change}[r]eject  "
-            f"[v]iew all  {self._leave_key.menu}  [x] stop the run"
+            f"[a]pprove  with a [n]ote  and remember for thi[s] run  or a [k]ind of calls  {change}[r]eject  {group}"
+            f"[v]iew all  {self._leave_key.menu}  [x] stop the run  [?]"
         )
         line = await prompter.line(f"{question.id}> ")
         choice = (line or "").strip().lower()[:1]
@@ -126,9 +134,29 @@ class Asker:
             await self._show(question, prompter, again=True)
         elif choice == "x":
             await self._stop(question, prompter)
+        elif choice == "g" and self._groups is not None and equal > 1:
+            self.answered |= await self._groups.ask(question.request.group.key)
+        elif choice == "?":
+            prompter.tell(self._explained(can_change=can_change, has_group=equal > 1))
         elif choice:
             prompter.tell(f"'{choice}' is not an answer; type one of the letters in brackets")
         return True
+
+    def _explained(self, *, can_change: bool, has_group: bool) -> str:
+        """Return the letters that are answers now, and what they do."""
+        letters = {
+            "a": "approve: the call happens as it is shown",
+            "n": "approve, with a note that is kept with the decision",
+            "s": "approve, and remember it for identical calls of this run",
+            "k": "approve, and the same for a kind of calls of this run, within limits",
+            "m": "change the arguments in an editor; they are checked before anything is sent" if can_change else "",
+            "r": "reject, with a reason that the model is told",
+            "g": "decide all equal questions of all runs, after a look at their table" if has_group else "",
+            "v": "show the whole question again",
+            self._leave_key.letter: "leave it unanswered",
+            "x": "stop the whole run, after one more question",
+        }
+        return "\n".join(f"  {letter}  {meaning}" for letter, meaning in letters.items() if meaning)
 
     async def _with_text(self, question: Question, prompter: Prompter, kind: DecisionKind, ask: str) -> None:
         note = (await prompter.line(ask) or "").strip()

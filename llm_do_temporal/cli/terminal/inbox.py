@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,6 +21,7 @@ from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import ago, locked_line
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
 from llm_do_temporal.cli.terminal.attend import SIGNALLED, ConnectionLost, while_served
+from llm_do_temporal.cli.terminal.group import GroupAsker
 from llm_do_temporal.cli.terminal.keys import KeyReader
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.text import PROGRAM, say, visible_line
@@ -33,7 +36,18 @@ _DRAW_SECONDS = 0.25
 _FRAME_LINES = 4
 """Lines around the list: its head, the keys, an empty one, and the cursor's own."""
 _MOST_LOCKED = 5
-_KEYS = "j/k or arrows: move   Enter or a number: open   q: leave"
+_KEYS = "j/k or arrows: move   Enter or a number: open   g: group   ?: keys   q: leave"
+_MEANINGS = (
+    ("j k, arrows", "next, previous"),
+    ("Enter, 1 2 …", "open the question; after your answer the next one follows"),
+    ("g", "decide all questions that are equal to the chosen one, in all runs, after a look at their table"),
+    ("?", "this list, away again with any key"),
+    ("q", "leave; what waits goes on waiting"),
+)
+_ALWAYS = ("#", "RUN", "FROM", "ASKED", "UNTIL", "ABOUT")
+"""Columns that stand there even where they are empty."""
+_TASK_CHARS = 30
+"""Beginning of a run's task in the list: enough to know the run by."""
 
 
 class Selection:
@@ -74,6 +88,13 @@ class Selection:
         self._chosen = (entries[self.row].run, entries[self.row].id) if entries else None
 
 
+class _Choice(NamedTuple):
+    """Entry that a person has chosen, alone or with all that are equal to it."""
+
+    entry: InboxEntry
+    is_group: bool = False
+
+
 class Inbox:
     """Shows the open questions on stderr until the person leaves."""
 
@@ -82,7 +103,10 @@ class Inbox:
         self._client = client
         self._run = run
         self._console = console
-        self._asker = Asker(client, console, interrupt, LeaveKey("b", "[b]ack to the list"), self._votes_of)
+        leave_key, groups = LeaveKey("b", "[b]ack to the list"), GroupAsker(client, console, interrupt, self._count)
+        self._asker = Asker(client, console, interrupt, leave_key, self._votes_of, groups)
+        self._groups = groups
+        self._explains = False
         self._all: list[InboxEntry] = []
         self._locked: list[LockedRun] = []
         self._further = 0
@@ -111,12 +135,32 @@ class Inbox:
             await asyncio.gather(refreshing, showing, return_exceptions=True)
 
     async def _show(self) -> None:
-        while (chosen := await self._choose()) is not None:
-            question = await self._find(chosen)
-            if question is not None:
-                await self._asker.ask(question, others=len(self._entries) - 1)
-            else:
-                self._asker.answered.add((chosen.run, chosen.id))
+        chosen = await self._choose()
+        while chosen is not None:
+            is_settled = await (self._ask_group(chosen.entry) if chosen.is_group else self._ask(chosen.entry))
+            following = self._following() if is_settled else None
+            chosen = await self._choose() if following is None else _Choice(following)
+
+    async def _ask(self, entry: InboxEntry) -> bool:
+        """Ask about one question; return whether the next one follows at once."""
+        question = await self._find(entry)
+        if question is None:
+            self._asker.answered.add((entry.run, entry.id))
+            return False
+        return await self._asker.ask(question, others=len(self._entries) - 1)
+
+    async def _ask_group(self, entry: InboxEntry) -> bool:
+        if entry.group is not None:
+            self._asker.answered |= await self._groups.ask(entry.group.key)
+        return False
+
+    def _following(self) -> InboxEntry | None:
+        """Return the question in the place of the one that was answered; None where nothing waits."""
+        self._selection.follow(self._entries)
+        return self._entries[self._selection.row] if self._entries else None
+
+    def _count(self, key: str) -> int:
+        return sum(entry.group is not None and entry.group.key == key for entry in self._entries)
 
     async def _find(self, entry: InboxEntry) -> Question | None:
         """Return the whole question; None, after printing why, if it cannot be answered any more, or not here."""
@@ -132,7 +176,7 @@ class Inbox:
     def _tell(self, text: str) -> None:
         self._console.print(Text(visible_line(text)))
 
-    async def _choose(self) -> InboxEntry | None:
+    async def _choose(self) -> _Choice | None:
         """Return the entry that the person opens; None if the person leaves."""
         with KeyReader() as keys, Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
@@ -142,12 +186,18 @@ class Inbox:
                 key = await keys.next(_DRAW_SECONDS)
                 if key in ("q", "end"):
                     return None
-                if key and self._selection.press(key, entries):
-                    return entries[self._selection.row]
+                if key:
+                    self._explains = key == "?" and not self._explains
+                is_opened = bool(key) and self._selection.press(key, entries)
+                if is_opened or (key == "g" and entries):
+                    chosen = entries[self._selection.row]
+                    return _Choice(chosen, is_group=not is_opened and chosen.group is not None)
 
     def drawn(self) -> RenderableType:
         """Return the list as it was read last."""
         row, height = self._selection.row, self._console.height
+        if self._explains:
+            return render_keys()
         locked, further = self._locked, self._further
         return render_inbox(self._entries, row, datetime.now(UTC), height, locked=locked, further=further)
 
@@ -183,27 +233,41 @@ def render_inbox(
         return Group(*(beside or [Text("nothing waits for approval")]), Text("q: leave", style="dim"))
     room = max(1, height - _FRAME_LINES - len(beside))
     first = max(0, min(row - room // 2, len(entries) - room))
+    equal = Counter(entry.group.key for entry in entries if entry.group is not None)
+    rows = [_cells(number, entry, now, equal) for number, entry in enumerate(entries, 1)][first : first + room]
+    heads = [head for head in rows[0] if head in _ALWAYS or any(row[head] for row in rows)]
     table = Table.grid(padding=(0, 2))
-    for column in range(6):
-        table.add_column(no_wrap=True, overflow="ellipsis", justify="right" if column == 0 else "left")
-    table.add_row(*(Text(head, style="bold") for head in ("#", "RUN", "FROM", "ASKED", "UNTIL", "ABOUT")))
-    for number, entry in list(enumerate(entries, 1))[first : first + room]:
-        table.add_row(*_cells(number, entry, now), style="reverse" if number == row + 1 else "")
+    for head in heads:
+        table.add_column(no_wrap=True, overflow="ellipsis", justify="right" if head in ("#", "EQUAL") else "left")
+    table.add_row(*(Text(head, style="bold") for head in heads))
+    for number, cells in enumerate(rows, first):
+        table.add_row(*(Text(cells[head]) for head in heads), style="reverse" if number == row else "")
     hidden = len(entries) - min(room, len(entries))
     more = f"   ({hidden} more)" if hidden else ""
     return Group(table, *beside, Text(f"\n{_KEYS}{more}", style="dim"))
 
 
-def _cells(number: int, entry: InboxEntry, now: datetime) -> tuple[Text, ...]:
+def render_keys() -> RenderableType:
+    """Return the keys of the list and what they do."""
+    table = Table.grid(padding=(0, 2))
+    for key, meaning in _MEANINGS:
+        table.add_row(Text(key, style="bold"), Text(meaning))
+    return table
+
+
+def _cells(number: int, entry: InboxEntry, now: datetime, equal: Mapping[str, int]) -> dict[str, str]:
     agreed = f"{entry.votes} of {entry.quorum} agreed: " if entry.quorum > 1 else ""
-    return (
-        Text(str(number)),
-        Text(visible_line(f"{entry.run} {entry.id}")),
-        Text(visible_line(entry.path)),
-        Text(ago(entry.asked_at, now)),
-        Text("" if entry.deadline is None else _left(entry.deadline, now)),
-        Text(visible_line(f"{agreed}{entry.summary}", 400)),
-    )
+    like_it = 0 if entry.group is None else equal[entry.group.key]
+    return {
+        "#": str(number),
+        "RUN": visible_line(f"{entry.run} {entry.id}"),
+        "TASK": visible_line(entry.task, _TASK_CHARS),
+        "FROM": visible_line(entry.path),
+        "ASKED": ago(entry.asked_at, now),
+        "UNTIL": "" if entry.deadline is None else _left(entry.deadline, now),
+        "EQUAL": str(like_it) if like_it > 1 else "",
+        "ABOUT": visible_line(f"{agreed}{entry.summary}", 400),
+    }
 
 
 def _left(deadline: datetime, now: datetime) -> str:

@@ -5,7 +5,7 @@ A run whose memo is encrypted with a key that is missing here is listed as locke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -14,12 +14,13 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import refuses_attributes
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.memos import ANSWERED_RUNS, KnownMemos, RunListing, started_at
+from llm_do_temporal.client.views.memos import ANSWERED_RUNS, KnownMemos, RunListing, asked_in_all, started_at
 from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS, OldestRuns
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
 from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.policy.groups import CallGroup
 
 _OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"
 _WAITING = f"{_OPEN} AND ({PENDING_ATTRIBUTE} > 0 OR {PENDING_ATTRIBUTE} IS NULL)"
@@ -49,6 +50,12 @@ class InboxEntry:
     quorum: int
     approvers: tuple[str, ...]
     """People who may decide; empty for everybody."""
+    task: str = ""
+    """First line of the run's prompt: what people call the run by; empty where there is none."""
+    digest: str = ""
+    """Digest of the question; empty if it has none."""
+    group: CallGroup | None = None
+    """Group of questions that can be decided together; None if an earlier version asked."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,8 @@ class InboxContents:
     """Runs that cannot be read here."""
     further: int = 0
     """Number of other runs that wait for people, or may, and were not read."""
+    crowded: dict[str, int] = field(default_factory=dict[str, int])
+    """Runs that ask more than their memo has room for, each with the number of questions that are left out."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,8 @@ class OpenQuestions:
     """Number of questions that were left out, as far as the runs that were looked at tell."""
     further_runs: int
     """Number of other runs that wait for people, or may, and were not looked at."""
+    tasks: dict[str, str] = field(default_factory=dict[str, str])
+    """First line of the prompt of each run."""
 
 
 class InboxReader:
@@ -112,7 +123,7 @@ class InboxReader:
         """
         if run is not None:
             return (await self._everything(f"{_OPEN} AND WorkflowId = '{quoted(run)}'")).contents()
-        if whole or (await self._client.count_workflows(_OPEN)).count <= MOST_RUNS:
+        if (await self._client.count_workflows(_OPEN)).count <= MOST_RUNS:
             reading = await self._everything(_OPEN)
         else:
             try:
@@ -122,7 +133,7 @@ class InboxReader:
                     raise
                 reading = await self._everything(_OPEN)
             else:
-                reading = await self._oldest_of(waiting)
+                reading = await (self._everything(_WAITING) if whole else self._oldest_of(waiting))
         self._known.keep(reading.taken)
         return reading.contents()
 
@@ -168,6 +179,7 @@ class _Reading:
         self.asking = 0
         """Number of runs with a question that can be read."""
         self.further = 0
+        self._crowded: dict[str, int] = {}
         self._entries: list[InboxEntry] = []
         self._locked: list[LockedRun] = []
 
@@ -178,10 +190,14 @@ class _Reading:
         if listed.missing_key and listed.waiting != 0:
             self._locked.append(LockedRun.of(execution, listed))
         self._entries.extend(_entry(execution.id, listed.begun, one) for one in listed.pending)
+        left_out = asked_in_all(execution, listed) - len(listed.pending)
+        if listed.pending and left_out > 0:
+            self._crowded[execution.id] = left_out
 
     def contents(self) -> InboxContents:
         """Return the questions, the oldest first."""
-        return InboxContents(sorted(self._entries, key=lambda one: one.asked_at), self._locked, self.further)
+        entries = sorted(self._entries, key=lambda one: one.asked_at)
+        return InboxContents(entries, self._locked, self.further, self._crowded)
 
 
 def _waiting(after: datetime | None, until: datetime | None) -> str:
@@ -207,4 +223,7 @@ def _entry(run: str, begun: RunMemo, one: PendingApprovalMemo) -> InboxEntry:
         votes=one.votes,
         quorum=one.quorum,
         approvers=one.approvers,
+        task=begun.task,
+        digest=one.digest,
+        group=one.group,
     )

@@ -17,7 +17,14 @@ from starlette.responses import HTMLResponse
 
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.ui.content.tally import answered
-from llm_do_temporal.ui.content.urls import approval_address, grants_address, invocation_address, run_address
+from llm_do_temporal.ui.content.urls import (
+    approval_address,
+    grants_address,
+    group_address,
+    invocation_address,
+    open_questions_address,
+    run_address,
+)
 
 _LINE_ENDS = {"\n": "\\n", "\t": "\\t"}
 
@@ -114,7 +121,14 @@ def _make_environment() -> Environment:
     )
     filters = (visible, visible_line, pretty, ago, until, when, to, money)
     environment.filters.update(cast("dict[str, Any]", {function.__name__: function for function in filters}))
-    for address in (run_address, approval_address, grants_address, invocation_address):
+    for address in (
+        run_address,
+        approval_address,
+        grants_address,
+        group_address,
+        invocation_address,
+        open_questions_address,
+    ):
         environment.globals[address.__name__] = cast("Any", address)
     environment.globals["answered"] = cast("Any", answered)
     environment.globals["csrf_field"] = cast("Any", _csrf_field)

@@ -15,6 +15,16 @@ def approval_address(run: str, approval: str) -> str:
     return f"{run_address(run)}/approvals/{quote(approval, safe='')}"
 
 
+def group_address(key: str) -> str:
+    """Return the address of the page of a group of equal questions."""
+    return f"/groups/{quote(key, safe='')}"
+
+
+def open_questions_address(run: str) -> str:
+    """Return the address of the page with all open questions of a run."""
+    return f"{run_address(run)}/approvals"
+
+
 def grants_address(run: str) -> str:
     """Return the address of the page with the remembered decisions of a run."""
     return f"{run_address(run)}/grants"

@@ -11,33 +11,47 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.groups import alone, grouped
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
 from llm_do_temporal.ui.content.renderer import render
 
 FILTERS = ("worker", "run", "tool", "text")
 PAGE_CARDS = 100
-"""Questions on one page: thousands would keep a browser busy, which asks for the page again every four seconds."""
+"""Groups on one page: thousands would keep a browser busy, which asks for the page again every four seconds."""
+SHOWN_MEMBERS = 5
+"""Questions of a group that stand in the inbox; its page has all of them."""
+OPEN_MEMBERS = 3
+"""Largest group that is not folded."""
+_APART = "each"
+"""Value of `view` with which every question stands for itself."""
 MOST_CHOICES = 100
 """Values of a filter that are offered; with more of them a value is typed."""
 
 
 async def show_inbox(request: Request) -> Response:
-    """Show the open questions that the filters in the address let through, oldest first."""
+    """Show the open questions that the filters in the address let through, equal ones together, oldest first."""
     client: LlmDoClient = request.app.state.client
     wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
     contents = await _read(client, wanted["run"])
     entries = contents.entries
     found = [entry for entry in entries if passes(entry, wanted)]
     locked = [one for one in contents.locked if wanted["run"] in ("", one.run)]
-    last = max(ceil((len(found) + len(locked)) / PAGE_CARDS), 1)
+    is_apart = request.query_params.get("view", "") == _APART
+    groups = [alone(entry) for entry in found] if is_apart else grouped(found)
+    last = max(ceil((len(groups) + len(locked)) / PAGE_CARDS), 1)
     number = min(_page_number(request.query_params.get("page", "")), last)
     first, end = (number - 1) * PAGE_CARDS, number * PAGE_CARDS
     given = {name: value for name, value in wanted.items() if value}
+    kept = {**given, "view": _APART} if is_apart else given
     return render(
         request,
         "inbox.html",
-        entries=found[first:end],
-        locked=locked[max(first - len(found), 0) : max(end - len(found), 0)],
+        groups=groups[first:end],
+        is_apart=is_apart,
+        shown_members=SHOWN_MEMBERS,
+        open_members=OPEN_MEMBERS,
+        other_view=_address(given if is_apart else {**given, "view": _APART}, 1),
+        locked=locked[max(first - len(groups), 0) : max(end - len(groups), 0)],
         found=len(found),
         total=len(entries),
         further=contents.further,
@@ -47,8 +61,8 @@ async def show_inbox(request: Request) -> Response:
         runs=_names(entry.run for entry in entries),
         tools=_names(entry.tool for entry in entries),
         most_choices=MOST_CHOICES,
-        before=_address(given, number - 1) if number > 1 else None,
-        following=_address(given, number + 1) if number < last else None,
+        before=_address(kept, number - 1) if number > 1 else None,
+        following=_address(kept, number + 1) if number < last else None,
     )
 
 
@@ -78,7 +92,8 @@ def passes(entry: InboxEntry, wanted: dict[str, str]) -> bool:
     if any(wanted[name] and wanted[name] != value for name, value in exact.items()):
         return False
     text = wanted["text"].casefold()
-    return not text or any(text in part.casefold() for part in (entry.summary, entry.path, *exact.values()))
+    parts = (entry.summary, entry.path, entry.task, *exact.values())
+    return not text or any(text in part.casefold() for part in parts)
 
 
 def _names(values: Iterable[str]) -> list[str]:

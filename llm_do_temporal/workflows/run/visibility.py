@@ -37,6 +37,7 @@ def _memo(approval: Approval) -> PendingApprovalMemo:
         model=request.model,
         digest=request.digest,
         item=request.item[:SUMMARY_CHARS],
+        group=request.group,
     )
 
 

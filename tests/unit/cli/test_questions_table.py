@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from llm_do_temporal.cli.commands.approvals import questions_table
+from llm_do_temporal.cli.tables import questions_table
 from llm_do_temporal.client.history.questions import Question
 
 PLAIN = ["ID", "RUN", "PATH", "TOOL", "ASKED", "SUMMARY"]

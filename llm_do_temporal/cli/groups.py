@@ -1,0 +1,130 @@
+"""Groups of equal questions as tables for people: what is the same in all, and a line for each with what differs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from llm_do_temporal.cli.output import print_json
+from llm_do_temporal.cli.tables import ago, format_table, locked_line
+from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.errors import UsageError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from llm_do_temporal.cli.options import Location
+    from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.client.groups import QuestionGroup
+
+SHOWN_ROWS = 10
+"""Questions of each group in a list of groups, unless somebody wants more."""
+KEY_CHARS = 8
+"""Beginning of a group's key in a list: enough to name it by."""
+_CELL_CHARS = 100
+_TASK_CHARS = 32
+
+
+async def list_groups(
+    client: LlmDoClient, location: Location, run: str | None, *, limit: int | None, as_json: bool
+) -> int:
+    """Print what waits, in groups, the one with the oldest question first; of each group at most `limit` lines."""
+    from llm_do_temporal.client.groups import read_groups, read_run
+
+    found = await read_groups(client) if run is None else await read_run(client, run)
+    if as_json:
+        print_json([group_json(group) for group in found.groups], pretty=True)
+        return 0
+    for group in found.groups:
+        print("\n".join(group_lines(group, _width(), limit or SHOWN_ROWS)), end="\n\n", flush=True)
+    if several := [group for group in found.groups if group.key and len(group.entries) > 1]:
+        say(f"decide all of a group with: {location.command(f'approve --group {several[0].key[:KEY_CHARS]}')}")
+    elif not found.groups and not found.locked:
+        say("nothing waits for approval")
+    if found.unlisted:
+        say(f"not shown: {_questions(found.unlisted)} of runs that ask more than a list has room for")
+    for locked in found.locked:
+        say(locked_line(locked))
+    return 0
+
+
+def group_lines(group: QuestionGroup, width: int | None, limit: int | None = None) -> list[str]:
+    """Return the lines of a group: its head, what all share, and a table of what differs, at most `limit` rows."""
+    entries = group.entries[:limit]
+    runs = "" if len(group.entries) == 1 else f" of {group.runs} {'run' if group.runs == 1 else 'runs'}"
+    key = f"{group.key[:KEY_CHARS]}  " if group.key else ""
+    lines = [f"{key}{_questions(len(group.entries))}{runs}: {visible_line(group.title)}"]
+    if group.common:
+        same = ", ".join(f"{name} {text}" for name, text in group.common.items())
+        lines.append(f"  the same in all: {visible_line(same)}")
+    lines += [f"  {line}" for line in format_table(*_table(group, limit), None if width is None else width - 2)]
+    if left := len(group.entries) - len(entries):
+        lines.append(f"  and {left:,} more")
+    if group.in_part:
+        part = "its" if len(group.entries) == 1 else f"{group.in_part} of them: not"
+        tail = " arguments are not shown whole here" if part == "its" else " all arguments are shown whole here"
+        lines.append(f"  {part}{tail}")
+    return [line if width is None or len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+
+
+def group_json(group: QuestionGroup) -> dict[str, Any]:
+    """Return a group as `approvals --group --json` prints it."""
+    return {
+        "group": group.key or None,
+        "title": group.title,
+        "runs": group.runs,
+        "common": group.common,
+        "questions": [
+            {
+                "run": entry.run,
+                "task": entry.task,
+                "id": entry.id,
+                "digest": entry.digest or None,
+                "worker": entry.worker,
+                "path": entry.path,
+                "tool": entry.tool,
+                "summary": entry.summary,
+                "asked_at": entry.asked_at.isoformat(),
+                "args": dict(zip(group.columns, group.cells(entry), strict=True)),
+                "whole": entry.group is not None and entry.group.is_whole,
+            }
+            for entry in group.entries
+        ],
+    }
+
+
+def check_unnamed_run(run: str | None) -> None:
+    """Raise UsageError for a run beside a group, which is of all runs."""
+    if run is not None:
+        raise UsageError(f"--group is about all runs; leave '{run}' out, or use --all for all that it asks")
+
+
+def _table(group: QuestionGroup, limit: int | None) -> tuple[list[str], list[list[str]]]:
+    entries, is_alone = group.entries[:limit], len(group.entries) == 1
+    columns = {"RUN": [entry.run for entry in entries], "ID": [entry.id for entry in entries]}
+    if any(entry.task for entry in entries):
+        columns["TASK"] = [visible_line(entry.task, _TASK_CHARS) for entry in entries]
+    if group.tells_workers:
+        columns["WORKER"] = [entry.worker for entry in entries]
+    columns["ASKED"] = [ago(entry.asked_at) for entry in entries]
+    if is_alone:
+        columns["ABOUT"] = [entry.summary for entry in entries]
+    cells = [[visible_line(cell, _CELL_CHARS) for cell in group.cells(entry)] for entry in entries]
+    # A model may name an argument like a column.
+    columns |= {f"{name}:": [row[number] for row in cells] for number, name in enumerate(group.columns)}
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def _questions(count: int) -> str:
+    return f"{count:,} {'question' if count == 1 else 'questions'}"
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def all_lines(groups: Iterable[QuestionGroup], width: int | None) -> list[str]:
+    """Return the lines of all groups, one after the other."""
+    return [line for group in groups for line in (*group_lines(group, width), "")]

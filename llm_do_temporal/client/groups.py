@@ -1,0 +1,196 @@
+"""Groups of equal questions over all runs, from one listing of the server.
+
+A question that the list has no room for is read from the history of its run when a whole group is wanted, so that all
+of a group is all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from llm_do_temporal.client.decisions import FrozenQuestion
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
+from llm_do_temporal.errors import LlmDoError, UsageError
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.client import LlmDoClient
+
+FEWEST_KEY_DIGITS = 4
+"""Shortest beginning of a group's key that may stand for the whole of it."""
+_AT_ONCE = 8
+"""Histories read side by side."""
+
+
+@dataclass(frozen=True)
+class QuestionGroup:
+    """Equal questions of all runs."""
+
+    key: str
+    """Key of the group; empty for a question that is alone for want of one."""
+    title: str
+    entries: tuple[InboxEntry, ...]
+    """Questions, oldest first."""
+
+    @property
+    def oldest(self) -> datetime:
+        """Time at which the first of them was asked."""
+        return self.entries[0].asked_at
+
+    @property
+    def runs(self) -> int:
+        """Number of runs that ask."""
+        return len({entry.run for entry in self.entries})
+
+    @cached_property
+    def common(self) -> dict[str, str]:
+        """Arguments in short that are the same in all of them, by name; none where there is one question alone."""
+        first, *others = [_cells(entry) for entry in self.entries]
+        if not others:
+            return {}
+        return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the arguments that differ, for one question alone of all."""
+        names = dict.fromkeys(name for entry in self.entries for name in _cells(entry))
+        return tuple(name for name in names if name not in self.common)
+
+    @property
+    def tells_workers(self) -> bool:
+        """Whether different workers ask."""
+        return len({entry.worker for entry in self.entries}) > 1
+
+    @property
+    def in_part(self) -> int:
+        """Number of questions with arguments that the table does not show whole."""
+        return sum(entry.group is not None and not entry.group.is_whole for entry in self.entries)
+
+    def cells(self, entry: InboxEntry) -> list[str]:
+        """Return the values of one question, one for each column."""
+        told = _cells(entry)
+        return [told.get(name, "") for name in self.columns]
+
+    def frozen(self) -> list[FrozenQuestion]:
+        """Return the questions as they are shown now."""
+        return frozen(self.entries)
+
+
+@dataclass(frozen=True)
+class GroupedQuestions:
+    """All questions that wait, in groups; the group with the oldest question first."""
+
+    groups: list[QuestionGroup]
+    locked: list[LockedRun]
+    """Runs that cannot be read here."""
+    unlisted: int
+    """Number of questions that are in no group: the memos of their runs have no room for them."""
+
+
+def frozen(entries: Iterable[InboxEntry]) -> list[FrozenQuestion]:
+    """Return the questions of these entries as they are shown now."""
+    return [FrozenQuestion(entry.run, entry.id, entry.digest) for entry in entries]
+
+
+def grouped(entries: Iterable[InboxEntry]) -> list[QuestionGroup]:
+    """Return the entries in groups, the oldest question first; one that has no key is a group of its own."""
+    by_key: dict[object, list[InboxEntry]] = defaultdict(list)
+    for entry in entries:
+        by_key[entry.group.key if entry.group and entry.digest else (entry.run, entry.id)].append(entry)
+    groups = [_group(sorted(found, key=lambda one: one.asked_at)) for found in by_key.values()]
+    return sorted(groups, key=lambda group: group.oldest)
+
+
+def alone(entry: InboxEntry) -> QuestionGroup:
+    """Return a question as a group of its own."""
+    return QuestionGroup("", entry.summary, (entry,))
+
+
+async def read_groups(client: LlmDoClient) -> GroupedQuestions:
+    """Return all questions that wait, in groups. Reads no history."""
+    return _contents(await client.inbox(whole=True))
+
+
+async def read_group(client: LlmDoClient, key: str) -> QuestionGroup | None:
+    """Return all questions of one group as they are now; None where nothing of it waits any more.
+
+    A beginning of the key is enough. Raises UsageError where it is too short, or that of several groups.
+    """
+    if len(key) < FEWEST_KEY_DIGITS:
+        raise UsageError(f"'{key}' is too short for the key of a group; {FEWEST_KEY_DIGITS} digits are needed")
+    contents = await client.inbox(whole=True)
+    entries = await _with_crowded(client, contents) if contents.crowded else contents.entries
+    found = [group for group in grouped(entries) if group.key and group.key.startswith(key)]
+    if len(found) > 1:
+        keys = ", ".join(group.key for group in found)
+        raise UsageError(f"'{key}' is the beginning of several groups: {keys}; give more digits")
+    return found[0] if found else None
+
+
+async def read_run(client: LlmDoClient, run: str) -> GroupedQuestions:
+    """Return all questions of one run, in groups, from its history. Raises UsageError, KeyMismatch."""
+    listed = {entry.id: entry for entry in (await client.inbox(run)).entries}
+    asked = await client.approvals(run)
+    model = next(iter(listed.values()), None)
+    return GroupedQuestions(grouped(_entry(question, model) for question in asked), [], 0)
+
+
+async def _with_crowded(client: LlmDoClient, contents: InboxContents) -> list[InboxEntry]:
+    """Return the entries of the inbox, and those that the memos of their runs have no room for."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+    models = {entry.run: entry for entry in contents.entries}
+
+    async def read(run: str) -> list[InboxEntry]:
+        async with turn:
+            try:
+                return [_entry(question, models[run]) for question in await client.approvals(run)]
+            except LlmDoError:  # it ended meanwhile, or cannot be read here
+                return []
+
+    whole = await asyncio.gather(*(read(run) for run in contents.crowded))
+    asked = {run: entries for run, entries in zip(contents.crowded, whole, strict=True) if entries}
+    listed = [entry for entry in contents.entries if entry.run not in asked]
+    return sorted([*listed, *(one for each in asked.values() for one in each)], key=lambda one: one.asked_at)
+
+
+def _entry(question: Question, model: InboxEntry | None) -> InboxEntry:
+    """Return the entry of a question that was read from a history; the facts about its run are those of `model`."""
+    request = question.request
+    return InboxEntry(
+        run=question.run,
+        run_worker="" if model is None else model.run_worker,
+        started_by="" if model is None else model.started_by,
+        id=question.id,
+        worker=request.worker,
+        path=request.path,
+        tool=request.tool,
+        summary=request.summary,
+        asked_at=question.asked_at,
+        deadline=request.deadline,
+        votes=len(question.votes),
+        quorum=request.quorum,
+        approvers=request.approvers,
+        task="" if model is None else model.task,
+        digest=request.digest,
+        group=request.group,
+    )
+
+
+def _contents(contents: InboxContents) -> GroupedQuestions:
+    return GroupedQuestions(grouped(contents.entries), contents.locked, sum(contents.crowded.values()))
+
+
+def _group(entries: Sequence[InboxEntry]) -> QuestionGroup:
+    first = entries[0]
+    told = first.group if first.digest else None
+    return QuestionGroup(told.key if told else "", told.title if told else first.summary, tuple(entries))
+
+
+def _cells(entry: InboxEntry) -> dict[str, str]:
+    return entry.group.cells if entry.group is not None else {}

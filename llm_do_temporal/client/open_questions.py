@@ -1,0 +1,61 @@
+"""Whole questions that wait in all runs: one list of the server, and the histories of the runs that ask."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.views.inbox import LockedRun, OpenQuestions
+from llm_do_temporal.client.views.memos import read_listing
+from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS
+from llm_do_temporal.errors import KeyMismatch, UsageError
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.client import LlmDoClient
+
+_AT_ONCE = 16
+"""Histories read side by side."""
+
+
+async def read_open_questions(client: LlmDoClient, limit: int | None) -> OpenQuestions:
+    """Return the questions that wait in all runs, oldest first; at most `limit`, None for all."""
+    contents = await client.inbox(whole=limit is None or limit > FEWEST_RUNS)
+    turn = asyncio.Semaphore(_AT_ONCE)
+    try:
+        async with asyncio.TaskGroup() as group:
+            runs = dict.fromkeys(entry.run for entry in contents.entries[:limit])
+            reading = {run: group.create_task(_questions_of(client, run, turn)) for run in runs}
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures
+    read = [task.result() for task in reading.values()]
+    questions = [one for each in read if isinstance(each, list) for one in each]
+    questions.sort(key=lambda one: one.asked_at)
+    unread = sum(entry.run not in reading for entry in contents.entries)
+    return OpenQuestions(
+        questions=questions[:limit],
+        locked=[*contents.locked, *(each for each in read if isinstance(each, LockedRun))],
+        further_questions=len(questions) - len(questions[:limit]) + unread,
+        further_runs=contents.further,
+        tasks={entry.run: entry.task for entry in contents.entries},
+    )
+
+
+async def _questions_of(client: LlmDoClient, run: str, turn: asyncio.Semaphore) -> list[Question] | LockedRun:
+    """Return what the run asks: nothing, where it was deleted meanwhile."""
+    async with turn:
+        try:
+            try:
+                return await client.approvals(run)
+            except KeyMismatch as error:
+                return await _locked(client, run, error.key)
+        except UsageError:
+            return []
+
+
+async def _locked(client: LlmDoClient, run: str, key: str) -> LockedRun:
+    async with translated(run):
+        description = await client.temporal.get_workflow_handle(run).describe()
+        return LockedRun.of(description, replace(await read_listing(description), missing_key=key))

@@ -1,0 +1,169 @@
+"""Groups of equal calls: questions that a person can decide together, with what tells them apart.
+
+Calls are of one group where tool, capabilities and shape are the same: names and types of the arguments, and also the
+folder and suffix of a file, the program, subcommand and options of a command, the callee of a delegation, the code of a
+tool. Where it is not sure that two calls are alike they are of two groups. A run puts the group of each question into
+its memo, so that no list has to read a history. Versioned: groups of two versions are never the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+from pydantic import ConfigDict, Field
+
+from llm_do_temporal.policy.approvals import LIMIT, REPEAT, CapabilityUse, canonical
+from llm_do_temporal.policy.files.sandbox import Tree
+from llm_do_temporal.policy.identity import digest_of, real_place
+from llm_do_temporal.policy.values import Value
+
+GROUP_VERSION = 1
+KEY_DIGITS = 16
+TITLE_CHARS = 120
+"""Longest title of a group."""
+CELL_CHARS = 60
+"""Longest value that is shown whole; of a longer one its beginning, its length and its digest."""
+CELLS_CHARS = 400
+"""Most characters of all values of a call together: 20 questions share a run's memo, which is written with each."""
+_BEGIN_CHARS = 24
+_NAME_CHARS = 40
+_MOST_DEPTH = 3
+"""Levels of nested arguments whose names and types are told apart."""
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*([-:][a-z0-9]+)*")
+_DEPTHS = {"aws": 2, "az": 3, "docker": 2, "gcloud": 3, "gh": 2, "kubectl": 2, "npm": 2, "pnpm": 2, "uv": 2, "yarn": 2}
+"""Number of words that name a subcommand, for programs where it is more than one."""
+_LAUNCHERS = re.compile(
+    "(bash|busybox|command|dash|doas|env|eval|exec|find|fish|ksh|nice|nohup|parallel|setsid|sh|ssh|stdbuf|sudo|time|"
+    "timeout|watch|xargs|zsh)"
+)
+"""Programs that run another: of these only the same commands are alike."""
+_INTERPRETERS = re.compile(r"(python|pypy|node|ruby|perl|php|lua|deno|bun|java)[0-9.]*")
+"""Programs that run a script: the script is to be the same."""
+
+
+class CallGroup(Value):
+    """Group of a call, and the values that tell it from the others of the group."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    key: str
+    """16 hexadecimal digits that all calls of the group share."""
+    title: str
+    """Words for people about all calls of the group."""
+    cells: dict[str, str] = Field(default_factory=dict)
+    """Arguments in short, by name; as far as there is room."""
+    is_whole: bool = True
+    """Whether `cells` has every argument, and each one whole."""
+
+
+def group_of(tool: str, args: Mapping[str, Any], uses: Sequence[CapabilityUse], tree: Tree) -> CallGroup:
+    """Return the group of a call of `tool` that makes these uses, by a worker with these files."""
+    names = sorted({use.name for use in uses})
+    likeness = [_likeness(use, tree) for use in uses]
+    key = digest_of([GROUP_VERSION, tool, names, _shape(args), likeness])[:KEY_DIGITS]
+    cells = _cells(args)
+    is_whole = cells == {name: _text(value) for name, value in args.items()}
+    return CallGroup(key=key, title=_title(tool, uses)[:TITLE_CHARS], cells=cells, is_whole=is_whole)
+
+
+def command_shape(argv: Sequence[str]) -> list[str]:
+    """Return the words that equal commands share: program, subcommand, and the names of all options, sorted."""
+    program, rest = PurePosixPath(argv[0]).name, list(argv[1:])
+    first_is_option = bool(rest) and rest[0].startswith("-")
+    is_interpreter = _INTERPRETERS.fullmatch(program) is not None
+    # Behind an option, a word may be its value or a subcommand.
+    is_unclear = first_is_option and (is_interpreter or any(map(_SUBCOMMAND.fullmatch, rest)))
+    if is_unclear or _LAUNCHERS.fullmatch(program) is not None:
+        return [*argv]
+    options = {word.partition("=")[0] for word in rest if word.startswith("-") and len(word) > 1}
+    if is_interpreter:
+        return [argv[0], *rest[:1], *sorted(options)]
+    words: list[str] = []
+    for word in rest[: _DEPTHS.get(program, 1)]:
+        if _SUBCOMMAND.fullmatch(word) is None:
+            break
+        words.append(word)
+    return [argv[0], *words, *sorted(options)]
+
+
+def _likeness(use: CapabilityUse, tree: Tree) -> list[Any]:
+    """Return what one use of a capability has to share with that of another call."""
+    payload = use.payload
+    path, argv = payload.get("path"), _argv(use)
+    place: list[Any] = []
+    if isinstance(path, str):
+        real = real_place(tree, path)
+        whole = PurePosixPath(path if real is None else real)
+        place = [real is not None, str(whole.parent), whole.suffix]
+    command = [real_place(tree, payload.get("cwd")), *command_shape(argv)] if argv else []
+    rest = [payload.get(name) for name in ("worker", "target_worker", "tool", "toolset", "sha256", "of")]
+    return [use.name, place, command, [one if isinstance(one, str) else None for one in rest]]
+
+
+def _argv(use: CapabilityUse) -> list[str]:
+    argv = use.payload.get("argv")
+    if not isinstance(argv, list | tuple):
+        return []
+    return [str(word) for word in cast("Sequence[object]", argv)]
+
+
+def _shape(value: object, depth: int = 0) -> Any:
+    """Return the names and types in a JSON value."""
+    if isinstance(value, Mapping):
+        named = cast("Mapping[str, object]", value)
+        return "object" if depth == _MOST_DEPTH else {name: _shape(one, depth + 1) for name, one in named.items()}
+    if isinstance(value, list | tuple):
+        if depth == _MOST_DEPTH:
+            return "list"
+        shapes = [_shape(one, depth + 1) for one in cast("Sequence[object]", value)]
+        return ["list", *sorted({canonical(shape) for shape in shapes})]
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    return "null" if value is None else "text"
+
+
+def _cells(args: Mapping[str, Any]) -> dict[str, str]:
+    """Return the arguments in short, by name: as many as there is room for, the shortest first."""
+    texts = {name: _short(_text(value)) for name, value in args.items() if len(name) <= _NAME_CHARS}
+    kept: set[str] = set()
+    room = CELLS_CHARS
+    for name in sorted(texts, key=lambda one: (len(texts[one]), one)):
+        room -= len(name) + len(texts[name])
+        if room < 0:
+            break
+        kept.add(name)
+    return {name: text for name, text in texts.items() if name in kept}
+
+
+def _short(text: str) -> str:
+    """Return a value as a table has it: two values that differ do not look the same."""
+    if len(text) <= CELL_CHARS:
+        return text
+    return f"{text[:_BEGIN_CHARS]}… ({len(text):,} characters, {digest_of(text)[:8]})"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _title(tool: str, uses: Sequence[CapabilityUse]) -> str:
+    names = {use.name for use in uses}
+    if LIMIT in names:
+        return "go over a limit"
+    repeat = "may have happened: " if REPEAT in names else ""
+    for use in uses:
+        path, target = use.payload.get("path"), use.payload.get("target_worker")
+        if argv := _argv(use):
+            return f"{repeat}{tool} {' '.join(command_shape(argv))}"
+        if isinstance(path, str):
+            whole = PurePosixPath(path)
+            what = f"*{whole.suffix} in {whole.parent}"
+            return f"{repeat}share {what} with {target}" if isinstance(target, str) else f"{repeat}{tool} {what}"
+        if isinstance(callee := use.payload.get("worker"), str):
+            return f"{repeat}call {callee}"
+    return f"{repeat}{tool}"

@@ -1,0 +1,243 @@
+"""The pages to decide many questions at once: a table, one more look at what was chosen, and what became of it.
+
+A selection is ids with the digests of what was shown. It travels in the forms, so that what is decided is what the
+person saw, whatever has happened to the questions since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from math import ceil
+from typing import Any, NamedTuple, cast
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient
+from llm_do_temporal.client.decisions import Fate, counted
+from llm_do_temporal.client.groups import QuestionGroup, grouped, read_group, read_run
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from llm_do_temporal.ui.content.bulk_decisions import BulkDecisions
+from llm_do_temporal.ui.content.questions import text_of
+from llm_do_temporal.ui.content.renderer import render
+
+PAGE_ROWS = 200
+"""Questions on one page of a table."""
+_PATIENCE_SECONDS = 5.0
+"""Time for which a browser is kept waiting before it is shown how far a decision has come."""
+_REFRESH = {"Refresh": "1"}
+_KINDS = {"approve": DecisionKind.APPROVE, "reject": DecisionKind.REJECT}
+FATES = {
+    Fate.TAKEN: "taken",
+    Fate.AGREED: "counted as a vote; others must agree",
+    Fate.SENT: "sent; no worker service has answered yet",
+    Fate.LATE: "late: somebody was faster",
+    Fate.CHANGED: "changed meanwhile, and not decided",
+    Fate.GONE: "gone: nobody needs an answer any more",
+    Fate.REFUSED: "refused",
+    Fate.UNKNOWN: "unknown: the connection was lost",
+}
+
+
+class Row(NamedTuple):
+    """Question in a table."""
+
+    entry: InboxEntry
+    value: str
+    """The question as it is shown, for the form."""
+    cells: list[str]
+
+
+class Scope(NamedTuple):
+    """Questions that a page is about: those of a group, or of a run."""
+
+    name: str
+    """`group` or `run`."""
+    value: str
+
+
+async def show_group(request: Request) -> Response:
+    """Show all questions of a group."""
+    return await _table(request, Scope("group", request.path_params["group"]))
+
+
+async def show_run(request: Request) -> Response:
+    """Show all that a run asks."""
+    return await _table(request, Scope("run", request.path_params["run"]))
+
+
+async def review(request: Request) -> Response:
+    """Show once more what was chosen, all of it, before it is decided."""
+    form = request.state.form
+    what, _, extent = text_of(form, "what").partition("-")
+    if what not in _KINDS or extent not in ("", "all"):
+        raise HTTPException(400, "A decision about many is `approve`, `reject`, `approve-all` or `reject-all`.")
+    scope = _scope(request)
+    chosen = None if extent else [_question(value) for value in form.getlist("question")]
+    if chosen is not None and not chosen:
+        return await _table(request, scope, status=422, problem="Tick the questions that are meant, or choose all.")
+    return await _review(request, scope, chosen, what)
+
+
+async def decide(request: Request) -> Response:
+    """Decide all that was shown."""
+    form = request.state.form
+    kind, note = _KINDS.get(text_of(form, "decision")), text_of(form, "note").strip()
+    questions = _selection(text_of(form, "selection"))
+    if kind is None or not questions:
+        raise HTTPException(400, "A decision names what is decided, and which questions it is about.")
+    if kind is DecisionKind.REJECT and not note:
+        problem = "Say why: the model is told the reason."
+        return await _review(request, _scope(request), questions, kind.value, status=422, problem=problem)
+    known: BulkDecisions = request.app.state.bulk_decisions
+    decision = Decision(decision=kind, note=note, by=request.state.user)
+    bulk = known.begin(request.app.state.client, questions, decision)
+    if bulk.task is not None:
+        await asyncio.wait({bulk.task}, timeout=_PATIENCE_SECONDS)
+    return RedirectResponse(f"/outcomes/{bulk.id}", status_code=303)
+
+
+async def show_outcome(request: Request) -> Response:
+    """Show what became of a decision, question by question."""
+    known: BulkDecisions = request.app.state.bulk_decisions
+    bulk = known.find(request.path_params["bulk"], request.state.user)
+    if bulk is None:
+        raise HTTPException(404, "What became of it is no longer kept here.")
+    return render(
+        request,
+        "outcome.html",
+        headers=None if bulk.is_done else _REFRESH,
+        bulk=bulk,
+        outcomes=sorted(bulk.outcomes, key=lambda one: (one.fate.counts, list(Fate).index(one.fate))),
+        counts=counted(bulk.outcomes),
+        fates=FATES,
+        left=len(bulk.questions) - len(bulk.outcomes),
+    )
+
+
+async def _table(request: Request, scope: Scope, *, status: int = 200, problem: str = "") -> Response:
+    groups = await _read(request, scope)
+    rows = sum(len(group.entries) for group in groups)
+    last = max(ceil(rows / PAGE_ROWS), 1)
+    asked = request.query_params.get("page", "")
+    number = min(int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1, last) or 1
+    return render(
+        request,
+        "groups.html",
+        status=status,
+        scope=scope,
+        tables=[(group, _rows(group, found)) for group, found in _part(groups, number)],
+        total=rows,
+        runs=len({entry.run for group in groups for entry in group.entries}),
+        first=(number - 1) * PAGE_ROWS + 1,
+        end=min(number * PAGE_ROWS, rows),
+        before=number - 1 if number > 1 else None,
+        following=number + 1 if number < last else None,
+        problem=problem,
+    )
+
+
+async def _review(
+    request: Request,
+    scope: Scope,
+    chosen: Sequence[FrozenQuestion] | None,
+    what: str,
+    *,
+    status: int = 200,
+    problem: str = "",
+) -> Response:
+    """Show what is chosen, None for all, as it is now; what has changed or gone since is left out, and counted."""
+    groups = await _read(request, scope)
+    if chosen is not None:
+        wanted = set(chosen)
+        groups = grouped(
+            entry
+            for group in groups
+            for entry in group.entries
+            if FrozenQuestion(entry.run, entry.id, entry.digest) in wanted
+        )
+    questions = [question for group in groups for question in group.frozen()]
+    seen = text_of(request.state.form, "seen")
+    return render(
+        request,
+        "groups_review.html",
+        status=status,
+        scope=scope,
+        tables=[(group, _rows(group, group.entries)) for group in groups],
+        what=what,
+        total=len(questions),
+        left_out=0 if chosen is None else len(set(chosen)) - len(questions),
+        seen=int(seen) if chosen is None and seen.isascii() and seen.isdigit() and len(seen) < 9 else None,
+        selection=json.dumps(questions),
+        note=text_of(request.state.form, "note"),
+        problem=problem,
+    )
+
+
+async def _read(request: Request, scope: Scope) -> list[QuestionGroup]:
+    client: LlmDoClient = request.app.state.client
+    if scope.name == "run":
+        return (await read_run(client, scope.value)).groups
+    group = await read_group(client, scope.value)
+    return [] if group is None else [group]
+
+
+def _scope(request: Request) -> Scope:
+    name, value = text_of(request.state.form, "scope"), text_of(request.state.form, "of")
+    if name not in ("group", "run") or not value:
+        raise HTTPException(400, "The form does not say which questions it is about.")
+    return Scope(name, value)
+
+
+def _part(groups: Sequence[QuestionGroup], number: int) -> list[tuple[QuestionGroup, Sequence[InboxEntry]]]:
+    """Return the groups of one page, each with its entries there."""
+    first, found = (number - 1) * PAGE_ROWS, list[tuple[QuestionGroup, Sequence[InboxEntry]]]()
+    for group in groups:
+        begin, end = max(first, 0), first + PAGE_ROWS
+        if end > 0 and begin < len(group.entries):
+            found.append((group, group.entries[begin:end]))
+        first -= len(group.entries)
+    return found
+
+
+def _rows(group: QuestionGroup, entries: Sequence[InboxEntry]) -> list[Row]:
+    return [Row(one, json.dumps([one.run, one.id, one.digest]), group.cells(one)) for one in entries]
+
+
+def _selection(text: str) -> list[FrozenQuestion]:
+    """Return the questions that a form names. Raises HTTPException."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, list):
+        raise HTTPException(400, "The form does not say which questions are chosen.")
+    return [_as_question(one) for one in cast("list[Any]", value)]
+
+
+def _question(value: object) -> FrozenQuestion:
+    """Return the question that a ticked box stands for. Raises HTTPException."""
+    try:
+        return _as_question(json.loads(value if isinstance(value, str) else ""))
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, "A ticked box does not say which question it is about.") from error
+
+
+def _as_question(value: object) -> FrozenQuestion:
+    parts = cast("list[Any]", value) if isinstance(value, list) else []
+    if len(parts) != len(FrozenQuestion._fields) or not all(isinstance(part, str) for part in parts):
+        raise HTTPException(400, "The form does not say which questions are chosen.")
+    return FrozenQuestion(*parts)
+
+
+routes = [
+    Route("/groups/{group}", show_group, methods=["GET"]),
+    Route("/runs/{run}/approvals", show_run, methods=["GET"]),
+    Route("/review", review, methods=["POST"]),
+    Route("/decisions", decide, methods=["POST"]),
+    Route("/outcomes/{bulk}", show_outcome, methods=["GET"]),
+]

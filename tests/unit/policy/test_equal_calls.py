@@ -1,0 +1,160 @@
+"""Equal calls are of one group, and calls that a person would look at twice are of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.policy.approvals import LIMIT, REPEAT, CapabilityUse
+from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.policy.groups import CELL_CHARS, CELLS_CHARS, CallGroup, command_shape, group_of
+
+TREE = Tree(mounts=(Mount(at="/", root="files"),))
+
+
+def use(name: str = "tool.call", **payload: Any) -> CapabilityUse:
+    return CapabilityUse(name=name, payload=payload)
+
+
+def written(path: str, *, tree: Tree = TREE, **more: Any) -> CallGroup:
+    args = {"path": path, "content": "x"} | more
+    return group_of("write_file", args, [use("sandbox.write", path=path, bytes=1)], tree)
+
+
+def command(line: str) -> CallGroup:
+    argv = line.split()
+    return group_of("shell", {"command": line}, [use("proc.exec", argv=argv, cwd="/")], TREE)
+
+
+def called(callee: str, **args: Any) -> CallGroup:
+    return group_of("worker_call", args, [use("worker.call", worker=callee, input="", attachments=[])], TREE)
+
+
+def test_the_keys_of_this_version_stay_as_they_are() -> None:
+    assert written("/notes/a.md").key == "3cb3c3c7381540e1"
+    assert command("git push origin main").key == "41ed7175fe65c1e3"
+    assert called("deck_reader", input="a").key == "553ff83ce5a677fc"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (written("/notes/a.md"), written("/notes/b.md", content="much more\n" * 50)),
+        (written("/notes/a.md"), written("/notes/./c.md")),
+        (command("git push origin main"), command("git push fork topic")),
+        (command("git push --force origin"), command("git push fork --force")),
+        (command("npm run build a.js"), command("npm run build b.js")),
+        (command("python build.py a"), command("python build.py b")),
+        (called("deck_reader", input="a"), called("deck_reader", input="b")),
+        (called("deck_reader", input=[1, 2]), called("deck_reader", input=[3])),
+        # another order of the arguments
+        (
+            group_of("move", {"from": "a", "to": "b"}, [use()], TREE),
+            group_of("move", {"to": "c", "from": "d"}, [use()], TREE),
+        ),
+    ],
+)
+def test_equal_calls_are_of_one_group(one: CallGroup, other: CallGroup) -> None:
+    assert one.key == other.key
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # files: folder, suffix, and the folder that is really meant
+        (written("/notes/a.md"), written("/done/a.md")),
+        (written("/notes/a.md"), written("/notes/a.sh")),
+        (written("/notes/a.md"), written("/notes/a")),
+        (written("/a.md"), written("/a.md", tree=Tree(mounts=(Mount(at="/", root="other"),)))),
+        (written("/a.md"), written("/../a.md")),
+        # arguments: names and types
+        (written("/a.md"), written("/a.md", mode="x")),
+        (called("deck_reader", input="1"), called("deck_reader", input=1)),
+        (called("deck_reader", input={"a": 1}), called("deck_reader", input={"b": 1})),
+        (called("deck_reader", input=[1]), called("deck_reader", input=["1"])),
+        (called("deck_reader", input=True), called("deck_reader", input=1)),
+        # the callee, the code and the capability
+        (called("deck_reader"), called("deck_writer")),
+        (group_of("sum", {}, [use(sha256="1")], TREE), group_of("sum", {}, [use(sha256="2")], TREE)),
+        (group_of("sum", {}, [use()], TREE), group_of("sum", {}, [use("python.call")], TREE)),
+        (group_of("sum", {}, [use()], TREE), group_of("sub", {}, [use()], TREE)),
+        # commands: program, subcommand, options, what is run by another program
+        (command("git push origin"), command("git status origin")),
+        (command("git push origin"), command("git push --force origin")),
+        (command("rm a.txt"), command("rm -r a.txt")),
+        (command("npm run build"), command("npm run clean")),
+        (command("docker compose up"), command("docker compose down")),
+        (command("git -C repo push"), command("git -C repo status")),
+        (command("python a.py"), command("python b.py")),
+        (command("python -c 1"), command("python -c 2")),
+        (command("sudo git status"), command("sudo git push")),
+        (command("env A=1 true"), command("env A=2 true")),
+        (command("/tmp/git push"), command("git push")),
+        (command("find . -exec true"), command("find / -exec true")),
+    ],
+)
+def test_calls_that_are_not_alike_are_of_two_groups(one: CallGroup, other: CallGroup) -> None:
+    assert one.key != other.key
+
+
+def test_a_repetition_is_not_equal_to_the_first_time() -> None:
+    again = group_of("shell", {"command": "make"}, [use(REPEAT, argv=["make"], cwd="/")], TREE)
+    assert again.key != command("make").key
+    assert again.title == "may have happened: shell make"
+
+
+@pytest.mark.parametrize(
+    ("group", "title"),
+    [
+        (written("/notes/a.md"), "write_file *.md in /notes"),
+        (command("git push --force origin main"), "shell git push --force"),
+        (called("deck_reader"), "call deck_reader"),
+        (
+            group_of("worker_call", {}, [use("sandbox.read", path="/in/a.pdf", target_worker="reader")], TREE),
+            "share *.pdf in /in with reader",
+        ),
+        (group_of("sum", {}, [use("python.call", tool="sum", sha256="1")], TREE), "sum"),
+        (group_of("limit", {}, [use(LIMIT, of="main")], TREE), "go over a limit"),
+    ],
+)
+def test_a_group_is_called_by_what_its_calls_share(group: CallGroup, title: str) -> None:
+    assert group.title == title
+
+
+def test_short_arguments_are_shown_whole_and_long_ones_never_look_the_same() -> None:
+    one, other = (written("/a.md", content="long " * 100 + end) for end in ("a", "b"))
+    assert written("/a.md").cells == {"path": "/a.md", "content": "x"}
+    assert written("/a.md").is_whole
+    assert one.cells["path"] == "/a.md"
+    assert one.cells["content"].startswith("long long")
+    assert "501 characters" in one.cells["content"]
+    assert one.cells["content"] != other.cells["content"]
+    assert len(one.cells["content"]) <= CELL_CHARS
+    assert not one.is_whole
+
+
+def test_many_arguments_take_no_more_room_than_there_is() -> None:
+    args = {f"argument_{number}": "x" * 50 for number in range(100)} | {"n" * 100: 1, "short": 1}
+    group = group_of("tool", args, [use()], TREE)
+    assert sum(len(name) + len(text) for name, text in group.cells.items()) <= CELLS_CHARS
+    assert group.cells["short"] == "1"
+    assert not group.is_whole
+
+
+@pytest.mark.parametrize("payload", [{"path": 1}, {"argv": "git"}, {"argv": []}, {"worker": None}, {"argv": [1, None]}])
+def test_a_strange_use_is_no_error(payload: dict[str, Any]) -> None:
+    assert group_of("tool", {}, [use(**payload)], TREE).title.startswith("tool")
+
+
+def test_arguments_however_deep_are_no_error() -> None:
+    value: Any = 1
+    for _ in range(150):
+        value = [{"in": value}]
+    assert group_of("tool", {"value": value}, [use()], TREE).key
+
+
+def test_a_command_shape_is_program_subcommand_and_options() -> None:
+    assert command_shape(["git", "push", "-f", "origin", "--to=x"]) == ["git", "push", "--to", "-f"]
+    assert command_shape(["cp", "a.txt", "b.txt"]) == ["cp"]
+    assert command_shape(["bash", "-c", "true"]) == ["bash", "-c", "true"]

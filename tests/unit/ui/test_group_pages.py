@@ -1,0 +1,219 @@
+"""Many decisions on the page, without JavaScript: groups in the inbox, their tables, one more look, the outcomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
+from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
+from llm_do_temporal.policy.groups import CallGroup
+from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.pages.groups import PAGE_ROWS
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import TokenAccess
+from tests.support.people.browser import Browser
+from tests.support.people.signed_in import BASE, TOKENS
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+KEY = "0123456789abcdef"
+SCRIPT = "<script>alert(1)</script>"
+
+
+def entry(number: int, **more: Any) -> InboxEntry:
+    cells = {"path": f"/notes/{number}.md", "content": "x"}
+    facts: dict[str, Any] = {"run": f"run-{number % 3}", "run_worker": "boss", "started_by": "ann", "id": f"a{number}"}
+    facts |= {"worker": "boss", "path": "main", "tool": "write_file", "summary": f"call {number}."}
+    facts |= {"asked_at": NOW + timedelta(seconds=number), "deadline": None, "votes": 0, "quorum": 1}
+    facts |= {"approvers": (), "task": f"task {number % 3}", "digest": f"digest-{number}"}
+    facts |= {"group": CallGroup(key=KEY, title="write_file *.md in /notes", cells=cells)}
+    return InboxEntry(**facts | more)
+
+
+@dataclass
+class Waiting:
+    """A client with these questions; decides all of them, but for those that are told otherwise."""
+
+    entries: list[InboxEntry]
+    fates: dict[str, tuple[Fate, str]] = field(default_factory=dict[str, tuple[Fate, str]])
+    decided: list[tuple[FrozenQuestion, Decision]] = field(default_factory=list[tuple[FrozenQuestion, Decision]])
+    further: int = 0
+
+    async def inbox(self, run: str | None = None, *, whole: bool = False) -> InboxContents:
+        """See LlmDoClient."""
+        return InboxContents(list(self.entries), [], self.further)
+
+    async def decide_many(
+        self,
+        questions: Iterable[FrozenQuestion],
+        decision: Decision,
+        *,
+        told: Callable[[QuestionOutcome], None],
+    ) -> None:
+        """See LlmDoClient."""
+        for question in questions:
+            self.decided.append((question, decision))
+            told(QuestionOutcome(question, *self.fates.get(question.id, (Fate.TAKEN, ""))))
+
+
+async def browser(waiting: Waiting, user: str = "ada", app: Any = None) -> Browser:
+    app = app or build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", waiting))
+    opened = Browser(app, BASE)
+    await opened.open(f"/sign-in?token={TOKENS[user]}")
+    return opened
+
+
+@pytest.fixture
+def waiting() -> Waiting:
+    """Twelve equal questions of three runs, and another one."""
+    other = CallGroup(key="f" * 16, title="shell make", cells={"command": "make"})
+    return Waiting([*(entry(number) for number in range(12)), entry(12, group=other, summary="shell make")])
+
+
+async def test_equal_questions_are_one_entry_of_the_inbox_with_their_number(waiting: Waiting) -> None:
+    page = await (ada := await browser(waiting)).open("/")
+    assert "13 calls wait for a person" in page.text
+    assert "12 equal: write_file *.md in /notes" in page.text
+    assert "of 3 runs oldest asked" in page.text
+    assert "call 0." in page.text
+    assert "call 11." not in page.text
+    assert "7 more in the table" in page.text
+    assert "shell make" in page.text
+    each = await ada.open("/?view=each")
+    assert all(f"call {number}." in each.text for number in range(12))
+    assert "equal:" not in each.text
+
+
+async def test_an_entry_names_the_run_by_its_task_and_no_two_look_equal() -> None:
+    waiting = Waiting([entry(0, summary="same"), entry(3, summary="same", group=None), entry(6, summary="same")])
+    page = await (await browser(waiting)).open("/?view=each")
+    assert "task 0" in page.text
+    assert all(f"run-0 a{number}" in page.text for number in (0, 3, 6))
+
+
+async def test_a_count_of_the_oldest_runs_alone_says_so(waiting: Waiting) -> None:
+    waiting.further = 7
+    assert "12+ equal: write_file *.md in /notes of 3+ runs" in (await (await browser(waiting)).open("/")).text
+
+
+async def test_what_is_ticked_is_shown_once_more_and_decided_as_it_was_shown(waiting: Waiting) -> None:
+    ada = await browser(waiting)
+    page = await ada.open(f"/groups/{KEY}")
+    assert "12 questions of 3 runs" in page.text
+    assert "content: x in all" in page.text
+    form = page.form(scope="group")
+    review = await ada.send(page, form, what="reject", question=json.dumps(["run-1", "a4", "digest-4"]))
+    assert "Reject this question?" in review.text
+    assert "/notes/4.md" in review.text
+    assert "/notes/5.md" not in review.text
+    assert waiting.decided == []
+    without = await ada.send(review, review.form(decision="reject"), note=" ")
+    assert (without.status, waiting.decided) == (422, [])
+    assert "Say why" in without.text
+    done = await ada.send(without, without.form(decision="reject"), note="not this one")
+    ((question, decision),) = waiting.decided
+    assert question == FrozenQuestion("run-1", "a4", "digest-4")
+    assert (decision.decision, decision.note, decision.by) == (DecisionKind.REJECT, "not this one", "ada")
+    assert "1 of 1 rejected" in done.text
+
+
+async def test_all_are_the_whole_group_and_each_has_its_answer(waiting: Waiting) -> None:
+    ada = await browser(waiting)
+    waiting.fates = {"a3": (Fate.LATE, "approved by bob at 12:00:00 UTC"), "a5": (Fate.CHANGED, SCRIPT)}
+    page = await ada.open(f"/groups/{KEY}")
+    waiting.entries.append(entry(30))
+    review = await ada.send(page, page.form(scope="group"), what="approve-all")
+    assert "The page before had 12; there are 13 now, and these are all of them." in review.text
+    waiting.entries.append(entry(33))  # after the selection was frozen
+    done = await ada.send(review, review.form(decision="approve"))
+    assert len(waiting.decided) == 13
+    assert "11 of 13 approved" in done.text
+    assert "late: somebody was faster: approved by bob at 12:00:00 UTC" in done.text
+    assert "changed meanwhile, and not decided" in done.text
+    assert SCRIPT not in done.html
+    again = await ada.open(done.address)
+    assert (again.status, len(waiting.decided)) == (200, 13)
+
+
+async def test_what_has_changed_or_gone_since_is_left_out_and_counted(waiting: Waiting) -> None:
+    ada = await browser(waiting)
+    page = await ada.open(f"/groups/{KEY}")
+    waiting.entries[4] = entry(4, digest="another")
+    review = await ada.send(
+        page, page.form(scope="group"), what="approve", question=json.dumps(["run-1", "a4", "digest-4"])
+    )
+    assert "1 of those that were chosen has changed, or needs no answer any more." in review.text
+    assert review.forms == []
+
+
+async def test_a_long_table_is_in_parts_and_says_what_its_ticks_are_for() -> None:
+    waiting = Waiting([entry(number) for number in range(PAGE_ROWS + 5)])
+    ada = await browser(waiting)
+    first = await ada.open(f"/groups/{KEY}")
+    assert f"Rows 1 to {PAGE_ROWS} of {PAGE_ROWS + 5}." in first.text
+    assert first.html.count('name="question"') == PAGE_ROWS
+    second = await ada.open(f"/groups/{KEY}?page=2")
+    assert second.html.count('name="question"') == 5
+    review = await ada.send(second, second.form(scope="group"), what="approve-all")
+    assert f"Approve these {PAGE_ROWS + 5} questions?" in review.text
+
+
+async def test_outcomes_are_shown_to_who_decided_alone(waiting: Waiting) -> None:
+    app = build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",)), cast("Any", waiting))
+    ada, bob = await browser(waiting, app=app), await browser(waiting, "bob", app=app)
+    page = await ada.open(f"/groups/{KEY}")
+    review = await ada.send(page, page.form(scope="group"), what="approve-all")
+    done = await ada.send(review, review.form(decision="approve"))
+    assert (await ada.open(done.address)).status == 200
+    assert (await bob.open(done.address)).status == 404
+
+
+async def test_a_group_that_is_gone_says_so(waiting: Waiting) -> None:
+    waiting.entries.clear()
+    page = await (await browser(waiting)).open(f"/groups/{KEY}")
+    assert page.status == 200
+    assert "Nothing of it waits any more" in page.text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"what": "modify"},
+        {"what": "approve-some"},
+        {"what": "approve", "question": "[1]"},
+        {"what": "approve", "question": "["},
+        {"what": "approve", "question": "[" * 100_000},
+        {"what": "approve-all", "scope": "everything"},
+        {"what": "approve-all", "of": ""},
+    ],
+)
+async def test_a_form_that_makes_no_sense_decides_nothing(waiting: Waiting, fields: dict[str, str]) -> None:
+    ada = await browser(waiting)
+    page = await ada.open(f"/groups/{KEY}")
+    assert (await ada.send(page, page.form(scope="group"), **fields)).status == 400
+    review = await ada.send(page, page.form(scope="group"), what="approve-all")
+    for selection in ("", "{}", "[[1]]", "[" * 100_000, "[]"):
+        assert (await ada.send(review, review.form(decision="approve"), selection=selection)).status == 400
+    assert waiting.decided == []
+
+
+async def test_nothing_ticked_is_said_and_text_of_models_is_text(waiting: Waiting) -> None:
+    hostile = CallGroup(key="a" * 16, title=SCRIPT, cells={SCRIPT: SCRIPT})
+    other = CallGroup(key="a" * 16, title=SCRIPT, cells={SCRIPT: "\u202e"})
+    waiting.entries += [entry(20, group=hostile, task=SCRIPT), entry(21, group=other, summary=SCRIPT)]
+    ada = await browser(waiting)
+    for address in ("/", "/?view=each", f"/groups/{'a' * 16}"):
+        page = await ada.open(address)
+        assert SCRIPT in page.text
+        assert SCRIPT not in page.html
+        assert "\u202e" not in page.html
+    page = await ada.open(f"/groups/{KEY}")
+    said = await ada.send(page, page.form(scope="group"), what="approve")
+    assert said.status == 422
+    assert "Tick the questions" in said.text
