@@ -76,8 +76,9 @@ async def measure(runs: int, questions: int) -> Figures:
         server = await start_server(stack, folder)
         await _register(server.temporal)
         asking = questions // PER_RUN
-        begin = [partial(_begin, server.temporal, number, asks=number < asking) for number in range(runs)]
-        await all_at_once(begin, AT_ONCE)
+        await all_at_once(
+            [partial(_begin, server.temporal, number, asks=number < asking) for number in range(runs)], AT_ONCE
+        )
         await _await_listed(server.temporal, runs)
         figures = Figures("open questions", [f"{asking * PER_RUN:,} of {runs:,} runs"])
         await _look(LlmDoClient(server.temporal), figures, server.address, asking * PER_RUN)
