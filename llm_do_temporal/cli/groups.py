@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from llm_do_temporal.cli.options import Location
-    from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.client.groups import QuestionGroup
 
 SHOWN_ROWS = 10
@@ -27,13 +26,14 @@ _CELL_CHARS = 100
 _TASK_CHARS = 32
 
 
-async def list_groups(
-    client: LlmDoClient, location: Location, run: str | None, *, limit: int | None, as_json: bool
-) -> int:
+async def list_groups(location: Location, run: str | None, *, limit: int | None, as_json: bool) -> int:
     """Print what waits, in groups, the one with the oldest question first; of each group at most `limit` lines."""
+    from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.groups import read_groups, read_run
 
-    found = await read_groups(client) if run is None else await read_run(client, run)
+    async with opened(location) as session:
+        client = session.client
+        found = await read_groups(client) if run is None else await read_run(client, run)
     if as_json:
         print_json([group_json(group) for group in found.groups], pretty=True)
         return 0

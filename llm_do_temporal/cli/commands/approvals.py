@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.policy.grants import check_kind_options, chosen_grant, show_kinds
+from llm_do_temporal.cli.groups import list_groups
 from llm_do_temporal.cli.options import Location, Several, read_json_object
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
 from llm_do_temporal.cli.text import say, visible_line
@@ -57,23 +58,15 @@ async def approvals(
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.tables import locked_line, print_table, questions_table
-    from llm_do_temporal.client.views.inbox import OpenQuestions
 
     if kinds or approval is not None:
         return await show_kinds(location, run, approval, wanted=kinds, as_json=as_json)
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit} is not a number above zero")
-    most = limit or (None if as_json else _MOST_LISTED)
+    if group:
+        return await list_groups(location, run, limit=limit, as_json=as_json)
     async with opened(location) as session:
-        if group:
-            from llm_do_temporal.cli.groups import list_groups
-
-            return await list_groups(session.client, location, run, limit=limit, as_json=as_json)
-        if run is not None:
-            asked = await session.client.approvals(run)
-            found = OpenQuestions(asked[:limit], [], len(asked) - len(asked[:limit]), 0)
-        else:
-            found = await session.client.all_approvals(limit=most)
+        found = await _asked(session.client, run, limit, limit or (None if as_json else _MOST_LISTED))
     pending, locked = found.questions, found.locked
     for asking in {question.run for question in pending}:
         shown = [ShownQuestion(each.id, each.request.digest) for each in pending if each.run == asking]
@@ -92,6 +85,16 @@ async def approvals(
     for locked_run in locked:
         say(locked_line(locked_run))
     return 0
+
+
+async def _asked(client: LlmDoClient, run: str | None, limit: int | None, most: int | None) -> OpenQuestions:
+    """Return at most `limit` questions of a run, or at most so many of all runs; None for no limit."""
+    from llm_do_temporal.client.views.inbox import OpenQuestions
+
+    if run is None:
+        return await client.all_approvals(limit=most)
+    asked = await client.approvals(run)
+    return OpenQuestions(asked[:limit], [], len(asked) - len(asked[:limit]), 0)
 
 
 def _left_out(found: OpenQuestions) -> str:

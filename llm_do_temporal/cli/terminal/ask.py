@@ -1,4 +1,4 @@
-"""Asking a person about one call: shows the whole call, reads the answer, sends the decision.
+"""Asking a person about one call, or about all equal ones: shows them, reads the answer, sends the decision.
 
 Called by the live screen of a run and by the inbox. Another person may decide meanwhile; then the question is
 withdrawn, not repeated.
@@ -7,15 +7,16 @@ withdrawn, not repeated.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from llm_do_temporal.cli.decisions import outcome_lines
+from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.terminal.edit_arguments import ask_for_change
-from llm_do_temporal.cli.terminal.group import GroupAsker
 from llm_do_temporal.cli.terminal.kinds import ask_for_grant
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.lines import Interrupt, forget_typed
@@ -23,6 +24,8 @@ from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Prompter
 from llm_do_temporal.cli.terminal.question import question_text, render_question
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.decisions import Fate, FrozenQuestion
+from llm_do_temporal.client.groups import read_group
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.offers import read_kinds
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
@@ -31,6 +34,8 @@ from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.policy.kinds.grants import KindGrant
 
 _MENU_LINES = 4
+_GROUP_MENU_LINES = 3
+_UNSETTLED = (Fate.REFUSED, Fate.CHANGED, Fate.UNKNOWN)
 _DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
 
 
@@ -231,6 +236,62 @@ class Asker:
         votes = self._votes_of(question)
         if votes is None or votes > len(question.votes):
             raise _QuestionChanged
+
+
+class GroupAsker:
+    """Asks about groups, one at a time."""
+
+    def __init__(
+        self, client: LlmDoClient, console: Console, interrupt: Interrupt, known: Callable[[str], int]
+    ) -> None:
+        """`known` returns the number of questions in the list that are of the group with this key."""
+        self._client = client
+        self._console = console
+        self._interrupt = interrupt
+        self._known = known
+
+    def count(self, question: Question) -> int:
+        """Return the number of questions in the list that are equal to this one, with itself."""
+        return self._known(question.request.group.key)
+
+    async def ask(self, key: str) -> set[tuple[str, str]]:
+        """Ask about all of a group; return run and id of each question that needs no further answer."""
+        prompter = Prompter(self._console, self._interrupt, lambda: None)
+        group = await read_group(self._client, key)
+        if group is None:
+            prompter.tell("nothing of it waits for approval any more")
+            return set()
+        forget_typed()
+        lines = group_lines(group, self._console.width)
+        if len(lines) > self._console.height - _GROUP_MENU_LINES:
+            await prompter.read("\n".join(lines))
+        else:
+            prompter.tell("\n".join(lines))
+        return await self._answer(prompter, group.frozen())
+
+    async def _answer(self, prompter: Prompter, questions: Sequence[FrozenQuestion]) -> set[tuple[str, str]]:
+        these = f"these {len(questions):,}"
+        while True:
+            prompter.tell(f"[a]pprove {these}  [r]eject {these}  [b]ack")
+            line = await prompter.line(f"{len(questions):,} questions> ")
+            choice = (line or "").strip().lower()[:1]
+            if line is None or choice in ("b", "q"):
+                return set()
+            if choice == "a":
+                return await self._decide(prompter, questions, Decision(decision=DecisionKind.APPROVE))
+            if choice == "r":
+                reason = (await prompter.line("reason, which the models are told (empty: back): ") or "").strip()
+                if reason:
+                    return await self._decide(prompter, questions, Decision(decision=DecisionKind.REJECT, note=reason))
+            elif choice:
+                prompter.tell(f"'{choice}' is not an answer; type one of the letters in brackets")
+
+    async def _decide(
+        self, prompter: Prompter, questions: Sequence[FrozenQuestion], decision: Decision
+    ) -> set[tuple[str, str]]:
+        outcomes = await self._client.decide_many(questions, decision.model_copy(update={"by": login_name()}))
+        prompter.tell("\n".join(outcome_lines(outcomes)))
+        return {(one.question.run, one.question.id) for one in outcomes if one.fate not in _UNSETTLED}
 
 
 def _headline(question: Question, others: int) -> str:

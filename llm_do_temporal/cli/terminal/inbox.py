@@ -19,9 +19,8 @@ from rich.text import Text
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import ago, locked_line
-from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
+from llm_do_temporal.cli.terminal.ask import Asker, GroupAsker, LeaveKey
 from llm_do_temporal.cli.terminal.attend import SIGNALLED, ConnectionLost, while_served
-from llm_do_temporal.cli.terminal.group import GroupAsker
 from llm_do_temporal.cli.terminal.keys import KeyReader
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.text import PROGRAM, say, visible_line
