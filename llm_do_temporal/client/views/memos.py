@@ -102,7 +102,7 @@ def started_at(execution: WorkflowExecution, listed: RunListing) -> datetime:
 
 def asked_in_all(execution: WorkflowExecution, listed: RunListing) -> int:
     """Return the number of questions that an open run asks, those that its memo has no room for included."""
-    return max(execution.typed_search_attributes.get(_PENDING) or 0, len(listed.pending))
+    return max(execution.typed_search_attributes.get(_PENDING_COUNT) or 0, len(listed.pending))
 
 
 def _is_open(execution: WorkflowExecution) -> bool:
