@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Message
-from llm_do_temporal.policy.budget.limits import Amounts
+from llm_do_temporal.messages.base import Message, is_empty
+from llm_do_temporal.policy.budget.limits import NOTHING, Amounts
 
 REPORT_SPENDING_SIGNAL = "report_spending"
 """Signal from an invocation to the desk; carries a Report."""
@@ -27,6 +28,8 @@ class Usage(Message):
     """US dollars for the turns whose price is known; None if there was no such turn."""
     unpriced: tuple[str, ...] = ()
     """Models of the turns whose price is not known."""
+    costs: dict[str, Decimal] = Field(default_factory=dict, exclude_if=is_empty)
+    """US dollars by model, of those that cost something."""
     estimated: int = 0
     """Turns whose tokens the provider did not say, or not believably: they are estimated, and counted."""
 
@@ -39,6 +42,7 @@ class Usage(Message):
             output_tokens=self.output_tokens + other.output_tokens,
             cost_usd=_sum(self.cost_usd, other.cost_usd),
             unpriced=tuple(sorted({*self.unpriced, *other.unpriced})),
+            costs=_sums(self.costs, other.costs),
             estimated=self.estimated + other.estimated,
         )
 
@@ -53,6 +57,10 @@ class Usage(Message):
 def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
     """Return the sum of the amounts that are known; None if neither is."""
     return other if one is None else one if other is None else one + other
+
+
+def _sums(some: Mapping[str, Decimal], others: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    return {name: some.get(name, NOTHING) + others.get(name, NOTHING) for name in sorted({*some, *others})}
 
 
 class Spending(Message):
@@ -78,3 +86,5 @@ class Spending(Message):
     """US dollars for all turns with a known price, those below included; None: there was none."""
     tree_unpriced: tuple[str, ...] = ()
     """Models without a known price, those below included."""
+    tree_costs: dict[str, Decimal] = Field(default_factory=dict, exclude_if=is_empty)
+    """US dollars by model, those below included."""

@@ -39,7 +39,8 @@ from llm_do_temporal.activities.models.openai_requests import skip_transform
 from llm_do_temporal.activities.runtime.failures import as_failure
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
 from llm_do_temporal.messages.conversation import OtherModel
-from llm_do_temporal.policy.models.ids import ModelAlias, read_serving_id
+from llm_do_temporal.policy.models.ids import ModelAlias, read_serving_id, stated_price
+from llm_do_temporal.policy.models.prices import Price
 from llm_do_temporal.redaction.configured_keys import know_variable
 
 MOST_CACHED = 32
@@ -48,6 +49,8 @@ _KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(?:API_)?(?:KEY|TOKEN)")
 _building = threading.Lock()
 _SHOWN = "llm_do_shown"
 """Attribute of a built model that holds its name as people see it."""
+_PRICE = "llm_do_price"
+"""Attribute of a built model that holds its price, where that is stated."""
 _NO_KEY = "none"
 """Key for a server behind an address of its own whose alias names none. Without it the library would send such a
 server the key of the provider whose protocol it speaks."""
@@ -63,7 +66,9 @@ async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> M
         return NamedModel(model_id)
     try:
         model = await _cached_or_new(model_id)
-        setattr(model, _SHOWN, read_serving_id(model_id)[0])
+        shown, alias = read_serving_id(model_id)
+        setattr(model, _SHOWN, shown)
+        setattr(model, _PRICE, stated_price(alias))
         return model
     except LlmDoError as error:
         if not activity.in_activity():
@@ -74,6 +79,11 @@ async def build_model(_context: ModelResolutionContext[Any], model_id: str) -> M
 def shown_name(model: Model) -> str:
     """Return the name of a model as the workshop writes it, with its alias where that has an address."""
     return str(getattr(model, _SHOWN, model.model_id))
+
+
+def price_of(model: Model) -> Price | None:
+    """Return the price that the workshop states for a model, and nothing to pay for an offline one; None: neither."""
+    return getattr(model, _PRICE, None)
 
 
 def check_provider(model_id: str) -> None:

@@ -10,6 +10,8 @@ from decimal import Decimal
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 
+from llm_do_temporal.activities.models.builder import price_of
+
 _DEEPEST_DISCOUNT = 10
 """Divisor of the known price: a reported cost below that part is not believed, as it would only lift a limit."""
 
@@ -17,12 +19,23 @@ _log = logging.getLogger(__name__)
 
 
 def priced(answer: ModelResponse, asked: Model | None = None) -> ModelResponse:
-    """The answer with its cost in US dollars, where genai-prices knows the model; else without any, never with 0.
+    """The answer with its cost in US dollars, where the workshop or genai-prices has a price; else without any.
 
-    The price is that of the model that was asked, or of the one that says it answered where that is dearer: who
-    answers must not set it. `asked` is None where that is not known. A cost that the provider itself has reported is
-    kept, unless it is a small part of the known price.
+    A price of the workshop holds, whatever the list or the answer says; an offline model is free. By the list, the
+    price is that of the model that was asked, or of the one that says it answered where that is dearer: who answers
+    must not set it. `asked` is None where that is not known. A cost that the provider itself has reported is kept,
+    unless it is a small part of the known price.
     """
+    stated = None if asked is None else price_of(asked)
+    if stated is not None:
+        spent = answer.usage
+        cost = stated.cost_of(
+            told=spent.input_tokens,
+            written=spent.output_tokens,
+            cache_read=spent.cache_read_tokens,
+            cache_write=spent.cache_write_tokens,
+        )
+        return replace(answer, usage=replace(spent, cost=cost))
     if not answer.usage.total_tokens:
         return answer
     reported, known = answer.usage.cost, _dearest(answer, asked)

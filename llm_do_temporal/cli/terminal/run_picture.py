@@ -111,8 +111,8 @@ def _cost(usage: Usage) -> str:
 
 
 def dollars(cost: Decimal) -> str:
-    """Return an amount in US dollars, to the hundredth of a cent."""
-    return f"${cost:,.4f}"
+    """Return an amount in US dollars, to the hundredth of a cent; `free` for nothing."""
+    return f"${cost:,.4f}" if cost else "free"
 
 
 def state_of(node: Node) -> str:

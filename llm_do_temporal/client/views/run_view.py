@@ -201,13 +201,15 @@ class Node:
         text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
         if any(is_kept_outside(payload) for payload in attributes.result.payloads):
             text = KEPT_OUTSIDE
+        cost = _cost(usage.get("cost"))
         spent = Usage(
             requests=1,
             tool_calls=len([name for name in calls if name != "final_result"]),
             input_tokens=int(usage.get("input_tokens") or 0),
             output_tokens=int(usage.get("output_tokens") or 0),
-            cost_usd=_cost(usage.get("cost")),
-            unpriced=() if usage.get("cost") is not None else (model,),
+            cost_usd=cost,
+            unpriced=() if cost is not None else (model,),
+            costs={model: cost} if cost else {},
             estimated=int(usage.get("unmeasured_requests") or 0),
         )
         self.usage = self.usage.plus(spent)

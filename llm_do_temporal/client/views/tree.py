@@ -279,6 +279,7 @@ def _carried(continued: dict[str, Any]) -> tuple[Usage, Usage]:
         output_tokens=int(usage.get("output_tokens") or 0),
         cost_usd=spending.get("tree_cost"),
         unpriced=tuple(spending.get("tree_unpriced") or ()),
+        costs=spending.get("tree_costs") or {},
         estimated=int(usage.get("unmeasured_requests") or 0),
     )
     return before, Usage.model_validate(continued.get("below") or {})
@@ -286,6 +287,7 @@ def _carried(continued: dict[str, Any]) -> tuple[Usage, Usage]:
 
 def _minus(total: Usage, below: Usage) -> Usage:
     cost = None if total.cost_usd is None else total.cost_usd - (below.cost_usd or 0)
+    costs = {model: left for model, spent in total.costs.items() if (left := spent - below.costs.get(model, 0))}
     return total.model_copy(
         update={
             "requests": total.requests - below.requests,
@@ -293,6 +295,7 @@ def _minus(total: Usage, below: Usage) -> Usage:
             "input_tokens": total.input_tokens - below.input_tokens,
             "output_tokens": total.output_tokens - below.output_tokens,
             "cost_usd": cost,
+            "costs": costs,
             "estimated": total.estimated - below.estimated,
         }
     )

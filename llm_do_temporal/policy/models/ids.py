@@ -19,12 +19,16 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from llm_do_temporal.policy.key_shapes import begins_like_key, looks_like_key
+from llm_do_temporal.policy.models.prices import NOTHING_TO_PAY, Price
 from llm_do_temporal.policy.values import Value
 
 Accepts = Literal["text", "pdf", "image"]
 ALIAS_ID = "alias:"
 """Prefix of an aliased model's id on its way to an activity. Nobody can write such an id: `resolve_model` refuses it.
 """
+
+OFFLINE = "offline:"
+"""Beginning of the names of models that are scripts."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -88,6 +92,8 @@ class ModelAlias(Value):
     """Model settings; a workshop's and a worker's win over them."""
     accepts: tuple[Accepts, ...] | None = None
     """Kinds of files that the model takes as they are; None: those known of the provider."""
+    price: Price | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What a million tokens cost; None: as the price list has it, and nothing for an offline model."""
 
     @model_validator(mode="before")
     @classmethod
@@ -178,11 +184,17 @@ def label(aliases: Aliases, model: str) -> str:
 
 
 def serving_id(aliases: Aliases, model: str) -> str:
-    """Return the id by which an activity can build the model: `provider:name`, or the alias with its address in it."""
+    """Return the id by which an activity can build the model: `provider:name`, or the alias with address and price."""
     alias = alias_of(aliases, model)
-    if alias is None or (alias.base_url is None and alias.api_key_env is None):
+    if alias is None or (alias.base_url is None and alias.api_key_env is None and alias.price is None):
         return full_name(aliases, model)
-    spec = {"alias": model, "model": alias.model, "base_url": alias.base_url, "api_key_env": alias.api_key_env}
+    spec = {
+        "alias": model,
+        "model": alias.model,
+        "base_url": alias.base_url,
+        "api_key_env": alias.api_key_env,
+        "price": None if alias.price is None else alias.price.model_dump(mode="json"),
+    }
     given = {name: value for name, value in spec.items() if value is not None}
     return ALIAS_ID + json.dumps(given, sort_keys=True, separators=(",", ":"))
 
@@ -194,6 +206,13 @@ def read_serving_id(model_id: str) -> tuple[str, ModelAlias]:
     spec = cast("dict[str, Any]", json.loads(model_id.removeprefix(ALIAS_ID)))
     name = str(spec.pop("alias"))
     return f"{name} ({spec.get('model')})", ModelAlias.model_validate(spec)
+
+
+def stated_price(alias: ModelAlias) -> Price | None:
+    """Return the price that needs no price list: the workshop's, or nothing for an offline model; None for others."""
+    if alias.price is None and alias.model.startswith(OFFLINE):
+        return NOTHING_TO_PAY
+    return alias.price
 
 
 def merged_settings(

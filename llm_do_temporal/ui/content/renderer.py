@@ -75,7 +75,9 @@ def to(begin: datetime, end: datetime) -> str:
 
 
 def money(amount: Decimal) -> str:
-    """Return an amount of US dollars; below 1 with four places."""
+    """Return an amount of US dollars, below 1 with four places; `free` for nothing."""
+    if not amount:
+        return "free"
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from decimal import Decimal
 from typing import Any
 
 from pydantic_ai.messages import ModelResponse
@@ -62,7 +61,7 @@ class BudgetLease:
         """
         cost, tokens = response.usage.cost, response.usage.total_tokens
         unpriced = (model,) if cost is None else ()
-        self._add_cost(cost, unpriced)
+        self._add_cost(Usage(cost_usd=cost, unpriced=unpriced, costs={model: cost} if cost else {}))
         if not self._limited:
             return
         took = Amounts(tokens=tokens, cost=cost or NOTHING)
@@ -92,7 +91,7 @@ class BudgetLease:
     def add_below(self, usage: Usage) -> None:
         """Count the cost of a call of another worker, for the sum of the tree only: the desk has it from that
         worker."""
-        self._add_cost(usage.cost_usd, usage.unpriced)
+        self._add_cost(usage)
 
     def take(self, action: Action) -> None:
         """Add a grant of the desk; a grant that came twice is added once."""
@@ -177,11 +176,11 @@ class BudgetLease:
         """Stop holding amounts for further turns."""
         self._update(holds=self.state.holds.model_copy(update={"turns": 0, "tokens": 0, "cost": NOTHING}))
 
-    def _add_cost(self, cost: Decimal | None, unpriced: tuple[str, ...]) -> None:
-        added = Usage(cost_usd=self.state.tree_cost, unpriced=self.state.tree_unpriced).plus(
-            Usage(cost_usd=cost, unpriced=unpriced)
-        )
-        self._update(tree_cost=added.cost_usd, tree_unpriced=added.unpriced)
+    def _add_cost(self, spent: Usage) -> None:
+        state = self.state
+        before = Usage(cost_usd=state.tree_cost, unpriced=state.tree_unpriced, costs=state.tree_costs)
+        added = before.plus(spent)
+        self._update(tree_cost=added.cost_usd, tree_unpriced=added.unpriced, tree_costs=added.costs)
 
     def _update(self, **changes: Any) -> None:
         self.state = self.state.model_copy(update=changes)

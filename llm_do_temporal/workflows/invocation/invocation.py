@@ -175,6 +175,7 @@ class Invocation:
             estimated=spent.unmeasured_requests,
             cost_usd=self.lease.state.tree_cost,
             unpriced=self.lease.state.tree_unpriced,
+            costs=self.lease.state.tree_costs,
         )
 
     async def check_output(self, output: Any) -> Any:

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import ModelResolutionContext
 from pydantic_ai.usage import RequestUsage
 
+from llm_do_temporal.activities.models.builder import build_model
 from llm_do_temporal.activities.models.pricing import priced
+from llm_do_temporal.policy.models.ids import ModelAlias, serving_id
 
 
 def answer(**more: Any) -> ModelResponse:
@@ -51,3 +54,34 @@ def test_a_price_list_that_breaks_fails_no_turn(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(ModelResponse, "cost", broken)
     assert priced(answer()).usage.cost is None
+
+
+async def model_of(**alias: Any) -> Any:
+    given = ModelAlias.model_validate(alias)
+    context: ModelResolutionContext[Any] = None  # pyright: ignore[reportAssignmentType] - the builder asks it nothing
+    return await build_model(context, serving_id({"own": given}, "own"))
+
+
+OWN: dict[str, Any] = {"model": "openai-chat:gpt-4o", "base_url": "http://127.0.0.1:9/v1"}
+
+
+async def test_a_price_of_the_workshop_holds_whatever_the_list_and_the_answer_say() -> None:
+    own = await model_of(**OWN, price={"input": 1, "output": 20})
+    usage = RequestUsage(input_tokens=900, output_tokens=100, cost=Decimal(7))
+    assert priced(answer(usage=usage), own).usage.cost == Decimal("0.0029")
+
+
+async def test_what_a_cache_held_has_a_price_of_its_own() -> None:
+    own = await model_of(**OWN, price={"input": 10, "output": 20, "cache_read": 1, "cache_write": 12.5})
+    usage = RequestUsage(input_tokens=1_000, output_tokens=0, cache_read_tokens=600, cache_write_tokens=100)
+    assert priced(answer(usage=usage), own).usage.cost == Decimal(300 * 10 + 600 * 1 + 100 * 12.5) / 1_000_000
+
+
+async def test_a_server_of_ones_own_may_be_free() -> None:
+    assert priced(answer(), await model_of(**OWN, price="free")).usage.cost == 0
+
+
+async def test_an_offline_model_is_free_unless_the_workshop_says_otherwise() -> None:
+    assert priced(answer(), await model_of(model="offline:echo")).usage.cost == 0
+    dear = await model_of(model="offline:echo", price={"input": 0, "output": 10})
+    assert priced(answer(), dear).usage.cost == Decimal("0.001")

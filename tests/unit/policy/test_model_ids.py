@@ -27,6 +27,7 @@ ALIASES: dict[str, str | ModelAlias] = {
     "local": LOCAL,
     "cool": ModelAlias(model="anthropic:haiku", settings={"temperature": 0, "seed": 1}),
     "keyed": ModelAlias(model="openai:x", api_key_env="OTHER_KEY"),
+    "cheap": ModelAlias.model_validate({"model": "openai:x", "price": {"input": 0.1, "output": "0.30"}}),
 }
 
 
@@ -52,6 +53,8 @@ def test_a_model_has_a_name_and_is_shown_with_its_alias(model: str, name: str, s
         ("cool", "anthropic:haiku", ModelAlias(model="anthropic:haiku")),
         ("local", "local (openai-chat:llama3)", LOCAL),
         ("keyed", "keyed (openai:x)", ModelAlias(model="openai:x", api_key_env="OTHER_KEY")),
+        # a price travels with the model, so that the run is charged as it was when it started
+        ("cheap", "cheap (openai:x)", ALIASES["cheap"]),
     ],
 )
 def test_the_id_of_a_model_tells_an_activity_all_it_needs(model: str, shown: str, stands_for: ModelAlias) -> None:

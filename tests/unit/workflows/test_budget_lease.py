@@ -103,7 +103,7 @@ async def test_the_end_of_a_turn_takes_its_tokens_and_money_from_what_is_held(fa
     assert (state.spent.tokens, state.spent.cost) == (400, Decimal("0.25"))
     assert (state.holds.turns, state.holds.tokens, state.holds.cost) == (1, 600, Decimal("0.75"))
     assert state.turn == Amounts(tokens=400, cost=Decimal("0.25"))
-    assert state.tree_cost == Decimal("0.25")
+    assert (state.tree_cost, state.tree_costs) == (Decimal("0.25"), {"p:a": Decimal("0.25")})
 
 
 async def test_after_a_turn_that_took_all_nothing_is_kept_for_the_next(fake_workflow: FakeWorkflow) -> None:
@@ -177,7 +177,8 @@ async def test_a_report_names_the_workflow_in_which_its_invocation_runs(fake_wor
 
 def test_what_calls_below_cost_adds_up_and_is_not_spent_again() -> None:
     lease, _ = lease_of()
-    lease.add_below(Usage(cost_usd=Decimal("0.5"), unpriced=("p:b",)))
-    lease.add_below(Usage(cost_usd=Decimal("0.25"), unpriced=("p:a",)))
+    lease.add_below(Usage(cost_usd=Decimal("0.5"), unpriced=("p:b",), costs={"p:c": Decimal("0.5")}))
+    lease.add_below(Usage(cost_usd=Decimal("0.25"), unpriced=("p:a",), costs={"p:c": Decimal("0.25")}))
     assert (lease.state.tree_cost, lease.state.tree_unpriced) == (Decimal("0.75"), ("p:a", "p:b"))
+    assert lease.state.tree_costs == {"p:c": Decimal("0.75")}
     assert lease.state.spent == Amounts()
