@@ -18,6 +18,7 @@ from benchmarks.scale.figures import Figures
 from benchmarks.scale.site import Site
 from llm_do_temporal.client.views.run_list import list_runs
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.run_filter import RunFilter
 
 REAL = 300
 CANCELLED = 20
@@ -93,9 +94,11 @@ async def _look(site: Site, figures: Figures, column: str) -> None:
         "one worker": {"worker": "asker"},
         "one worker and `completed`": {"worker": "agent", "state": "completed"},
         "how the id begins": {"begins": "ended-7"},
+        "a word in the task or the id, which none has": {"text": "no run has this"},
+        "who started it, which nobody has": {"who": "nobody"},
     }
     for what, wanted in filters.items():
-        took = await called(partial(list_runs, client, **wanted))
+        took = await called(partial(list_runs, client, RunFilter(**wanted)))
         figures.note(column, f"list of 25, {what}", took, "ms")
     browser = Browser(site)
     address: str | None = "/runs"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from llm_do_temporal.client.views.inbox import LockedRun
 
 _GAP = "  "
-_TASK_CHARS = 32
+TASK_CHARS = 32
 """Beginning of a run's task in a table: enough to know the run by."""
 
 
@@ -42,7 +42,7 @@ def questions_table(
         "RUN": [one.run for one in questions],
     }
     if tasks and any(tasks.get(one.run) for one in questions):
-        columns["TASK"] = [visible_line(tasks.get(one.run, ""), _TASK_CHARS) for one in questions]
+        columns["TASK"] = [visible_line(tasks.get(one.run, ""), TASK_CHARS) for one in questions]
     columns |= {
         "PATH": [one.request.place for one in questions],
         "TOOL": [one.request.tool for one in questions],
@@ -64,12 +64,12 @@ def locked_line(locked: LockedRun) -> str:
 
 def ago(moment: datetime, now: datetime | None = None) -> str:
     """Return the rough time since `moment`, like `5m ago`."""
-    return f"{_rough((now or datetime.now(UTC)) - moment)} ago"
+    return f"{rough((now or datetime.now(UTC)) - moment)} ago"
 
 
 def ahead(moment: datetime, now: datetime | None = None) -> str:
     """Return the rough time until `moment`, like `in 5m`."""
-    return f"in {_rough(moment - (now or datetime.now(UTC)))}"
+    return f"in {rough(moment - (now or datetime.now(UTC)))}"
 
 
 def clock(seconds: float) -> str:
@@ -79,7 +79,8 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def _rough(time: timedelta) -> str:
+def rough(time: timedelta) -> str:
+    """Return a length of time in its largest unit, like `5m`."""
     seconds = max(0, int(time.total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if seconds >= size:

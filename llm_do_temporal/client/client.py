@@ -11,7 +11,6 @@ from typing import Any, cast
 from temporalio import activity
 from temporalio.client import (
     Client,
-    WorkflowExecution,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -43,16 +42,9 @@ from llm_do_temporal.client.open_questions import read_open_questions
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
-from llm_do_temporal.client.views.memos import (
-    ANSWERED_RUNS,
-    NEWEST_EXECUTION,
-    RunListing,
-    read_listing,
-    read_memo,
-    started_at,
-)
+from llm_do_temporal.client.views.memos import read_memo
+from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
-from llm_do_temporal.client.views.tree import state_of
 from llm_do_temporal.errors import (
     DecisionRefused,
     LlmDoError,
@@ -79,6 +71,7 @@ from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, first_line, listed_worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
+from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.telemetry import start_span
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
@@ -103,6 +96,9 @@ class RunSummary:
     ended_at: datetime | None
     items: ItemCounts | None = None
     """Counts of a batch; None for any other run, and where they cannot be read."""
+    task: str = ""
+    """First line of the prompt; empty where there is none, or it cannot be read."""
+    started_by: str = ""
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""
 
@@ -187,19 +183,15 @@ class LlmDoClient:
         async with translated(run):
             await self._handle(run).cancel()
 
-    async def runs(self, *, limit: int = 50) -> list[RunSummary]:
-        """Return the newest runs, newest first."""
-        query = f"WorkflowType = '{RUN_WORKFLOW}' AND {NEWEST_EXECUTION}"
-        # The server would read a thousand, whatever the limit.
-        listed = self.temporal.list_workflows(query, page_size=min(limit, ANSWERED_RUNS), limit=limit)
-        async with translated():
-            return [_summary(execution, await read_listing(execution)) async for execution in listed]
+    async def runs(self, wanted: RunFilter | None = None, *, limit: int = 50) -> list[RunSummary]:
+        """Return the first runs that pass the filter, the open ones first, then those that ended last."""
+        return [_summary(run) async for run in every_run(self.temporal, wanted or RunFilter(), limit=limit)]
 
     async def status(self, run: str) -> RunSummary:
         """Return the state of one run. Raises KeyMismatch."""
         async with translated(run):
             description = await self._handle(run).describe()
-            return _summary(description, await read_memo(description))
+            return _summary(listed_run(description, await read_memo(description)))
 
     async def approvals(self, run: str | None = None) -> list[Question]:
         """Return the questions that wait for a person, oldest first, of one run or of all that can be read.
@@ -353,14 +345,16 @@ def _attributes(request: StartRunInput) -> TypedSearchAttributes:
     )
 
 
-def _summary(execution: WorkflowExecution, listed: RunListing) -> RunSummary:
+def _summary(listed: ListedRun) -> RunSummary:
     return RunSummary(
-        run=execution.id,
-        worker=listed.begun.worker,
-        status="waiting" if listed.waiting else state_of(execution),
-        pending=listed.waiting or 0,
-        started_at=started_at(execution, listed),
-        ended_at=execution.close_time,
-        items=listed.begun.items,
+        run=listed.run,
+        worker=listed.worker,
+        status=listed.status,
+        pending=listed.waiting,
+        started_at=listed.started_at,
+        ended_at=listed.ended_at,
+        task=listed.task,
+        started_by=listed.started_by,
+        items=listed.items,
         missing_key=listed.missing_key,
     )

@@ -196,9 +196,10 @@ ends.
 ]
 ```
 
-`list --json` is a list of `{"run", "worker", "status", "pending_approvals", "started_at", "ended_at", "missing_key"}`;
-the last is null, or the id of the [encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without
-which the rest cannot be read. A batch has `item_counts`, too, of which only `total` is known while it is open.
+`list --json` is a list of `{"run", "task", "worker", "started_by", "status", "pending_approvals", "started_at",
+"ended_at", "missing_key"}`; `task` is the first line of the prompt, or null; the last is null, or the id of the
+[encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without which the rest cannot be read. A batch has
+`item_counts`, too, of which only `total` is known while it is open.
 
 `certify -o json` is one object: `events` (how many the recorded run has), `every`, `exact` (whether results and files
 were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after", "passed", "problems",

@@ -9,6 +9,7 @@ from temporalio.client import WorkflowExecution
 
 from llm_do_temporal.client.views.run_list import list_runs, read_run
 from llm_do_temporal.client.views.tree import Accounts, list_tree
+from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation import conversation
 from tests.support.patience import PATIENCE_SECONDS
@@ -47,7 +48,7 @@ async def test_it_is_listed_once_with_its_first_start_and_its_whole_usage(
     temporal = place.client.temporal
 
     first, *_, last = await ended_executions(place, run)
-    (listed,) = (await list_runs(temporal, begins=run)).runs
+    (listed,) = (await list_runs(temporal, RunFilter(begins=run))).runs
     assert (listed.status, listed.run_id, listed.started_at) == ("completed", last.run_id, first.start_time)
     assert (await read_run(temporal, run)).started_at == first.start_time
     (summary,) = [one for one in await place.client.runs() if one.run == run]

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.gc import check_one_server
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.cli.text import say
+from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,14 +20,35 @@ if TYPE_CHECKING:
 
 async def list_runs(
     *,
+    state: str = "",
+    worker: str = "",
+    who: str = "",
+    since: str = "",
+    until: str = "",
+    text: str = "",
+    view: str = "",
     limit: int = 50,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """List runs, the newest first.
+    """List runs, the open ones first, then those that ended last.
 
     Parameters
     ----------
+    state
+        Only those that are open, running, waiting, completed, partly failed, failed, cancelled, terminated, timed out.
+    worker
+        Only those of this entry worker.
+    who
+        Only those that this person started.
+    since
+        Only those that began since then: 7d, 12h, 2026-11-01 or 2026-11-01T08:30, in UTC.
+    until
+        Only those that began until then.
+    text
+        Only those with these words in the task or in the id.
+    view
+        Name of a view that `views:` of workshop.yaml has; other flags come before what it says.
     limit
         How many at most.
     as_json
@@ -35,20 +56,58 @@ async def list_runs(
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.cli.tables import ago, print_table
+    from llm_do_temporal.cli.tables import print_table
+    from llm_do_temporal.client.views.run_list import read_filter
 
     if limit < 1:
         raise UsageError(f"--limit {limit} is not a number above zero")
+    flags = {"state": state, "worker": worker, "who": who, "since": since, "until": until, "text": text}
+    given = {name: value for name, value in flags.items() if value}
+    wanted = read_filter(_view(location, view) | given)
     async with opened(location) as session:
-        runs = await session.client.runs(limit=limit)
+        runs = await session.client.runs(wanted, limit=limit)
     if as_json:
         print_json([_summary_json(run) for run in runs], pretty=True)
     elif runs:
-        rows = [(run.run, run.worker, _status(run), str(run.pending or ""), ago(run.started_at)) for run in runs]
-        print_table(("RUN", "WORKER", "STATUS", "APPROVALS", "STARTED"), rows)
+        print_table(*runs_table(runs))
+    elif wanted.given:
+        said = ", ".join(f"{name} {value}" for name, value in wanted.given.items())
+        say(f"no run is like that: {said}")
     else:
         say("there are no runs; begin one with `llm-do-temporal start WORKER`")
     return 0
+
+
+def runs_table(runs: list[RunSummary]) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the table; people have a column where not all runs are of the same one."""
+    from llm_do_temporal.cli.tables import TASK_CHARS, ago, rough
+
+    columns = {
+        "TASK": [visible_line(run.task, TASK_CHARS) or "-" for run in runs],
+        "RUN": [run.run for run in runs],
+        "WORKER": [run.worker for run in runs],
+        "STATUS": [_status(run) for run in runs],
+        "APPROVALS": [str(run.pending or "") for run in runs],
+        "STARTED": [ago(run.started_at) for run in runs],
+        "TOOK": ["" if run.ended_at is None else rough(run.ended_at - run.started_at) for run in runs],
+    }
+    if len({run.started_by for run in runs}) > 1:
+        columns["BY"] = [run.started_by for run in runs]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def _view(location: Location, name: str) -> dict[str, str]:
+    """Return what a view of the workshop's file lets through; everything without a name. Raises UsageError."""
+    from llm_do_temporal.definitions.workshop.workshop import load_workshop
+
+    if not name:
+        return {}
+    workshop = location.local_workshop()
+    views = {} if workshop is None else load_workshop(workshop).config.views
+    if name not in views:
+        known = f"there are {', '.join(views)}" if views else "workshop.yaml has no `views:`"
+        raise UsageError(f"there is no view '{name}'; {known}")
+    return views[name].given
 
 
 async def show(
@@ -124,7 +183,9 @@ def _summary_json(run: RunSummary) -> dict[str, Any]:
 
     return {
         "run": run.run,
+        "task": run.task or None,
         "worker": run.worker,
+        "started_by": run.started_by or None,
         "status": run.status,
         **counts_json(run.items),
         "pending_approvals": run.pending,

@@ -1,37 +1,59 @@
-"""List of runs, in pages, with the usage of each; and one run as that list has it."""
+"""List of runs, in pages, with the usage of each; and one run as that list has it.
+
+Pages are keysets: the server goes on after the time and the id at which the page before has ended, however many runs
+begin or end meanwhile. Nothing is looked up run by run; the memo says what a filter asks.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
-from collections.abc import Sequence
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any, cast
 
+from pydantic import ValidationError
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import is_missing, translated
 from llm_do_temporal.client.views.items import with_counts
-from llm_do_temporal.client.views.memos import NEWEST_EXECUTION, RunListing, read_listing, read_memo, started_at
+from llm_do_temporal.client.views.memos import (
+    ANSWERED_RUNS,
+    NEWEST_EXECUTION,
+    RunListing,
+    read_listing,
+    read_memo,
+    started_at,
+)
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.runs import listed_worker
+from llm_do_temporal.messages.runs import RunMemo, listed_worker
+from llm_do_temporal.policy.run_filter import RunFilter
 
 PAGE_RUNS = 25
-STATES = {
+MOST_LOOKED_AT = 5_000
+"""Runs whose memos are read for one page, where the server alone cannot tell which pass."""
+_LOOKED_AT_ONCE = 500
+_STATES = {
     "open": "Running",
+    "running": "Running",
+    "waiting": "Running",
     "completed": "Completed",
+    "partly failed": "Completed",
     "failed": "Failed",
     "cancelled": "Canceled",
     "terminated": "Terminated",
     "timed out": "TimedOut",
 }
 """States by which a list can be filtered, each with the server's name for it."""
+_EVERY = RunFilter()
 
 
 @dataclass(frozen=True)
@@ -72,19 +94,67 @@ class RunPage:
     runs: list[ListedRun]
     following: str | None
     """Token of the next page; None: there is no more."""
+    looked_at: int | None = None
+    """Number of runs that were looked at for this page; None: the server alone has judged."""
+    locked: int = 0
+    """Runs among them whose memo cannot be read here, so that the filter leaves them out."""
 
 
-async def list_runs(client: Client, *, state: str = "", worker: str = "", begins: str = "", page: str = "") -> RunPage:
-    """Runs in this state, of this worker, whose ids begin like this; open ones first, then those that ended last.
+async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "") -> RunPage:
+    """Runs that pass the filter; open ones first, then those that ended last.
 
-    `page` is `following` of the page before. Raises UsageError for a filter that cannot be used, ConnectionFailed.
+    `page` is `following` of the page before. Where the server alone cannot judge, up to MOST_LOOKED_AT runs are looked
+    at, so that a page may have fewer runs than there are. Raises UsageError for a page that is none, ConnectionFailed.
     """
-    listing = client.list_workflows(_query(state, worker, begins), page_size=PAGE_RUNS, next_page_token=_token(page))
+    query, (token, after) = _query(wanted), _place(page)
+    if not wanted.needs_memo:
+        found, following = await _part(client, query, token, PAGE_RUNS)
+        return RunPage([run for run, _ in found], _address(following, ""))
+    runs: list[ListedRun] = []
+    looked_at = locked = 0
+    while looked_at < MOST_LOOKED_AT:
+        found, following = await _part(client, query, token, _LOOKED_AT_ONCE)
+        seen = [run.run_id for run, _ in found]
+        rest = found[seen.index(after) + 1 :] if after in seen else found
+        for number, (run, begun) in enumerate(rest, start=1):
+            looked_at += 1
+            locked += bool(run.missing_key)
+            if _passes(wanted, run, begun):
+                runs.append(run)
+            if len(runs) == PAGE_RUNS and (following is not None or number < len(rest)):
+                return RunPage(runs, _address(token, run.run_id), looked_at, locked)
+        if following is None:
+            return RunPage(runs, None, looked_at, locked)
+        token, after = following, ""
+    return RunPage(runs, _address(token, ""), looked_at, locked)
+
+
+async def every_run(client: Client, wanted: RunFilter = _EVERY, *, limit: int) -> AsyncIterator[ListedRun]:
+    """Yield the first runs that pass the filter, however many must be looked at. Raises ConnectionFailed."""
+    # Left alone, the server would read a thousand, whatever the limit.
+    most = {} if wanted.needs_memo else {"limit": limit}
+    size = ANSWERED_RUNS if wanted.needs_memo else min(limit, ANSWERED_RUNS)
+    found = 0
     async with translated():
-        await listing.fetch_next_page()
-    found = [_run_of(execution, await read_listing(execution)) for execution in listing.current_page or ()]
-    following = listing.next_page_token
-    return RunPage(found, base64.urlsafe_b64encode(following).decode() if following else None)
+        async for execution in client.list_workflows(_query(wanted), page_size=size, **most):
+            listed = await read_listing(execution)
+            run = listed_run(execution, listed)
+            if _passes(wanted, run, listed.begun):
+                yield run
+                found += 1
+            if found == limit:
+                return
+
+
+def read_filter(given: Mapping[str, Any]) -> RunFilter:
+    """Return the filter of an address or of flags. Raises UsageError."""
+    try:
+        return RunFilter.model_validate({name: value for name, value in given.items() if value})
+    except ValidationError as error:
+        first = error.errors()[0]
+        message = str(first["msg"]).removeprefix("Value error, ")
+        named = first["loc"][0] if first["loc"] else "filter"
+        raise UsageError(f"{named}: {message}") from error
 
 
 async def read_run(client: Client, run: str) -> ListedRun:
@@ -93,7 +163,7 @@ async def read_run(client: Client, run: str) -> ListedRun:
         description = await client.get_workflow_handle(run).describe()
         if description.workflow_type != RUN_WORKFLOW:
             raise UsageError(f"'{run}' is a workflow, and no run")
-        return _run_of(description, await read_memo(description))
+        return listed_run(description, await read_memo(description))
 
 
 async def read_spent(accounts: Accounts, run: ListedRun) -> Spent:
@@ -124,26 +194,67 @@ def _as_branch(run: ListedRun) -> Branch:
     return Branch(run.run, run.run_id, "", run.worker, "", status, run.started_at, run.ended_at)
 
 
-def _query(state: str, worker: str, begins: str) -> str:
+async def _part(
+    client: Client, query: str, token: bytes | None, size: int
+) -> tuple[list[tuple[ListedRun, RunMemo]], bytes | None]:
+    """Return a part of the server's list with the memos, and the token of what comes after it."""
+    listing = client.list_workflows(query, page_size=size, next_page_token=token)
+    async with translated():
+        await listing.fetch_next_page()
+    found: list[tuple[ListedRun, RunMemo]] = []
+    for execution in listing.current_page or ():
+        listed = await read_listing(execution)
+        found.append((listed_run(execution, listed), listed.begun))
+    return found, listing.next_page_token or None
+
+
+def _passes(wanted: RunFilter, run: ListedRun, begun: RunMemo) -> bool:
+    if wanted.state in ("running", "waiting") and run.status != wanted.state:
+        return False
+    if wanted.state == "partly failed" and not (begun.items is not None and begun.items.failed):
+        return False
+    return wanted.finds(run=run.run, task=begun.task, started_by=begun.started_by)
+
+
+def _query(wanted: RunFilter) -> str:
     parts = [f"WorkflowType = '{RUN_WORKFLOW}'"]
-    if state and state not in STATES:
-        raise UsageError(f"there is no state '{state}'; there are {', '.join(STATES)}")
-    parts.append(f"ExecutionStatus = '{STATES[state]}'" if state else NEWEST_EXECUTION)
-    if worker:
-        parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(listed_worker(worker))}'")
-    if begins:
-        parts.append(f"WorkflowId STARTS_WITH '{quoted(begins)}'")
+    parts.append(f"ExecutionStatus = '{_STATES[wanted.state]}'" if wanted.state else NEWEST_EXECUTION)
+    if wanted.worker:
+        parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(listed_worker(wanted.worker))}'")
+    if wanted.begins:
+        parts.append(f"WorkflowId STARTS_WITH '{quoted(wanted.begins)}'")
+    since, until = wanted.began_between(datetime.now(UTC))
+    parts += [f"StartTime {sign} '{stamp(time)}'" for sign, time in ((">=", since), ("<", until)) if time is not None]
     return " AND ".join(parts)
 
 
-def _token(page: str) -> bytes | None:
+def stamp(moment: datetime) -> str:
+    """Return the moment as it stands in a visibility query."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _address(token: bytes | None, after: str) -> str | None:
+    """Return the place in the list behind the run `after` in the part that begins at a token of the server."""
+    if token is None and not after:
+        return None
+    place = {"part": base64.b64encode(token or b"").decode(), "after": after}
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def _place(page: str) -> tuple[bytes | None, str]:
+    """Return the server's token, and the last run of the page before; both are empty for the first page."""
+    if not page:
+        return None, ""
     try:
-        return base64.urlsafe_b64decode(page) or None
-    except (binascii.Error, ValueError) as error:
+        place: Any = json.loads(base64.urlsafe_b64decode(page))
+        told = cast("dict[str, Any]", place) if isinstance(place, dict) else {}
+        return base64.b64decode(str(told["part"])) or None, str(told["after"])
+    except (binascii.Error, ValueError, KeyError) as error:
         raise UsageError("this address does not name a part of the list") from error
 
 
-def _run_of(execution: WorkflowExecution, listed: RunListing) -> ListedRun:
+def listed_run(execution: WorkflowExecution, listed: RunListing) -> ListedRun:
+    """Return a run as its listing tells it."""
     return ListedRun(
         run=execution.id,
         run_id=execution.run_id,

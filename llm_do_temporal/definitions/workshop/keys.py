@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, cast
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
 from llm_do_temporal.definitions.keys.base import Text
 from llm_do_temporal.definitions.keys.models import ModelSettings
@@ -20,7 +20,12 @@ from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
 from llm_do_temporal.policy.models.ids import ModelAlias, ModelNames
 from llm_do_temporal.policy.notifications import MAX_TARGETS, NotifyTarget, check_ui_url
 from llm_do_temporal.policy.queues import ProviderKeys, ProviderName
+from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.policy.shell import ShellSettings
+
+MAX_VIEWS = 20
+"""Most views of the list of runs: each is a tab."""
+ViewName = Annotated[str, StringConstraints(min_length=1, max_length=40)]
 
 
 class CreationDefaults(Strict):
@@ -61,6 +66,8 @@ class WorkshopConfig(Strict):
     live_text: bool = True
     """Whether answers can be watched while they are written, for which models are asked to stream them."""
     notify: tuple[NotifyTarget, ...] = Field(default=(), max_length=MAX_TARGETS)
+    views: dict[ViewName, RunFilter] = Field(default_factory=dict, max_length=MAX_VIEWS)
+    """Filters of the list of runs, by the names that people know them by."""
     ui_url: Annotated[str, AfterValidator(check_ui_url)] | None = None
     """Address at which people reach the approvals page."""
 

@@ -1,7 +1,9 @@
-"""The page of all runs: their states, their spending, and filters."""
+"""The page of all runs: their tasks, states and spending, filters as addresses, and the workshop's views of them."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -9,11 +11,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.views.run_list import STATES, list_runs, read_all_spent
+from llm_do_temporal.client.views.run_list import list_runs, read_all_spent, read_filter
 from llm_do_temporal.client.views.tree import Accounts
+from llm_do_temporal.definitions.workshop.workshop import parse_workshop
+from llm_do_temporal.errors import WorkshopNotFound
+from llm_do_temporal.policy.run_filter import STATES, RunFilter
 from llm_do_temporal.ui.content.renderer import render
-
-FILTERS = ("state", "worker", "begins")
+from llm_do_temporal.ui.security.settings import UiSettings
 
 
 def accounts_of(request: Request) -> Accounts:
@@ -24,22 +28,45 @@ def accounts_of(request: Request) -> Accounts:
     return state.accounts
 
 
+def filter_in(request: Request) -> RunFilter:
+    """Return the filter in the address. Raises UsageError."""
+    named = {name: request.query_params.get(name, "").strip() for name in RunFilter.model_fields}
+    return read_filter(named)
+
+
+def runs_address(wanted: RunFilter, **more: str) -> str:
+    """Return the address of the runs that pass a filter."""
+    given = wanted.given | more
+    return f"/runs?{urlencode(given)}" if given else "/runs"
+
+
 async def show_runs(request: Request) -> Response:
     """Show a part of the list of runs that the filters in the address let through."""
     client: LlmDoClient = request.app.state.client
-    wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
-    page = await list_runs(client.temporal, **wanted, page=request.query_params.get("page", ""))
-    given = {name: value for name, value in wanted.items() if value}
-    following = None if page.following is None else f"/runs?{urlencode({**given, 'page': page.following})}"
+    settings: UiSettings = request.app.state.settings
+    wanted = filter_in(request)
+    page = await list_runs(client.temporal, wanted, page=request.query_params.get("page", ""))
+    views = {} if settings.workshop is None else await asyncio.to_thread(_views, settings.workshop)
     return render(
         request,
         "runs.html",
         runs=await read_all_spent(accounts_of(request), page.runs),
+        page=page,
         wanted=wanted,
-        states=list(STATES),
-        following=following,
-        is_first="page" not in request.query_params,
+        states=STATES,
+        tabs=[("All", "/runs", not wanted.given)]
+        + [(name, runs_address(view), view == wanted) for name, view in views.items()],
+        following=None if page.following is None else runs_address(wanted, page=page.following),
+        first=None if "page" not in request.query_params else runs_address(wanted),
     )
+
+
+def _views(workshop: Path) -> dict[str, RunFilter]:
+    """Return the views of the workshop's file, as far as it can be read: `check` says what is wrong in it."""
+    try:
+        return parse_workshop(workshop)[0].config.views
+    except WorkshopNotFound:
+        return {}
 
 
 routes = [Route("/runs", show_runs, methods=["GET"])]

@@ -29,3 +29,12 @@ def test_deadlines_and_votes_have_columns_where_there_are_any(pending: Question)
 def test_a_question_of_a_batch_names_its_item(pending: Question) -> None:
     header, (row,) = questions_table([asking(pending, path="main/item-2", item="b.pdf")])
     assert row[header.index("PATH")] == "main/item-2 (b.pdf)"
+
+
+def test_questions_of_two_runs_are_told_apart_by_the_tasks(pending: Question) -> None:
+    tasks = {"run-1": "Evaluate the deck of Acme", "run-2": "Evaluate the deck of Bolt, and say whether " * 3}
+    header, (first, second) = questions_table([pending, replace(pending, run="run-2")], tasks)
+    at = header.index("TASK")
+    assert first[at] == "Evaluate the deck of Acme"
+    assert second[at].startswith("Evaluate the deck of Bolt")
+    assert len(second[at]) <= 32

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.views.run_list import ListedRun, read_all_spent
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.views.run_list import (
+    MOST_LOOKED_AT,
+    PAGE_RUNS,
+    ListedRun,
+    list_runs,
+    read_all_spent,
+    read_filter,
+)
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
-from llm_do_temporal.errors import ConnectionFailed
+from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.policy.run_filter import RunFilter
+from tests.support.runs.run_server import RunServer
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SPENT = Spent(total=Usage(requests=3))
@@ -46,3 +58,95 @@ async def test_a_run_whose_history_was_removed_does_not_hide_the_others() -> Non
 async def test_a_server_that_does_not_answer_is_an_error() -> None:
     with pytest.raises(ConnectionFailed, match="does not answer"):
         await read_all_spent(Kept(RPCStatusCode.UNAVAILABLE), [listed("gone")])
+
+
+async def server_with(runs: int, **memo: Any) -> RunServer:
+    """A server with so many completed runs, of which every tenth is about a deck."""
+    server = RunServer()
+    for number in range(runs):
+        about = {"task": f"deck {number}" if number % 10 == 0 else f"mail {number}", "started_by": "ada"} | memo
+        began = NOW + timedelta(minutes=number)
+        await server.put(f"run-{number}", "Completed", RunMemo(worker="boss", **about), began=began, ended=began)
+    return server
+
+
+async def every_page(server: RunServer, wanted: RunFilter) -> list[list[str]]:
+    """The tasks on all pages, page by page."""
+    pages: list[list[str]] = []
+    page = ""
+    while True:
+        shown = await list_runs(cast("Any", server), wanted, page=page)
+        pages.append([run.task for run in shown.runs])
+        if shown.following is None:
+            return pages
+        page = shown.following
+
+
+async def test_the_server_alone_judges_what_it_can() -> None:
+    server = await server_with(60)
+    wanted = RunFilter(state="completed", worker="boss", since="2026-01-02", until="2026-01-03", begins="run-")
+    assert [len(page) for page in await every_page(server, wanted)] == [25, 25, 10]
+    assert server.queries[0] == (
+        "WorkflowType = 'LlmDoRun' AND ExecutionStatus = 'Completed' AND LlmDoWorker = 'boss'"
+        " AND WorkflowId STARTS_WITH 'run-' AND StartTime >= '2026-01-02T00:00:00.000000Z'"
+        " AND StartTime < '2026-01-04T00:00:00.000000Z'"
+    )
+
+
+@pytest.mark.parametrize("runs", [9, 251, 500, 1_203])
+async def test_a_search_finds_each_run_once_however_the_pages_fall(runs: int) -> None:
+    server = await server_with(runs)
+    pages = await every_page(server, RunFilter(text="DECK"))
+    found = [task for page in pages for task in page]
+    assert found == [f"deck {number}" for number in range(runs - 1, -1, -1) if number % 10 == 0]
+    assert all(len(page) == PAGE_RUNS for page in pages[:-1])
+
+
+async def test_a_run_that_is_deleted_between_two_pages_hides_no_other() -> None:
+    server = await server_with(600)
+    wanted = RunFilter(text="deck")
+    first = await list_runs(cast("Any", server), wanted)
+    server.runs = [info for info in server.runs if info.execution.workflow_id != first.runs[-1].run]
+    second = await list_runs(cast("Any", server), wanted, page=first.following or "")
+    seen = {run.task for page in (first, second) for run in page.runs}
+    assert seen >= {f"deck {number}" for number in range(350, 600, 10)}
+
+
+async def test_a_search_stops_after_very_many_runs_and_can_go_on() -> None:
+    server = await server_with(MOST_LOOKED_AT + 100, task="mail")
+    await server.put("old", "Completed", RunMemo(worker="boss", task="deck"), began=NOW, ended=NOW - timedelta(1))
+    first = await list_runs(cast("Any", server), RunFilter(text="deck"))
+    assert (first.runs, first.looked_at) == ([], MOST_LOOKED_AT)
+    second = await list_runs(cast("Any", server), RunFilter(text="deck"), page=first.following or "")
+    assert [run.run for run in second.runs] == ["old"]
+    assert second.following is None
+
+
+async def test_a_batch_with_failures_is_found_among_the_completed() -> None:
+    server = RunServer()
+    for run, failed in (("whole", 0), ("part", 1)):
+        counts = ItemCounts(total=4, completed=4 - failed, failed=failed)
+        await server.put(run, "Completed", RunMemo(worker="boss", items=counts), began=NOW, ended=NOW)
+    (found,) = (await list_runs(cast("Any", server), RunFilter(state="partly failed"))).runs
+    assert (found.run, found.state) == ("part", "completed, 1 of 4 failed")
+
+
+async def test_the_terminals_list_looks_at_all_runs_for_what_it_was_asked() -> None:
+    server = await server_with(1_000)
+    await server.put("open", "Running", RunMemo(worker="boss", task="deck of today", started_by="bob"), began=NOW)
+    client = LlmDoClient(cast("Any", server))
+    found = await client.runs(RunFilter(text="deck"), limit=3)
+    assert [one.task for one in found] == ["deck of today", "deck 990", "deck 980"]
+    assert [one.started_by for one in await client.runs(RunFilter(who="bob"))] == ["bob"]
+    assert await client.runs(RunFilter(state="waiting")) == []
+
+
+@pytest.mark.parametrize("page", ["%", "bm8=", "e30="])
+async def test_an_address_that_is_no_part_of_the_list_is_refused(page: str) -> None:
+    with pytest.raises(UsageError, match="does not name a part of the list"):
+        await list_runs(cast("Any", RunServer()), page=page)
+
+
+def test_a_filter_that_cannot_be_used_says_which_part() -> None:
+    with pytest.raises(UsageError, match="since: 'soon' is no time"):
+        read_filter({"since": "soon", "state": ""})

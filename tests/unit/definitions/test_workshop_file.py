@@ -239,3 +239,30 @@ def test_a_model_may_be_a_list(workshop: WorkshopFolder) -> None:
     config = load_workshop(workshop.root).config
     assert config.model == "good,p:c"
     assert model_aliases(config) == {"good": "p:a,p:b"}
+
+
+def test_views_are_filters_of_the_list_of_runs(workshop: WorkshopFolder) -> None:
+    workshop.write("workshop.yaml", "views:\n  broken decks: {worker: deck_reader, state: failed, since: 7d}\n")
+    views = load_workshop(workshop.root).config.views
+    assert views["broken decks"].given == {"state": "failed", "worker": "deck_reader", "since": "7d"}
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        ("{state: broken}", "there is no state 'broken'"),
+        ("{since: lately}", "'lately' is no time"),
+        ("{color: red}", "unknown key 'color'"),
+    ],
+)
+def test_a_view_that_filters_nothing_usable_is_an_error(workshop: WorkshopFolder, view: str, words: str) -> None:
+    workshop.write("workshop.yaml", f"views:\n  mine: {view}\n")
+    with pytest.raises(DefinitionError, match=words):
+        load_workshop(workshop.root)
+
+
+def test_a_model_has_the_price_that_its_alias_states(workshop: WorkshopFolder) -> None:
+    workshop.write("workshop.yaml", "models:\n  own: {model: 'openai-chat:x', price: {input: 0.5, output: 2}}\n")
+    own = load_workshop(workshop.root).config.models["own"]
+    assert own.price is not None
+    assert own.price.cost_of(told=1_000_000, written=1_000_000) == 2.5

@@ -1,0 +1,113 @@
+"""A server's list of runs in pages, without a server: open runs first, then those that ended last."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import WorkflowExecutionStatus as Status
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.client import WorkflowExecution, WorkflowExecutionCount, WorkflowExecutionCountAggregationGroup
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
+
+from llm_do_temporal.messages.base import RUN_MEMO
+from llm_do_temporal.messages.runs import RunMemo
+
+STATUSES = {
+    "Running": Status.WORKFLOW_EXECUTION_STATUS_RUNNING,
+    "Completed": Status.WORKFLOW_EXECUTION_STATUS_COMPLETED,
+    "Failed": Status.WORKFLOW_EXECUTION_STATUS_FAILED,
+    "Canceled": Status.WORKFLOW_EXECUTION_STATUS_CANCELED,
+    "TimedOut": Status.WORKFLOW_EXECUTION_STATUS_TIMED_OUT,
+}
+_NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class RunServer:
+    """A server that lists the runs of a test, as far as it understands queries."""
+
+    runs: list[WorkflowExecutionInfo] = field(default_factory=list[WorkflowExecutionInfo])
+    data_converter: DataConverter = pydantic_data_converter
+    queries: list[str] = field(default_factory=list[str])
+
+    async def put(
+        self,
+        run: str,
+        status: str,
+        memo: RunMemo,
+        *,
+        began: datetime,
+        ended: datetime | None = None,
+    ) -> None:
+        """Put a run into the list."""
+        info = WorkflowExecutionInfo(status=STATUSES[status])
+        info.execution.workflow_id, info.execution.run_id = run, f"{run}-1"
+        info.start_time.FromDatetime(began)
+        if ended is not None:
+            info.close_time.FromDatetime(ended)
+        payload: Payload = (await self.data_converter.encode([memo]))[0]
+        info.memo.fields[RUN_MEMO].CopyFrom(payload)
+        self.runs.append(info)
+
+    def list_workflows(
+        self, query: str, *, page_size: int = 1000, next_page_token: bytes | None = None, limit: int | None = None
+    ) -> RunListing:
+        """See Client."""
+        self.queries.append(query)
+        return RunListing(self, self._found(query)[:limit], page_size, int(next_page_token or 0))
+
+    async def count_workflows(self, query: str) -> WorkflowExecutionCount:
+        """See Client; counts by status."""
+        names = {number: name for name, number in STATUSES.items()}
+        counted = Counter(names[info.status] for info in self._found(query))
+        groups = [WorkflowExecutionCountAggregationGroup(count, [name]) for name, count in counted.items()]
+        return WorkflowExecutionCount(sum(counted.values()), groups)
+
+    def _found(self, query: str) -> list[WorkflowExecutionInfo]:
+        found = self.runs
+        for sign, name in re.findall(r"ExecutionStatus (=|!=) '(\w+)'", query):
+            number = STATUSES.get(name)
+            found = [info for info in found if (info.status == number) is (sign == "=")]
+        for which, sign, time in re.findall(r"(StartTime|CloseTime) (>=|<) '(.+?)'", query):
+            bound = datetime.fromisoformat(time)
+            found = [info for info in found if (_time(info, which) >= bound) is (sign == ">=")]
+        return sorted(found, key=lambda info: (_time(info, "CloseTime"), _time(info, "StartTime")), reverse=True)
+
+
+@dataclass
+class RunListing:
+    """Answer of the server: a page at a time, or all of it in turn."""
+
+    server: RunServer
+    found: list[WorkflowExecutionInfo]
+    page_size: int
+    first: int
+    current_page: list[WorkflowExecution] | None = None
+    next_page_token: bytes | None = None
+
+    async def fetch_next_page(self) -> None:
+        """See WorkflowExecutionAsyncIterator."""
+        end = self.first + self.page_size
+        self.current_page = [self._listed(info) for info in self.found[self.first : end]]
+        self.next_page_token = str(end).encode() if end < len(self.found) else None
+
+    async def __aiter__(self) -> AsyncIterator[WorkflowExecution]:
+        for info in self.found:
+            yield self._listed(info)
+
+    def _listed(self, info: WorkflowExecutionInfo) -> WorkflowExecution:
+        converter: Any = self.server.data_converter
+        return WorkflowExecution._from_raw_info(info, "default", converter)  # pyright: ignore[reportPrivateUsage]
+
+
+def _time(info: WorkflowExecutionInfo, which: str) -> datetime:
+    if which == "StartTime":
+        return info.start_time.ToDatetime(UTC)
+    return info.close_time.ToDatetime(UTC) if info.HasField("close_time") else _NEVER

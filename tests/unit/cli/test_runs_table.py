@@ -1,0 +1,64 @@
+"""The list of runs on the terminal: by their tasks, with a column for people only where there are several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.cli.commands.runs import list_runs, runs_table
+from llm_do_temporal.cli.options import Location
+from llm_do_temporal.client.client import RunSummary
+from llm_do_temporal.errors import UsageError
+
+BEGAN = datetime.now(UTC) - timedelta(hours=2)
+DONE = RunSummary(
+    run="clerk-1",
+    worker="clerk",
+    status="completed",
+    pending=0,
+    started_at=BEGAN,
+    ended_at=BEGAN + timedelta(minutes=3),
+    task="Sort the mail",
+    started_by="ada",
+)
+
+
+def test_a_run_is_named_by_its_task() -> None:
+    header, (row,) = runs_table([DONE])
+    assert header == ["TASK", "RUN", "WORKER", "STATUS", "APPROVALS", "STARTED", "TOOK"]
+    assert row == ["Sort the mail", "clerk-1", "clerk", "completed", "", "2h ago", "3m"]
+
+
+def test_runs_of_several_people_say_whose_they_are() -> None:
+    waiting = replace(DONE, run="clerk-2", task="", status="waiting", pending=2, ended_at=None, started_by="bob")
+    header, (first, second) = runs_table([DONE, waiting])
+    assert header[-1] == "BY"
+    assert (first[-1], second[-1]) == ("ada", "bob")
+    assert second[:6] == ["-", "clerk-2", "clerk", "waiting", "2", "2h ago"]
+    assert second[6] == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"state": "complete"}, "did you mean 'completed'"),
+        ({"since": "yesterday"}, "since: 'yesterday' is no time"),
+        ({"limit": 0}, "--limit 0 is not a number above zero"),
+        ({"view": "mine"}, "there is no view 'mine'; there are decks, broken"),
+    ],
+)
+async def test_a_list_that_cannot_be_made_says_why_before_it_asks_a_server(
+    tmp_path: Path, flags: dict[str, str], words: str
+) -> None:
+    (tmp_path / "workshop.yaml").write_text("views: {decks: {text: deck}, broken: {state: failed, since: 7d}}\n")
+    with pytest.raises(UsageError, match=words):
+        await list_runs(**flags, location=Location(workshop=tmp_path))  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_workshop_without_views_says_so(tmp_path: Path) -> None:
+    (tmp_path / "workshop.yaml").write_text("name: plain\n")
+    with pytest.raises(UsageError, match="there is no view 'mine'; workshop\\.yaml has no"):
+        await list_runs(view="mine", location=Location(workshop=tmp_path))

@@ -1,0 +1,77 @@
+"""Filters of the list of runs, as people write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from llm_do_temporal.policy.run_filter import RunFilter, moment_of
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("written", "moment"),
+    [
+        ("", None),
+        ("7d", NOW - timedelta(days=7)),
+        ("90s", NOW - timedelta(seconds=90)),
+        ("2026-11-01", datetime(2026, 11, 1, tzinfo=UTC)),
+        ("2026-11-01T08:30", datetime(2026, 11, 1, 8, 30, tzinfo=UTC)),
+        # a zone that is said counts
+        ("2026-11-01T08:30+02:00", datetime(2026, 11, 1, 6, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_moment_is_an_age_or_a_time(written: str, moment: datetime | None) -> None:
+    assert moment_of(written, now=NOW) == moment
+
+
+@pytest.mark.parametrize("written", ["yesterday", "7w", "2026-13-01", "99999999999999999d", "d"])
+def test_what_is_no_moment_is_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="is no time; write it like 7d"):
+        moment_of(written, now=NOW)
+
+
+def test_a_day_counts_whole_where_it_is_the_last() -> None:
+    wanted = RunFilter(since="2026-11-01", until="2026-11-07")
+    assert wanted.began_between(NOW) == (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 8, tzinfo=UTC))
+    assert RunFilter(until="1d").began_between(NOW) == (None, NOW - timedelta(days=1))
+
+
+def test_a_day_that_yaml_reads_as_a_date_is_a_day() -> None:
+    assert RunFilter.model_validate({"since": date(2026, 11, 1)}).since == "2026-11-01"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, True),
+        ({"who": "Ada"}, True),
+        ({"who": "ad"}, False),
+        ({"text": "every DECK"}, True),
+        ({"text": "clerk-12"}, True),
+        ({"text": "decks of"}, False),
+        # all of a filter must be true
+        ({"text": "deck", "who": "bob"}, False),
+    ],
+)
+def test_a_run_is_found_by_who_started_it_and_by_words(wanted: dict[str, str], found: bool) -> None:
+    given = {"run": "clerk-1234", "task": "Evaluate every deck", "started_by": "ada"}
+    assert RunFilter(**wanted).finds(**given) is found
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ({"state": "compleated"}, "did you mean 'completed'"),
+        ({"state": "gone"}, "there is no state 'gone'; there are open, running"),
+        ({"since": "soon"}, "'soon' is no time"),
+        ({"colour": "red"}, "Extra inputs"),
+    ],
+)
+def test_a_filter_that_says_nothing_usable_is_refused(written: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        RunFilter.model_validate(written)

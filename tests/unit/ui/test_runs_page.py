@@ -1,0 +1,115 @@
+"""The page of runs, and that of charts, over a server's list that is kept in memory."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
+from llm_do_temporal.messages.approvals import Waits
+from llm_do_temporal.messages.batches import ItemCounts
+from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import TokenAccess
+from tests.support.people.browser import Browser
+from tests.support.people.signed_in import BASE, TOKENS
+from tests.support.runs.run_server import RunServer
+
+NOW = datetime.now(UTC)
+SCRIPT = "<script>alert(1)</script>"
+
+
+class Ends(Accounts):
+    """Accounts in which every run has cost a quarter, but for those of `offline`."""
+
+    def __init__(self) -> None:
+        super().__init__(cast("Any", None))
+
+    async def read_one(self, branch: Branch, *, whole: bool = False) -> Spent:
+        """See Accounts."""
+        cost = Decimal(0) if branch.worker == "offline" else Decimal("0.25")
+        usage = Usage(requests=2, input_tokens=100, cost_usd=cost, costs={"m:x": cost} if cost else {})
+        return Spent(total=usage, waited=Waits(questions=2, seconds=600, longest=500))
+
+
+class Client:
+    """A client of this server."""
+
+    def __init__(self, server: RunServer) -> None:
+        self.temporal = server
+
+
+@pytest.fixture
+async def server() -> RunServer:
+    """An open run, a batch that failed in part, and a run of a script."""
+    server = RunServer()
+    await server.put("open-1", "Running", RunMemo(worker="clerk", task=SCRIPT, started_by="ada"), began=NOW)
+    counts = ItemCounts(total=4, completed=3, failed=1)
+    batch = RunMemo(worker="clerk", task="Sort the mail", started_by="bob", items=counts)
+    await server.put("batch-1", "Completed", batch, began=NOW, ended=NOW)
+    await server.put("free-1", "Completed", RunMemo(worker="offline"), began=NOW, ended=NOW)
+    return server
+
+
+async def browser_of(server: RunServer, workshop: Path | None = None) -> Browser:
+    app = build_app(
+        UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), workshop=workshop), cast("Any", Client(server))
+    )
+    app.state.accounts = Ends()
+    browser = Browser(app, BASE)
+    await browser.open(f"/sign-in?token={TOKENS['ada']}")
+    return browser
+
+
+async def test_runs_are_named_by_their_tasks_and_tell_what_became_of_their_items(server: RunServer) -> None:
+    page = await (await browser_of(server)).open("/runs")
+    titles = re.findall(r'class="card-title" href="([^"]+)">([^<]*)', page.html)
+    assert [address for address, _ in titles] == ["/runs/open-1", "/runs/batch-1", "/runs/free-1"]
+    assert [title for _, title in titles] == ["&lt;script&gt;alert(1)&lt;/script&gt;", "Sort the mail", "free-1"]
+    assert "completed, 1 of 4 failed" in page.text
+    assert "$0.2500" in page.text
+    assert "free" in page.text
+    assert "batch-1" in page.text
+
+
+async def test_a_filter_is_an_address_and_its_view_a_tab(server: RunServer, tmp_path: Path) -> None:
+    views = "views: {mail of bob: {text: mail, who: bob}, '<b>': {state: failed}}\n"
+    (tmp_path / "workshop.yaml").write_text(views)
+    browser = await browser_of(server, tmp_path)
+    page = await browser.open("/runs?who=bob&text=MAIL")
+    assert "Sort the mail" in page.text
+    assert "free-1" not in page.text
+    assert '<a href="/runs?who=bob&amp;text=mail">mail of bob</a>' in page.html
+    assert "&lt;b&gt;" in page.html
+    here = await browser.open("/runs?who=bob&text=mail")
+    assert '<a href="/runs?who=bob&amp;text=mail" aria-current="page">mail of bob</a>' in here.html
+    assert (await browser.open("/runs?state=lost")).status == 404
+    assert "No run is like that" in (await browser.open("/runs?text=nothing")).text
+
+
+async def test_a_workshop_file_that_is_broken_hides_no_runs(server: RunServer, tmp_path: Path) -> None:
+    (tmp_path / "workshop.yaml").write_text("views: {mine: {state: lost}\n")
+    assert "Sort the mail" in (await (await browser_of(server, tmp_path)).open("/runs")).text
+
+
+async def test_charts_have_their_numbers_as_tables(server: RunServer) -> None:
+    await server.put("bad-1", "Failed", RunMemo(worker=SCRIPT), began=NOW, ended=NOW)
+    old = NOW - timedelta(days=14)
+    await server.put("old-1", "Canceled", RunMemo(worker="clerk"), began=old, ended=old)
+    page = await (await browser_of(server)).open("/charts")
+    assert page.status == 200
+    rows = re.findall(r'<tr><th scope="row">[\d-]+</th><td>(\d+)</td><td>(\d+)</td><td>(\d+)</td></tr>', page.html)
+    assert rows[-1] == ("2", "1", "0")
+    assert rows[-3] == ("0", "0", "1")
+    assert "<td>$0.5000</td>" in page.html
+    assert "<td>6</td><td>5 min</td><td>8 min</td>" in page.html
+    assert 'href="/runs?worker=clerk">clerk</a>' in page.html
+    assert SCRIPT not in page.html
+    assert "more are being read" not in page.text
