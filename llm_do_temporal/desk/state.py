@@ -21,6 +21,7 @@ from llm_do_temporal.desk.grants import (
     with_use,
 )
 from llm_do_temporal.desk.votes import check_who, with_vote
+from llm_do_temporal.desk.waits import waits_of
 from llm_do_temporal.errors import DecisionRefused, Refusal
 from llm_do_temporal.json_schema import schema_problems
 from llm_do_temporal.messages.approvals import (
@@ -88,7 +89,8 @@ def with_ignored(state: DeskState, reason: str, *, now: datetime) -> DeskState:
 
 def archived(state: DeskState) -> DeskState:
     """Return the state without its questions, none of them open any more, which are counted only."""
-    return state.model_copy(update={"approvals": (), "earlier": state.earlier + len(state.approvals)})
+    earlier = state.earlier + len(state.approvals)
+    return state.model_copy(update={"approvals": (), "earlier": earlier, "waited": waits_of(state)})
 
 
 def find_question(state: DeskState, decision: Decision) -> Approval:

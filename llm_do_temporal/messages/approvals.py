@@ -350,6 +350,24 @@ class IgnoredDecision(Message):
     reason: str
 
 
+class Waits(Message):
+    """Questions that were decided, by people or because time was up, and the time that they waited."""
+
+    questions: int = 0
+    seconds: int = 0
+    """Seconds that all of them waited, together."""
+    longest: int = 0
+    """Seconds that the one waited that waited longest."""
+
+    def plus(self, other: Waits) -> Waits:
+        """Return the sum of both."""
+        return Waits(
+            questions=self.questions + other.questions,
+            seconds=self.seconds + other.seconds,
+            longest=max(self.longest, other.longest),
+        )
+
+
 class DeskState(Message):
     """All a desk knows; answers the query `desk` and is what a continued run starts from."""
 
@@ -362,6 +380,8 @@ class DeskState(Message):
     """Name of the person who started the run."""
     earlier: int = 0
     """Questions that were asked, and are settled, before the desk's workflow was continued as new."""
+    waited: Waits = Field(default=Waits(), exclude_if=lambda waits: not waits.questions)
+    """Time that these questions waited."""
 
 
 class PendingApprovalMemo(Message):

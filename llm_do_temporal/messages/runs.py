@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from llm_do_temporal.messages.approvals import DeskState
+from llm_do_temporal.messages.approvals import DeskState, Waits
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Usage
@@ -112,6 +112,8 @@ class RunResult(Message):
     usage: Usage
     items: tuple[ItemResult, ...] | None = None
     """Outcome of each item of a batch; None for other runs. The output of an item is the result of its own workflow."""
+    waited: Waits | None = Field(default=None, exclude_if=is_none)
+    """Time that the run's questions waited; None where it had none."""
 
 
 class InvocationResult(Message):

@@ -19,6 +19,7 @@ from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.pages import (
     approval,
     attachments,
+    charts,
     grants,
     groups,
     inbox,
@@ -57,6 +58,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
             *attachments.routes,
             *grants.routes,
             *runs.routes,
+            *charts.routes,
             *run.routes,
             *invocation.routes,
             *starting.routes,
@@ -70,6 +72,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     app.state.client = client
     app.state.accounts = None
     app.state.answered = dict[tuple[str, str, str], None]()
+    app.state.past_runs = None
     app.state.streams = set[object]()
     app.state.bulk_decisions = BulkDecisions()
     return app

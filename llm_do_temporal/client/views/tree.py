@@ -22,6 +22,7 @@ from llm_do_temporal.client.history.beginnings import Beginnings, told_in
 from llm_do_temporal.client.history.events import put_back, read_events
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.views.run_view import Node, template_of
+from llm_do_temporal.messages.approvals import Waits
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import workflow_id_of
@@ -86,6 +87,8 @@ class Spent:
     waiting: tuple[str, ...] = ()
     """Questions that wait for a person, one line each."""
     error: str = ""
+    waited: Waits | None = None
+    """Time that questions of an ended run waited; None where its end does not tell."""
     children: dict[str, Usage] = field(default_factory=dict[str, Usage])
     """Usage of callees, as far as the history that was read tells: workflow id -> usage."""
 
@@ -161,8 +164,11 @@ class Accounts:
         told = None if event is None else _usage_at_end(event)
         if event is None or told is None:
             return None
+        waits = _told_at_end(event).get("waited")
         error = event.workflow_execution_failed_event_attributes.failure.message
-        return Spent(own=None if branch.children or not branch.path else told, total=told, error=error)
+        own = None if branch.children or not branch.path else told
+        waited = Waits.model_validate(waits) if isinstance(waits, dict) else None
+        return Spent(own=own, total=told, error=error, waited=waited)
 
     async def _from_history(self, branch: Branch) -> Spent:
         """Return the facts in the last history of an invocation, and those of the invocations that it waits for."""
@@ -238,10 +244,15 @@ def _order(path: str) -> list[tuple[str, int]]:
 
 def _usage_at_end(event: HistoryEvent) -> Usage | None:
     """Return the usage of an invocation and all below it from its last event; None where that does not tell."""
+    return _usage(_told_at_end(event))
+
+
+def _told_at_end(event: HistoryEvent) -> dict[str, Any]:
+    """Return the result in the last event of a workflow, or the details of its failure."""
     if event.HasField("workflow_execution_completed_event_attributes"):
-        return _usage(first_object(event.workflow_execution_completed_event_attributes.result.payloads))
+        return first_object(event.workflow_execution_completed_event_attributes.result.payloads)
     failure = event.workflow_execution_failed_event_attributes.failure
-    return _usage(first_object(failure.application_failure_info.details.payloads))
+    return first_object(failure.application_failure_info.details.payloads)
 
 
 def _callee_ended(event: HistoryEvent) -> tuple[str, Usage] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
 from typing import Any, cast
@@ -55,13 +55,13 @@ def pretty(value: object) -> str:
 
 def ago(moment: datetime) -> str:
     """Return the rough time since `moment`."""
-    return _span(datetime.now(UTC) - _aware(moment))
+    return span(datetime.now(UTC) - _aware(moment))
 
 
 def until(moment: datetime) -> str:
     """Return the rough time until `moment`; `now` once it has passed."""
     left = _aware(moment) - datetime.now(UTC)
-    return "now" if left.total_seconds() <= 0 else _span(left)
+    return "now" if left.total_seconds() <= 0 else span(left)
 
 
 def when(moment: datetime) -> str:
@@ -71,7 +71,7 @@ def when(moment: datetime) -> str:
 
 def to(begin: datetime, end: datetime) -> str:
     """Return the rough time between `begin` and `end`."""
-    return _span(_aware(end) - _aware(begin))
+    return span(_aware(end) - _aware(begin))
 
 
 def money(amount: Decimal) -> str:
@@ -81,7 +81,8 @@ def money(amount: Decimal) -> str:
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
 
 
-def _span(length: Any) -> str:
+def span(length: timedelta) -> str:
+    """Return a length of time in its largest unit, like `5 min`."""
     seconds = max(0, int(length.total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
@@ -121,7 +122,7 @@ def _make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (visible, visible_line, pretty, ago, until, when, to, money)
+    filters = (visible, visible_line, pretty, ago, until, when, to, money, span)
     environment.filters.update(cast("dict[str, Any]", {function.__name__: function for function in filters}))
     for address in (
         run_address,

@@ -12,6 +12,7 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.desk.entry import entry_invocation
     from llm_do_temporal.desk.state import archived, find_question
+    from llm_do_temporal.desk.waits import waits_of
     from llm_do_temporal.errors import LlmDoError, UsageError
     from llm_do_temporal.messages.activities import LOAD_RUN
     from llm_do_temporal.messages.approvals import (
@@ -20,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
         DeskState,
         RequestApprovalInput,
         RevokeGrantInput,
+        Waits,
         WithdrawApprovalsInput,
     )
     from llm_do_temporal.messages.base import (
@@ -84,7 +86,7 @@ class LlmDoRun:
         with run_span(payload) as span:
             result = await self._run(payload)
             tell_result(span, result.output, result.usage)
-        return result
+        return result.model_copy(update={"waited": self._waited})
 
     async def _run(self, payload: Any) -> RunResult:
         # No command may stand in a `finally` here: one of a workflow that left the cache runs whenever Python
@@ -100,7 +102,8 @@ class LlmDoRun:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             await self._desk.notifier.finish(self._desk.state, error=error)
-            raise as_failure(error, None if self.invocation is None else self.invocation.usage) from error
+            usage = None if self.invocation is None else self.invocation.usage
+            raise as_failure(error, usage, self._waited) from error
         counts = self._close()
         await self._desk.notifier.finish(self._desk.state, output=result.output, items=counts)
         return result
@@ -188,6 +191,12 @@ class LlmDoRun:
             workflow.continue_as_new(start.model_copy(update={"continued": continued}), memo=_memo_to_keep(continued))
 
     # --- the desk ---
+
+    @property
+    def _waited(self) -> Waits | None:
+        """Return the time that questions waited; None where nobody was asked."""
+        waits = waits_of(self._desk.state)
+        return waits if waits.questions else None
 
     @workflow.signal(name=REQUEST_APPROVAL_SIGNAL)
     def request_approval(self, *payloads: Any) -> None:

@@ -35,6 +35,7 @@ from llm_do_temporal.errors import (
     RunFailed,
     rebuild_error,
 )
+from llm_do_temporal.messages.approvals import Waits
 from llm_do_temporal.messages.base import TIME_IS_UP
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
@@ -99,11 +100,13 @@ def fallback_hint(error: BaseException) -> OtherModel | None:
     return OtherModel(found) if found in set(OtherModel) else None
 
 
-def as_failure(error: LlmDoError, spent: Usage | None = None) -> ApplicationError:
-    """Return the failure that ends a workflow, with the usage until then; None: no usage is told."""
+def as_failure(error: LlmDoError, spent: Usage | None = None, waited: Waits | None = None) -> ApplicationError:
+    """Return the failure that ends a workflow, with usage and waits until then; None: that is not told."""
     details: dict[str, Any] = {"code": error.code, "message": str(error), "next_step": error.next_step}
     if spent is not None:
         details["usage"] = spent.model_dump(mode="json")
+    if waited is not None:
+        details["waited"] = waited.model_dump(mode="json")
     return ApplicationError(str(error), details, type=error.code, non_retryable=True)
 
 
