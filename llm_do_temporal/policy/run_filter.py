@@ -43,7 +43,7 @@ class RunFilter(Value):
     """Filter of the list of runs; an empty field lets every run through."""
 
     state: str = ""
-    """One of STATES."""
+    """State out of STATES."""
     worker: str = ""
     """Name of the entry worker."""
     who: str = ""

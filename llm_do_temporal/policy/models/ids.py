@@ -93,7 +93,7 @@ class ModelAlias(Value):
     accepts: tuple[Accepts, ...] | None = None
     """Kinds of files that the model takes as they are; None: those known of the provider."""
     price: Price | None = Field(default=None, exclude_if=lambda value: value is None)
-    """What a million tokens cost; None: as the price list has it, and nothing for an offline model."""
+    """Price of its tokens; None: as the price list has it, and nothing for an offline model."""
 
     @model_validator(mode="before")
     @classmethod

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.messages.approvals import Waits
 from llm_do_temporal.messages.batches import ItemCounts
@@ -44,6 +45,10 @@ class Client:
 
     def __init__(self, server: RunServer) -> None:
         self.temporal = server
+
+    async def inbox(self) -> InboxContents:
+        """See LlmDoClient; where the link of a sign-in leads."""
+        return InboxContents([], [])
 
 
 @pytest.fixture
