@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.messages.base import Message, Strict, is_empty, is_none, is_zero
+from llm_do_temporal.messages.budget import Waits
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
 from llm_do_temporal.policy.budget.ledger import Ledger
@@ -348,24 +349,6 @@ class IgnoredDecision(Message):
 
     at: datetime
     reason: str
-
-
-class Waits(Message):
-    """Questions that were decided, by people or because time was up, and the time that they waited."""
-
-    questions: int = 0
-    seconds: int = 0
-    """Seconds that all of them waited, together."""
-    longest: int = 0
-    """Seconds that the one waited that waited longest."""
-
-    def plus(self, other: Waits) -> Waits:
-        """Return the sum of both."""
-        return Waits(
-            questions=self.questions + other.questions,
-            seconds=self.seconds + other.seconds,
-            longest=max(self.longest, other.longest),
-        )
 
 
 class DeskState(Message):

@@ -1,4 +1,4 @@
-"""Budgets: usage of models, the state of one invocation's limits, and the signals between invocations and the desk."""
+"""Budgets: usage of models, waits of questions, the limits of one invocation, and signals between it and the desk."""
 
 from __future__ import annotations
 
@@ -61,6 +61,24 @@ def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
 
 def _sums(some: Mapping[str, Decimal], others: Mapping[str, Decimal]) -> dict[str, Decimal]:
     return {name: some.get(name, NOTHING) + others.get(name, NOTHING) for name in sorted({*some, *others})}
+
+
+class Waits(Message):
+    """Questions that were decided, by people or because time was up, and the time that they waited."""
+
+    questions: int = 0
+    seconds: int = 0
+    """Seconds that all of them waited, together."""
+    longest: int = 0
+    """Seconds that the one waited that waited longest."""
+
+    def plus(self, other: Waits) -> Waits:
+        """Return the sum of both."""
+        return Waits(
+            questions=self.questions + other.questions,
+            seconds=self.seconds + other.seconds,
+            longest=max(self.longest, other.longest),
+        )
 
 
 class Spending(Message):

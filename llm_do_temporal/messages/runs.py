@@ -6,10 +6,10 @@ from datetime import datetime
 
 from pydantic import Field
 
-from llm_do_temporal.messages.approvals import DeskState, Waits
+from llm_do_temporal.messages.approvals import DeskState
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
 from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts, ItemResult
-from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS, SUMMARY_CHARS

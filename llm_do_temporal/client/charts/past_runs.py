@@ -21,8 +21,8 @@ from llm_do_temporal.client.views.memos import ANSWERED_RUNS, NEWEST_EXECUTION, 
 from llm_do_temporal.client.views.run_list import stamp
 from llm_do_temporal.client.views.tree import Accounts, Branch, state_of
 from llm_do_temporal.errors import KeyMismatch
-from llm_do_temporal.messages.approvals import Waits
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
+from llm_do_temporal.messages.budget import Waits
 
 MOST_RUNS = 20_000
 """Runs that are indexed; of more, the newest."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from llm_do_temporal.messages.approvals import Waits
+from llm_do_temporal.messages.budget import Waits
 
 NOTHING = Decimal(0)
 _WEEK = timedelta(days=7)

@@ -22,9 +22,8 @@ from llm_do_temporal.client.history.beginnings import Beginnings, told_in
 from llm_do_temporal.client.history.events import put_back, read_events
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.views.run_view import Node, template_of
-from llm_do_temporal.messages.approvals import Waits
 from llm_do_temporal.messages.base import ENTRY_PATH
-from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.runs import workflow_id_of
 
 AT_ONCE = 16

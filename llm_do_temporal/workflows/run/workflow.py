@@ -21,7 +21,6 @@ with workflow.unsafe.imports_passed_through():
         DeskState,
         RequestApprovalInput,
         RevokeGrantInput,
-        Waits,
         WithdrawApprovalsInput,
     )
     from llm_do_temporal.messages.base import (
@@ -36,7 +35,7 @@ with workflow.unsafe.imports_passed_through():
         WITHDRAW_APPROVALS_SIGNAL,
     )
     from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts
-    from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL
+    from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Waits
     from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput
     from llm_do_temporal.messages.runs import ContinuedRun, InvokeWorkerInput, RunMemo, RunResult, StartRunInput
     from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput

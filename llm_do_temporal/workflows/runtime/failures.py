@@ -35,9 +35,8 @@ from llm_do_temporal.errors import (
     RunFailed,
     rebuild_error,
 )
-from llm_do_temporal.messages.approvals import Waits
 from llm_do_temporal.messages.base import TIME_IS_UP
-from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
 from llm_do_temporal.messages.sizes import QUOTED_CHARS, TOO_LARGE
 

@@ -13,8 +13,7 @@ from llm_do_temporal.client.charts.past_runs import PastRuns, count_ended
 from llm_do_temporal.client.charts.weeks import last_weeks
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.errors import KeyMismatch
-from llm_do_temporal.messages.approvals import Waits
-from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.runs import RunMemo
 from tests.support.runs.run_server import RunServer
 

@@ -13,7 +13,7 @@ from llm_do_temporal.client.charts.weeks import (
     shares_by_model,
     shares_by_worker,
 )
-from llm_do_temporal.messages.approvals import Waits
+from llm_do_temporal.messages.budget import Waits
 
 NOW = datetime(2026, 11, 25, 13, 30, tzinfo=UTC)
 """A Wednesday."""

@@ -7,11 +7,12 @@ from typing import Literal
 
 from llm_do_temporal.desk.state import archived
 from llm_do_temporal.desk.waits import waits_of
-from llm_do_temporal.messages.approvals import Approval, DecisionKind, DeskState, Verdict, Waits
+from llm_do_temporal.messages.approvals import Approval, DecisionKind, DeskState, Verdict
+from llm_do_temporal.messages.budget import Waits
 from tests.support.workflow.desk_questions import NOON, request
 
 
-def asked(minutes: int | None, door: Literal["signal", "update", "grant", "timer"] = "update") -> Approval:
+def asked(minutes: int | None, door: Literal["signal", "update", "grant", "rule", "timer"] = "update") -> Approval:
     """A question that was decided after so many minutes; None: it is open."""
     verdict = None
     if minutes is not None:
@@ -25,8 +26,8 @@ def test_questions_that_were_decided_have_waited() -> None:
     assert waits_of(state) == Waits(questions=2, seconds=420, longest=300)
 
 
-def test_what_a_remembered_decision_answers_does_not_wait() -> None:
-    assert waits_of(DeskState(approvals=(asked(3, "grant"),))) == Waits()
+def test_what_a_grant_or_a_rule_answers_does_not_wait() -> None:
+    assert waits_of(DeskState(approvals=(asked(3, "grant"), asked(4, "rule")))) == Waits()
 
 
 def test_waits_are_kept_when_the_run_goes_on_as_new() -> None:

@@ -12,9 +12,8 @@ import pytest
 
 from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
-from llm_do_temporal.messages.approvals import Waits
 from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.runs import RunMemo
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.security.settings import UiSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.ui.content.bars import HEIGHT, WIDTH, columns
+from llm_do_temporal.ui.pages.charts import HEIGHT, WIDTH, columns
 
 
 def test_amounts_are_stacked_in_proportion() -> None:
