@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from llm_do_temporal.cli.commands.approvals import approvals, approve, grants, revoke
+from llm_do_temporal.cli.commands.approvals import approvals, approve
+from llm_do_temporal.cli.commands.policy.grants import grants, revoke
 from llm_do_temporal.cli.commands.runs import show
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.client.views.run_view import RunView

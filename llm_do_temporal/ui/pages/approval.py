@@ -19,9 +19,16 @@ from llm_do_temporal.ui.content.attachments import shown_attachments
 from llm_do_temporal.ui.content.background import read_background
 from llm_do_temporal.ui.content.call_parts import difference, parts_of
 from llm_do_temporal.ui.content.documents.shown_part import shown_part, shown_parts
-from llm_do_temporal.ui.content.kinds import SPANS, grant_of, kinds_for
 from llm_do_temporal.ui.content.precedents import precedents_of
-from llm_do_temporal.ui.content.questions import decide, question_among, question_of, text_of
+from llm_do_temporal.ui.content.questions import (
+    SPANS,
+    decide,
+    grant_of,
+    kinds_for,
+    question_among,
+    question_of,
+    text_of,
+)
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.staleness import file_now
 from llm_do_temporal.ui.pages.attachments import with_documents

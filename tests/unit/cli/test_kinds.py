@@ -190,7 +190,7 @@ async def test_grants_are_listed_with_what_is_left(desk: Desk, capsys: pytest.Ca
     await grants("r1")
     lines = capsys.readouterr().out.splitlines()
 
-    assert lines[0].split() == ["ID", "TOOL", "DECISION", "BY", "WHEN", "USED", "UNTIL", "CALLS"]
+    assert lines[0].split() == ["ID", "TOOL", "DECISION", "BY", "WHEN", "USED", "UNTIL", "SUMMARY"]
     assert "1 of 2  in 59m   write_file of .md files below /notes" in lines[1]
     assert "2 of 2  used up  " in lines[2]
     assert "0 of 2  over     " in lines[3]

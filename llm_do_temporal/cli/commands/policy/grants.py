@@ -157,7 +157,7 @@ def grants_table(found: list[Grant]) -> tuple[list[str], list[list[str]]]:
     if any(one.granted for one in found):
         columns["USED"] = [f"{one.used} of {one.granted.times}" if one.granted else "" for one in found]
         columns["UNTIL"] = [_until(one) for one in found]
-    columns["CALLS"] = [one.sentence if one.granted else f"identical: {one.summary}" for one in found]
+    columns["SUMMARY"] = [one.sentence for one in found]
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
