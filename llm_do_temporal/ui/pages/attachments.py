@@ -30,7 +30,7 @@ from llm_do_temporal.ui.content.attachments import NO_PDF, ShownAttachment, head
 from llm_do_temporal.ui.content.documents.document import document_of
 from llm_do_temporal.ui.content.documents.syntax import language_of
 from llm_do_temporal.ui.content.questions import question_of
-from llm_do_temporal.ui.content.run_files import as_attachment, written_bytes
+from llm_do_temporal.ui.content.runs.files import as_attachment, written_bytes
 
 T = TypeVar("T")
 PDFS_AT_ONCE = 2

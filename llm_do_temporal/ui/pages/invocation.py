@@ -17,10 +17,11 @@ from llm_do_temporal.client.views.transcript_pages import Page, read_newest, rea
 from llm_do_temporal.client.views.transcripts import Entry
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.runs import workflow_id_of
-from llm_do_temporal.ui.content.entry_pairs import EntryPairs
+from llm_do_temporal.ui.content.documents.words import as_read
 from llm_do_temporal.ui.content.events import MAX_STREAMS, news
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.content.summaries import call_line, result_line
+from llm_do_temporal.ui.content.runs.entry_pairs import EntryPairs
+from llm_do_temporal.ui.content.runs.summaries import call_line, result_line
 from llm_do_temporal.ui.content.urls import approval_address, invocation_address
 from llm_do_temporal.ui.pages.run import temporal_link
 
@@ -56,6 +57,7 @@ async def show_invocation(request: Request) -> Response:
         whole=invocation_address(run, path) + "?" + urlencode({**request.query_params, "whole": 1}),
         link_of=_links(listed, page, workflow_id_of(run, path)),
         pairs=EntryPairs(page.entries),
+        as_read=as_read,
         call_line=call_line,
         result_line=result_line,
         temporal_link=temporal_link(request.app.state.settings, workflow_id_of(run, path), page.run_id),
@@ -83,6 +85,7 @@ async def show_entries(request: Request) -> Response:
         whole=invocation_address(run, path) + "?whole=1",
         link_of=_links(listed, page, workflow_id_of(run, path)),
         pairs=EntryPairs(page.entries),
+        as_read=as_read,
         call_line=call_line,
         result_line=result_line,
     )

@@ -25,9 +25,10 @@ from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.batches import ItemCounts
+from llm_do_temporal.ui.content.documents.words import as_read
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.content.run_files import files_of
-from llm_do_temporal.ui.content.timeline import BarLane, Window, axis_of, lane_of, window_of
+from llm_do_temporal.ui.content.runs.files import files_of
+from llm_do_temporal.ui.content.runs.timeline import BarLane, Window, axis_of, lane_of, window_of
 from llm_do_temporal.ui.content.urls import run_address
 from llm_do_temporal.ui.pages.runs import accounts_of
 from llm_do_temporal.ui.security.settings import UiSettings
@@ -171,6 +172,7 @@ async def show_run(request: Request) -> Response:
         files=files,
         decided=_decided(asked),
         most_decisions=MOST_DECISIONS,
+        as_read=as_read,
         rows=rows,
         more=more,
         axis=axis_of(start, end, window),

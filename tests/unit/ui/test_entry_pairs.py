@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from llm_do_temporal.client.views.transcripts import Entry, EntryKind
-from llm_do_temporal.ui.content.entry_pairs import EntryPairs
+from llm_do_temporal.ui.content.runs.entry_pairs import EntryPairs
 
 
 def entry(kind: EntryKind, call: str, text: str = "") -> Entry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.ui.content.summaries import MAX_CHARS, call_line, result_line
+from llm_do_temporal.ui.content.runs.summaries import MAX_CHARS, call_line, result_line
 
 
 def test_a_call_is_told_by_its_arguments() -> None:

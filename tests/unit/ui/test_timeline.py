@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.client.record.tracks import Period, PeriodKind, Track
 from llm_do_temporal.client.views.tree import Branch
-from llm_do_temporal.ui.content.timeline import (
+from llm_do_temporal.ui.content.runs.timeline import (
     MAX_ROWS,
     Window,
     axis_of,

@@ -1,0 +1,1 @@
+"""Runs and conversations as the page shows them: timelines, files, pairs of entries, lines for what is folded."""
