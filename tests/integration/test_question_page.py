@@ -101,6 +101,21 @@ async def test_a_question_that_somebody_else_answered_is_passed_over(place: Plac
     await place.client.cancel(run)
 
 
+async def test_a_group_of_equal_questions_is_gone_through_one_by_one(place: Place) -> None:
+    run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/notes.md"), write_call("/c.txt")], "Done.")
+    asked = {str(one.request.args["path"]): one for one in await place.pending(run, 3)}
+    first, other = asked["/a.txt"], asked["/c.txt"]
+    query = f"run={run}&group={first.request.group.key}"
+    ada = await signed_in_browser(place)
+    page = await page_with(ada, f"/runs/{run}/approvals/{first.id}?{query}", "All 2 equal", "of 2")
+    assert f'href="/groups/{first.request.group.key}" data-key="g"' in page.html
+    following = await ada.send(page, page.form(decision="approve"), onward="yes")
+    assert following.address.partition("?")[0].endswith(f"/approvals/{other.id}")
+    end = await ada.send(following, following.form(decision="approve"), onward="yes")
+    assert "2 questions answered: 2 approved" in end.text
+    await place.client.cancel(run)
+
+
 async def test_a_text_that_is_handed_over_stands_on_the_page(place: Place) -> None:
     (place.folder / "rows.csv").write_text("name,n\n<b>,2\n")
     place.worker("reader", scripted("Read."))

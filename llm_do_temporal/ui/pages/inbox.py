@@ -57,6 +57,7 @@ async def show_inbox(request: Request) -> Response:
         further=contents.further,
         is_any_locked=bool(contents.locked),
         wanted=wanted,
+        filter_query=f"?{urlencode(given)}" if given else "",
         workers=_names(entry.worker for entry in entries),
         runs=_names(entry.run for entry in entries),
         tools=_names(entry.tool for entry in entries),

@@ -24,6 +24,8 @@ from llm_do_temporal.ui.pages.inbox import FILTERS, passes
 
 ANSWERED_LAST = "did"
 """Field of an address with the run and the id, `RUN/a1`, of the question that was answered before this one."""
+GROUP = "group"
+"""Field of an address with the key of a group of equal questions, to which the queue is narrowed."""
 MOST_REMEMBERED = 10_000
 """Answers that the page remembers of everybody together: the server lists an answered question a moment longer."""
 _MOST_TRIED = 20
@@ -42,6 +44,8 @@ class Queue:
     previous: str | None
     following: str | None
     """Addresses of the questions around it; None where there is none."""
+    equal: int
+    """Number of questions that are equal to this one and wait, this one included; 0 where that is not known."""
     inbox: str
     """Address of the inbox with the same filter."""
 
@@ -57,6 +61,7 @@ async def queue_of(request: Request, question: Question) -> Queue:
         position=position,
         previous=address_in_queue(request, before[-1].run, before[-1].id) if before else None,
         following=address_in_queue(request, after[0].run, after[0].id) if after else None,
+        equal=sum(_key(entry) == question.request.group.key for entry in entries),
         inbox=inbox_address(request),
     )
 
@@ -82,7 +87,7 @@ def address_in_queue(request: Request, run: str, approval: str, **told: str) -> 
 
 def kept_query(request: Request, **told: str) -> str:
     """Return the end of an address, `?` included, with the filter and the answers so far; empty without any."""
-    kept = {name: request.query_params[name] for name in (*FILTERS, TALLY) if request.query_params.get(name)}
+    kept = {name: request.query_params[name] for name in (*FILTERS, GROUP, TALLY) if request.query_params.get(name)}
     query = urlencode(kept | told)
     return f"?{query}" if query else ""
 
@@ -141,12 +146,13 @@ async def _read(request: Request) -> tuple[InboxContents, list[InboxEntry]]:
     """Return the inbox, and of it the questions in the queue, oldest first."""
     client: LlmDoClient = request.app.state.client
     wanted = wanted_of(request.query_params)
-    contents = await client.inbox(wanted.get("run") or None)
+    contents, group = await client.inbox(wanted["run"] or None), request.query_params.get(GROUP, "")
     user, answered = request.state.user, request.app.state.answered
     entries = [
         entry
         for entry in contents.entries
         if passes(entry, wanted)
+        and group in ("", _key(entry))
         and (not entry.approvers or user in entry.approvers)
         and (user, entry.run, entry.id) not in answered
     ]
@@ -162,6 +168,11 @@ async def _still_waits(request: Request, entry: InboxEntry) -> bool:
         return False
     now = next((one for one in questions if one.id == entry.id), None)
     return now is not None and now.is_open and all(vote.by != request.state.user for vote in now.votes)
+
+
+def _key(entry: InboxEntry) -> str:
+    """Return the key of the group of a question; empty where an earlier version asked."""
+    return "" if entry.group is None else entry.group.key
 
 
 def _around(entries: list[InboxEntry], question: Question) -> tuple[list[InboxEntry], list[InboxEntry]]:
