@@ -201,6 +201,12 @@ ends.
 [encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without which the rest cannot be read. A batch has
 `item_counts`, too, of which only `total` is known while it is open.
 
+`rules suggest --json` is one object: `asked` (questions to people that today's rules would ask too), `left` (those that
+the entries would leave), `wrong` (calls that a person refused or changed and that the entries would pass: 0, or it is a
+mistake), `runs` (that were read), `locked` (ids of runs that cannot be read here), `cut` (whether there are more runs),
+`diff`, and `entries`, each with `entry` (as it is written in `workshop.yaml`), `sentence`, `approved`, `runs`, `days`,
+`people`, and `first` and `last` of `{"run", "day"}`.
+
 `certify -o json` is one object: `events` (how many the recorded run has), `every`, `exact` (whether results and files
 were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after", "passed", "problems",
 "asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time to go on, or null.

@@ -11,8 +11,9 @@ from pydantic import AfterValidator
 
 from llm_do_temporal.errors import SandboxRefusal, ShellRefusal
 from llm_do_temporal.policy.files.protection import defines
-from llm_do_temporal.policy.files.sandbox import join, locate
+from llm_do_temporal.policy.files.sandbox import Place, join, locate
 from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.kinds.files import place_in
 from llm_do_temporal.policy.kinds.programs import refused_command, refused_freedom
 from llm_do_temporal.policy.shell import split_command
 
@@ -93,6 +94,12 @@ def free_word(pattern: str, argv: Sequence[str]) -> str | None:
     """Return the free word of a command that fits the pattern; None where no word is free."""
     free = form_of(pattern).free
     return None if free is None else argv[free]
+
+
+def free_place(pattern: str, call: AskedCall, argv: Sequence[str]) -> Place | None:
+    """Return the place of the file that the free word of a command names, by its text; None where it names none."""
+    word, cwd = free_word(pattern, argv), call.uses[0].payload.get("cwd")
+    return place_in(call.tree, f"{cwd}/{word}") if word is not None and isinstance(cwd, str) else None
 
 
 def leads_nowhere_else(pattern: str, call: AskedCall, argv: Sequence[str]) -> bool:

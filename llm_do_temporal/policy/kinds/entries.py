@@ -50,6 +50,8 @@ class AllowEntry(CallKind):
         for key, examples, expected in (("match", self.match, True), ("not_match", self.not_match, False)):
             for number, text in enumerate(examples):
                 call = _example(self, text, tree if tree.mounts else _ANY_TREE)
+                if call is not None and self.callers:
+                    call = call.model_copy(update={"worker": self.callers[0]})
                 if (call is not None and self.covers(call)) is not expected:
                     yield FailedExample(key, number, text)
 

@@ -84,7 +84,7 @@ class GrantedKind(Value):
 
 
 def _real_places(kind: CallKind, call: AskedCall) -> tuple[str, ...]:
-    folder = kind.path or kind.below or kind.attachments
+    folder = kind.path or kind.below or kind.folder or kind.attachments
     if folder is None:
         return ()
     try:

@@ -114,7 +114,7 @@ def test_one_call_may_be_meant_exactly() -> None:
     ("kind", "says"),
     [
         ({"tool": "shell", "args": {"command": "ls"}}, "for 'shell' write `command`"),
-        ({"tool": "write_file", "args": {}}, "for 'write_file' write `path` or `below`"),
+        ({"tool": "write_file", "args": {}}, "for 'write_file' write `path`, `below` or `folder`"),
         ({"args": {}}, "`tool` is missing"),
         ({"tool": "search", "args": {}, "below": "/x"}, "`below` does not go with `args`"),
         ({"worker": "x", "args": {}}, "`args` does not go with `worker`"),

@@ -1,0 +1,224 @@
+"""Kinds learned from past calls: the fewest and smallest that approvals speak for, and none that was ever refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.kinds.lessons import LearnedKind, Lesson, Opinion, learned_kinds
+from tests.support.people.asked_calls import command, delegation, python, write
+
+DAY = date(2026, 3, 1)
+
+
+def lessons(calls: Iterable[AskedCall], opinion: Opinion = "for", by: str = "ann", first: int = 0) -> list[Lesson]:
+    """Each call in a run and on a day of its own."""
+    return [
+        Lesson(call, f"run-{number}", DAY + timedelta(days=number), opinion, by)
+        for number, call in enumerate(calls, first)
+    ]
+
+
+def refused(*calls: AskedCall) -> list[Lesson]:
+    return lessons(calls, "against", first=900)
+
+
+def learned(given: Sequence[Lesson], **limits: int) -> list[dict[str, Any]]:
+    """The kinds as they would be written, without the callers."""
+    found = [one.kind.as_mapping() for one in learned_kinds(given, **limits)]
+    return [{name: value for name, value in kind.items() if name != "callers"} for kind in found]
+
+
+NOTES = [write(f"/notes/{name}.md") for name in ("a", "b", "c", "d", "e")]
+IN_NOTES = {"tool": "write_file", "folder": "/notes", "suffix": ".md"}
+
+
+@pytest.mark.parametrize(
+    ("calls", "kinds"),
+    [
+        # one file again and again is that file
+        ([write("/notes/a.md")] * 4, [{"tool": "write_file", "path": "/notes/a.md"}]),
+        # several of a folder and a suffix
+        (NOTES, [IN_NOTES]),
+        # of another tool it is another rule
+        (
+            [*NOTES, *(write("/log.md", tool="edit_file") for _ in range(3))],
+            [IN_NOTES, {"tool": "edit_file", "path": "/log.md"}],
+        ),
+        # the same command is itself
+        ([command("git status")] * 3, [{"command": "git status"}]),
+        # a number may be free
+        ([command(f"git log -n {n}") for n in (1, 5, 20, 7)], [{"command": "git log -n {number}"}]),
+        # a file of one folder and suffix may be free
+        (
+            [command(f"wc -l logs/{name}.log") for name in "abcd"],
+            [{"folder": "/logs", "suffix": ".log", "command": "wc -l {path}"}],
+        ),
+        ([delegation("reader")] * 3, [{"worker": "reader"}]),
+        (
+            [delegation("reader", f"/decks/{name}.pdf") for name in "abcd"],
+            [{"folder": "/decks", "suffix": ".pdf", "worker": "reader"}],
+        ),
+        ([python("restart", service="web")] * 3, [{"tool": "restart", "args": {"service": "web"}, "sha256": "1" * 64}]),
+    ],
+)
+def test_the_smallest_kind_that_covers_what_was_approved(calls: list[AskedCall], kinds: list[dict[str, Any]]) -> None:
+    assert learned(lessons(calls)) == kinds
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        # task names, branches and tests are no files: the next one may be `deploy`
+        [command(f"make {name}") for name in ("test", "lint", "docs", "build")],
+        [command(f"git checkout {name}") for name in ("a1", "b1", "c1", "d1")],
+        # hosts
+        [command(f"curl -s https://{name}.example.com/health") for name in "abcd"],
+        # interpreters and what runs files
+        [command(f"python tools/{name}.py") for name in "abcd"],
+        [command(f"pytest tests/{name}.py") for name in "abcd"],
+        # programs that run others
+        [command(f"env wc logs/{name}.log") for name in "abcd"],
+        # folders
+        [write(f"/clients/{name}/notes.md") for name in "abcd"],
+        # the top of the tree, where everything lies
+        [write(f"/{name}.md") for name in "abcd"],
+        # names without a suffix
+        [write(f"/notes/{name}") for name in "abcd"],
+        # arguments of tools whose meaning nobody knows
+        [python("mail", to=f"{name}@example.com") for name in "abcd"],
+        # links
+        [write(f"/notes/{name}.md", place=f"files/secret/{name}.md") for name in "abcd"],
+        # what is made by a template is another worker each time
+        [delegation("reader", f"/decks/{name}/x.pdf") for name in "abcd"],
+    ],
+)
+def test_what_is_never_freed(calls: list[AskedCall]) -> None:
+    assert learned(lessons(calls)) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "kinds"),
+    [
+        (write("/notes/x.md"), []),  # a file of the folder
+        (write("/notes/x.md", tool="edit_file"), []),  # whoever refuses an edit refuses the write
+        (write("/notes/x.txt"), [IN_NOTES]),
+        (write("/notes2/x.md"), [IN_NOTES]),
+        (write("/notes/x.md", worker="other"), [IN_NOTES]),  # of a worker that the rule is not about
+        # no rule follows a link, so a refusal of what it leads to is not about the rule
+        (write("/notes/x.md", place="files/secret/x.md"), [IN_NOTES]),
+    ],
+)
+def test_a_single_refusal_speaks_against_every_kind_that_covers_it(call: AskedCall, kinds: list[Any]) -> None:
+    given = [*lessons(NOTES), *refused(call)]
+    assert learned(given) == kinds
+    assert learned([*refused(call), *lessons(NOTES)]) == kinds
+
+
+def test_a_refusal_of_a_file_that_nobody_looked_at_counts_by_its_path() -> None:
+    for files in ((), (SeenFile(path="/notes/x.md"),)):
+        unknown = write("/notes/x.md").model_copy(update={"files": files})
+        assert learned([*lessons(NOTES), *refused(unknown)]) == []
+        assert learned([*lessons(NOTES), *lessons([unknown], first=50)]) == [IN_NOTES]
+
+
+@pytest.mark.parametrize(
+    ("approved", "refusal", "is_learned"),
+    [
+        # a name that is refused above or below is not free here
+        (NOTES, write("/notes/sub/settings.md"), False),
+        (NOTES, write("/settings.md"), False),
+        (NOTES, write("/notes/sub/settings.txt"), True),
+        (NOTES, write("/other/settings.md"), True),
+        # unless this very file was approved in several runs
+        (NOTES, write("/notes/sub/a.md"), False),
+        ([*NOTES, *NOTES[:1] * 2], write("/notes/sub/a.md"), True),
+        # another act
+        (NOTES, command("cat notes/sub/settings.md"), True),
+        ([command(f"wc -l logs/{n}.log") for n in "abcd"], command("wc -c logs/old/x.log"), False),
+        ([command(f"wc -l logs/{n}.log") for n in "abcd"], command("rm logs/old/x.log"), True),
+        ([delegation("reader", f"/decks/{n}.pdf") for n in "abcd"], delegation("reader", "/decks/board/x.pdf"), False),
+        ([delegation("reader", f"/decks/{n}.pdf") for n in "abcd"], delegation("other", "/decks/board/x.pdf"), True),
+    ],
+)
+def test_a_name_refused_in_a_folder_around_or_below_is_not_freed(
+    approved: list[AskedCall], refusal: AskedCall, is_learned: bool
+) -> None:
+    found = learned([*lessons(approved), *refused(refusal)])
+    assert any("folder" in kind for kind in found) is is_learned
+
+
+def test_what_is_left_beside_a_refusal_is_learned_file_by_file() -> None:
+    given = [*lessons([*NOTES, *NOTES[:1] * 3]), *refused(write("/notes/x.md"))]
+    assert learned(given) == [{"tool": "write_file", "path": "/notes/a.md"}]
+
+
+def test_calls_that_nobody_decided_about_say_nothing() -> None:
+    assert learned(lessons(NOTES, "none")) == []
+    assert learned([*lessons(NOTES), *lessons([write("/notes/x.md")], "none", first=50)]) == [IN_NOTES]
+
+
+def test_one_run_frees_nothing_however_much_it_writes() -> None:
+    once = [Lesson(write(f"/notes/{n}.md"), "run-1", DAY + timedelta(days=n), "for") for n in range(9)]
+    assert learned(once) == []
+    # two others for the support, with one file each: without the busy run there are two values
+    assert learned([*once, *lessons([write("/notes/x.md"), write("/notes/y.md")], first=10)]) == []
+    assert learned([*once, *lessons([write(f"/notes/{name}.md") for name in "xyz"], first=10)]) == [IN_NOTES]
+
+
+@pytest.mark.parametrize(
+    ("runs", "days", "limits", "is_learned"),
+    [
+        (3, 2, {}, True),
+        (2, 2, {}, False),
+        (3, 1, {}, False),
+        (2, 2, {"min_runs": 2}, True),
+        (3, 1, {"min_days": 1}, True),
+        (4, 4, {"min_runs": 5}, False),
+        (4, 4, {"min_days": 5}, False),
+    ],
+)
+def test_several_runs_and_days_must_speak_for_it(
+    runs: int, days: int, limits: dict[str, int], is_learned: bool
+) -> None:
+    given = [Lesson(command("git status"), f"run-{n % runs}", DAY + timedelta(days=n % days), "for") for n in range(12)]
+    assert bool(learned(given, **limits)) is is_learned
+
+
+def test_each_worker_teaches_about_itself_alone() -> None:
+    main, other = lessons(NOTES), lessons([write(f"/notes/{name}.md", worker="other") for name in "ab"])
+    (kind,) = learned_kinds([*main, *other])
+    assert kind.kind.callers == ("main",)
+    assert not kind.kind.covers(other[0].call)
+    more = lessons([write(f"/notes/{name}.md", worker="other") for name in "abcde"])
+    (both,) = learned_kinds([*main, *more])
+    assert both.kind.callers == ("main", "other")
+    assert len(both.support) == 10
+
+
+def test_a_kind_tells_what_it_comes_from() -> None:
+    given = [*lessons(NOTES), *lessons(NOTES[:1], by="bob", first=7), *lessons(NOTES[:1], by="", first=8)]
+    (kind,) = learned_kinds(given)
+    assert isinstance(kind, LearnedKind)
+    assert (len(kind.support), kind.runs, kind.days, kind.people) == (7, 7, 7, ("ann", "bob"))
+
+
+def test_the_most_useful_comes_first_and_none_is_for_what_another_answers() -> None:
+    given = lessons([*NOTES, *NOTES, *[command("git status")] * 3, *[write("/notes/a.md")] * 5])
+    found = learned_kinds(given)
+    assert [len(one.support) for one in found] == [15, 3]
+
+
+def test_the_order_of_the_calls_changes_nothing() -> None:
+    given = [
+        *lessons([*NOTES, command("git status"), *NOTES, *[command("git status")] * 3]),
+        *refused(write("/x/y.md")),
+    ]
+    expected = learned(given)
+    assert expected
+    assert learned(given[::-1]) == expected
