@@ -26,6 +26,7 @@ from llm_do_temporal.ui.pages import (
     invocation,
     queue,
     retry,
+    rules,
     run,
     runs,
 )
@@ -61,6 +62,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
             *charts.routes,
             *run.routes,
             *invocation.routes,
+            *rules.routes,
             *starting.routes,
             *stopping.routes,
             *retry.routes,
@@ -73,6 +75,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
     app.state.accounts = None
     app.state.answered = dict[tuple[str, str, str], None]()
     app.state.past_runs = None
+    app.state.past_calls = None
     app.state.streams = set[object]()
     app.state.bulk_decisions = BulkDecisions()
     return app

@@ -29,7 +29,7 @@ from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.protection import defines
 from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
-from llm_do_temporal.policy.files.tool_paths import WRITING_TOOLS, judge_path, utf8_bytes
+from llm_do_temporal.policy.files.tool_paths import WRITING_TOOLS, file_use, judge_path
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
@@ -59,10 +59,10 @@ def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-def _write_question(place: Place, args: dict[str, Any], tool: str, size: int) -> ToolQuestion:
-    name = "sandbox.write.definitions" if defines(place) else "sandbox.write"
-    use = CapabilityUse(name=name, payload={"path": place.path, "bytes": size}, asks=place.mount.write_approval)
-    return ToolQuestion(uses=(use,), args=args, summary=f"{tool} {place.path} ({size} bytes)")
+def _write_question(place: Place, args: dict[str, Any], tool: str) -> ToolQuestion:
+    use = file_use(tool, place, args)
+    summary = f"{tool} {place.path} ({use.payload['bytes']} bytes)"
+    return ToolQuestion(uses=(use,), args=args, summary=summary)
 
 
 @dataclass
@@ -101,7 +101,7 @@ class ReadFile:
             max_chars=args.get("max_chars", DEFAULT_MAX_CHARS),
             offset=args.get("offset", 0),
         )
-        use = CapabilityUse(name="sandbox.read", payload={"path": place.path}, asks=place.mount.read_approval)
+        use = file_use(self.name, place, args)
 
         async def read(asked: ReadFileInput) -> ToolOutcome:
             text = await run_local_first(READ_FILE, asked, summary=f"read {place.path}")
@@ -128,16 +128,14 @@ class WriteFile:
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Check path and size; the effect writes atomically."""
         place = judge_path(self.name, self.tree, args)
-        content: str = args["content"]
-        size = utf8_bytes(content)
         request = WriteFileInput(
             mount=place.mount,
             relative=place.relative,
             path=place.path,
-            content=content,
+            content=args["content"],
             definitions=defines(place),
         )
-        return _change(WRITE_FILE, PREVIEW_WRITE, request, _write_question(place, args, self.name, size))
+        return _change(WRITE_FILE, PREVIEW_WRITE, request, _write_question(place, args, self.name))
 
 
 @dataclass
@@ -167,7 +165,7 @@ class EditFile:
             new_text=args["new_text"],
             definitions=defines(place),
         )
-        question = _write_question(place, args, self.name, utf8_bytes(args["new_text"]))
+        question = _write_question(place, args, self.name)
         return _change(EDIT_FILE, PREVIEW_EDIT, request, question)
 
 

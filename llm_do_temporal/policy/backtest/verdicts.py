@@ -1,0 +1,147 @@
+"""Verdict of a policy on a call of the past, from the facts that its history has.
+
+A fact that the history lacks is not guessed: the call is judged with each value that the fact may have had, and where
+these verdicts differ the verdict is unknown. The judgement is that of the gate, `policy.approvals.decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import product
+
+from llm_do_temporal.policy.approvals import ApprovalRules, allowed_by, decide
+from llm_do_temporal.policy.backtest.facts import lacks_places, with_places
+from llm_do_temporal.policy.files.sandbox import WorkshopSandbox
+from llm_do_temporal.policy.kinds.call import AskedCall
+from llm_do_temporal.policy.kinds.entries import may_cover
+from llm_do_temporal.policy.uses import ALWAYS_ASKS, CapabilityUse
+from llm_do_temporal.policy.values import Value
+
+_APPROVAL_KEYS = {
+    "sandbox.read": "read_approval",
+    "sandbox.write": "write_approval",
+    "sandbox.write.definitions": "write_approval",
+}
+"""Keys of a sandbox that decide for its files, by capability."""
+_PLACES = "where its files were, links followed, is not in the history"
+_OWN_FILE = "whether the worker's own file asks is not in the history"
+
+
+class PastVerdict(StrEnum):
+    """Verdict on a call that was, or might have been."""
+
+    PASSES = "passes"
+    ASKS = "asks"
+    BLOCKED = "blocked"
+    REFUSED = "refused"
+    """Refused by a check, before any rule is looked at."""
+    UNKNOWN = "unknown"
+    """Decided by a fact that is not known."""
+
+
+class Outcome(Value):
+    """Verdict and its reason."""
+
+    verdict: PastVerdict
+    reason: str = ""
+    """Rule that gives the verdict, or the fact that is not known."""
+
+
+class Policy(Value):
+    """Part of a `workshop.yaml` that decides which calls ask."""
+
+    approvals: ApprovalRules = ApprovalRules()
+    sandbox: WorkshopSandbox | None = None
+
+
+class ChangeKind(StrEnum):
+    """Kinds of differences between two outcomes of one call, the gravest first."""
+
+    NEWLY_PASSED = "newly passed"
+    NEWLY_ASKED = "newly asked"
+    NEWLY_BLOCKED = "newly blocked"
+    UNKNOWN = "unknown"
+
+
+_VERDICTS = {"allow": PastVerdict.PASSES, "ask": PastVerdict.ASKS, "block": PastVerdict.BLOCKED}
+_CHANGES = {
+    PastVerdict.PASSES: ChangeKind.NEWLY_PASSED,
+    PastVerdict.ASKS: ChangeKind.NEWLY_ASKED,
+    PastVerdict.BLOCKED: ChangeKind.NEWLY_BLOCKED,
+    PastVerdict.REFUSED: ChangeKind.NEWLY_BLOCKED,
+    PastVerdict.UNKNOWN: ChangeKind.UNKNOWN,
+}
+
+
+def change_between(before: Outcome, after: Outcome) -> ChangeKind | None:
+    """Return the kind of the difference; None where the call fares as before.
+
+    A call of which nobody can tell is unknown, even if nobody could tell before. Where nobody could tell before, and it
+    passes now, it counts as newly passed.
+    """
+    if PastVerdict.UNKNOWN in (before.verdict, after.verdict) and after.verdict is not PastVerdict.PASSES:
+        return ChangeKind.UNKNOWN
+    return None if after.verdict is before.verdict else _CHANGES[after.verdict]
+
+
+def judge_again(policy: Policy, call: AskedCall, *, were_files_seen: bool = True) -> Outcome:
+    """Return the outcome that the call would have under this policy, in a run that is started without `--strict` or
+    `--approve-all`.
+
+    `were_files_seen` says whether the history tells where the files were that the call names.
+    """
+    if any(use.name in ALWAYS_ASKS for use in call.uses):
+        return Outcome(verdict=PastVerdict.ASKS, reason="no rule answers this question")
+    found: dict[PastVerdict, Outcome] = {}
+    for one in _possible(policy, call, were_files_seen=were_files_seen):
+        outcome = judge(policy.approvals, one)
+        found.setdefault(outcome.verdict, outcome)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    missing = _PLACES if not were_files_seen or lacks_places(call) else _OWN_FILE
+    return Outcome(verdict=PastVerdict.UNKNOWN, reason=missing)
+
+
+def judge(rules: ApprovalRules, call: AskedCall) -> Outcome:
+    """Return the outcome of a call of which all facts are known, as the gate judges it."""
+    judgement = decide(rules, rules.mode, call.tool, call.uses, allowable=may_cover(rules.allow, call))
+    if judgement.kind != "ask":
+        return Outcome(verdict=_VERDICTS[judgement.kind], reason=_told(call, judgement.reason))
+    allowed = allowed_by(rules, judgement.terms, call)
+    if allowed is not None:
+        return Outcome(verdict=PastVerdict.PASSES, reason=allowed)
+    verdict = PastVerdict.BLOCKED if judgement.asks_nobody else PastVerdict.ASKS
+    return Outcome(verdict=verdict, reason=judgement.reason)
+
+
+def _told(call: AskedCall, reason: str) -> str:
+    """Return the reason with the capabilities, where the gate's own words name none."""
+    if reason != "pre-approved":
+        return reason
+    return ", ".join(
+        f"{use.name}: {'pre_approved' if use.asks is None else 'its own place asks nobody'}" for use in call.uses
+    )
+
+
+def _possible(policy: Policy, call: AskedCall, *, were_files_seen: bool) -> Iterator[AskedCall]:
+    """Yield the call with each combination of the values that unknown facts may have had."""
+    seen = [call]
+    if not were_files_seen or lacks_places(call):
+        seen = [with_places(call, are_linked=False), with_places(call, are_linked=True)]
+    for one in seen:
+        for uses in product(*(_settings(policy.sandbox, use) for use in call.uses)):
+            yield one.model_copy(update={"uses": uses})
+
+
+def _settings(sandbox: WorkshopSandbox | None, use: CapabilityUse) -> list[CapabilityUse]:
+    """Return the use with each setting of its place that today's `sandbox:` may give it.
+
+    A place asks where the workshop or the worker's own file says so; what is recorded is both together.
+    """
+    key = _APPROVAL_KEYS.get(use.name)
+    if sandbox is None or key is None:
+        return [use]
+    setting: bool | None = getattr(sandbox, key)
+    now = use.model_copy(update={"asks": setting})
+    return [use, now] if use.asks and not setting else [now]

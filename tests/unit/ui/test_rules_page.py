@@ -1,0 +1,159 @@
+"""The page of the rules: today's in words, past calls when they are asked for, one more entry tried, none written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import pytest
+
+from llm_do_temporal.client.rules.past_calls import PastCall, PastCalls
+from llm_do_temporal.client.views.inbox import InboxContents
+from llm_do_temporal.ui.app import build_app
+from llm_do_temporal.ui.pages.rules import MAX_ENTRY_CHARS, MOST_ROWS
+from llm_do_temporal.ui.security.settings import UiSettings
+from llm_do_temporal.ui.security.users import TokenAccess
+from tests.support.people.browser import Browser, Page
+from tests.support.people.signed_in import BASE, SCRIPT, TOKENS
+from tests.support.workflow.past_calls import asked_to_write, past_call, past_calls
+
+WORKSHOP = "approvals:\n  rules:\n    sandbox.read: {ruling: needs_approval, approvers: [ann]}\n  allow:\n"
+PLANS = "  - {tool: write_file, below: /plans, why: plans are ours}\n"
+NOTES = quote("{tool: write_file, below: /notes}")
+
+
+@dataclass
+class Past:
+    """Past calls that were read, and how often somebody asked for them."""
+
+    calls: tuple[PastCall, ...] = ()
+    more: dict[str, Any] = field(default_factory=dict[str, Any])
+    asked: list[int] = field(default_factory=list[int])
+
+    async def tried(self, days: int, key: str, trial: Callable[[PastCalls], Any]) -> Any:
+        """See SharedPastCalls."""
+        assert key
+        self.asked.append(days)
+        return trial(past_calls(*self.calls, **self.more))
+
+
+class Nothing:
+    """A client without questions: signing in leads to the inbox."""
+
+    async def inbox(self) -> InboxContents:
+        """See LlmDoClient."""
+        return InboxContents([], [])
+
+
+async def opened(folder: Path | None, address: str, past: Past | None = None) -> Page:
+    app = build_app(UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), folder), cast("Any", Nothing()))
+    app.state.past_calls = past or Past()
+    browser = Browser(app, BASE)
+    await browser.open(f"/sign-in?token={TOKENS['ada']}")
+    return await browser.open(address)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "workshop.yaml").write_text(WORKSHOP + PLANS)
+    return tmp_path
+
+
+def some_calls() -> Past:
+    return Past(
+        (
+            past_call(asked_to_write("/notes/a.md"), run="good-run"),
+            past_call(asked_to_write("/notes/b.md"), "reject", run="bad-run", note=f"no {SCRIPT}"),
+            past_call(asked_to_write("/plans/c.md"), run="plan-run"),
+        )
+    )
+
+
+async def test_todays_rules_stand_in_words_and_no_history_is_read(folder: Path) -> None:
+    past = some_calls()
+    page = await opened(folder, "/rules", past)
+    assert page.status == 200
+    assert "asks ann" in page.text
+    assert "read a file, or hand one to a worker" in page.text
+    assert "write_file of files below /plans (plans are ours)" in page.text
+    assert past.asked == []
+
+
+async def test_past_calls_are_looked_at_when_somebody_asks(folder: Path) -> None:
+    past = some_calls()
+    first = await opened(folder, "/rules")
+    (look, _) = first.forms
+    assert look.fields == {"days": "30"}
+    page = await opened(folder, "/rules?days=30", past)
+    assert past.asked == [30]
+    assert "3 calls in 3 runs of the last 30 days: 3 asked then, 2 would ask today" in page.text
+    assert "1 newly passed" in page.text
+    assert "plan-run" in page.html
+    assert "Nothing newly passes that a person rejected or changed" in page.text
+    assert "a sibling folder with the same beginning" in page.text
+
+
+async def test_one_more_entry_is_compared_with_todays_rules(folder: Path) -> None:
+    page = await opened(folder, f"/rules?days=7&add={NOTES}", some_calls())
+    assert page.status == 200
+    assert "3 asked under today's rules" not in page.text
+    assert "2 asked under today's rules, 0 would ask with it" in page.text
+    assert "1 call newly passes though a person rejected or changed it" in page.text
+    assert page.html.index("/runs/bad-run/") < page.html.index("/runs/good-run/")
+    assert "/runs/plan-run/" not in page.html
+    assert "rejected by ann: no <script>" in page.text
+    assert SCRIPT not in page.html
+    assert (folder / "workshop.yaml").read_text() == WORKSHOP + PLANS
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("{tool: write_file}", "a kind of calls is"),
+        (SCRIPT, "cannot be used"),
+        ("x" * (MAX_ENTRY_CHARS + 1), "longer than 4,000 characters"),
+    ],
+)
+async def test_an_entry_that_cannot_be_one_stays_in_the_form_with_the_reason(
+    folder: Path, entry: str, reason: str
+) -> None:
+    past = some_calls()
+    page = await opened(folder, f"/rules?add={quote(entry)}", past)
+    assert page.status == 422
+    assert reason in page.text
+    assert page.forms[1].fields["add"] == entry[:MAX_ENTRY_CHARS]
+    assert SCRIPT not in page.html
+    assert past.asked == []
+
+
+@pytest.mark.parametrize("days", ["", "0", "31", "x", "-7", "9999999999"])
+async def test_an_address_with_other_days_reads_nothing(folder: Path, days: str) -> None:
+    past = Past()
+    assert (await opened(folder, f"/rules?days={days}", past)).status == 200
+    assert past.asked == []
+
+
+async def test_a_workshop_elsewhere_or_with_mistakes_is_told(tmp_path: Path) -> None:
+    page = await opened(None, "/rules?days=30")
+    assert (page.status, "not on this machine" in page.text) == (200, True)
+    (tmp_path / "workshop.yaml").write_text("approvals: {allow: [{tool: write_file}]}\n")
+    page = await opened(tmp_path, "/rules?days=30")
+    assert (page.status, "a kind of calls is" in page.text) == (200, True)
+
+
+async def test_what_cannot_be_shown_is_counted(folder: Path) -> None:
+    many = tuple(
+        past_call(asked_to_write(f"/plans/{number}.md"), run=f"run-{number}") for number in range(MOST_ROWS + 1)
+    )
+    page = await opened(folder, "/rules?days=90", Past(many, {"locked": ("x",), "is_cut": True}))
+    assert "1 more; llm-do-temporal rules test lists all" in page.text
+    assert "1 run cannot be read here" in page.text
+    assert "Only the newest runs were looked at" in page.text
+
+
+async def test_a_strict_workshop_says_so(tmp_path: Path) -> None:
+    (tmp_path / "workshop.yaml").write_text("approvals: {mode: strict}\n")
+    assert "The workshop's mode is strict" in (await opened(tmp_path, "/rules")).text
