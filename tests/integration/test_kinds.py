@@ -6,6 +6,7 @@ from typing import Any
 
 from llm_do_temporal.client import read_kinds
 from llm_do_temporal.testing import call, scripted
+from tests.support.people.signed_in import signed_in_browser
 from tests.support.runs.delegation import delegation_to, tool_results
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
@@ -81,3 +82,30 @@ async def test_a_run_that_is_continued_as_new_takes_its_grant_along(hasty: Place
     assert (await hasty.client.desk(run)).grants == (grant,)
     await hasty.decide(run, id="a16", by="bob")
     await hasty.client.result(run)
+
+
+async def test_the_page_offers_kinds_and_takes_a_grant_back(place: Place) -> None:
+    first = [*notes("a.md", "b.md", "c.md"), write_call("/a.txt")]
+    place.worker("main", scripted(first, "Done."), toolsets=FILESYSTEM)
+    run = await place.start("main")
+    await place.pending(run, 4)
+    ada = await signed_in_browser(place)
+    page = await ada.open(f"/runs/{run}/approvals/a1")
+    assert "Agree to write_file of .md files below /notes" in page.text
+    assert "2 calls so far" in page.text
+    unknown = await ada.send(page, page.form(decision="approve"), kind="write_file of files below /", times="1")
+    assert unknown.status == 422
+    assert "None of the kinds that fit this call was chosen" in unknown.text
+    many = await ada.send(page, page.form(decision="approve"), kind="write_file of files below /notes", times="many")
+    assert many.status == 422
+    kind = "write_file of .md files below /notes"
+    decided = await ada.send(page, page.form(decision="approve"), kind=kind, times="1", span="8h")
+    assert f"Agrees to further calls: {kind}, once more, for 8 hours." in decided.text
+    await place.pending_is(run, "a3", "a4")
+    assert "by a decision that was remembered (a1)" in (await ada.open(f"/runs/{run}/approvals/a2")).text
+    grants = await ada.open(f"/runs/{run}/grants")
+    assert "1 of 1 used" in grants.text
+    await ada.send(grants, next(form for form in grants.forms if "approval" in form.fields))
+    await place.pending_is(run, "a3", "a4")
+    assert (await place.client.desk(run)).grants == ()
+    await place.client.cancel(run)
