@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError, UsageError
-from llm_do_temporal.ui.content.bulk_decisions import BulkDecisions
+from llm_do_temporal.ui.bulk_decisions import BulkDecisions
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.pages import (
     approval,

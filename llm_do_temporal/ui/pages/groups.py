@@ -21,7 +21,7 @@ from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient
 from llm_do_temporal.client.decisions import Fate, counted
 from llm_do_temporal.client.groups import QuestionGroup, grouped, read_group, read_run
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from llm_do_temporal.ui.content.bulk_decisions import BulkDecisions
+from llm_do_temporal.ui.bulk_decisions import BulkDecisions
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
 
