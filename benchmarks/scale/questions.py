@@ -101,7 +101,10 @@ async def _look(client: LlmDoClient, figures: Figures, address: str, questions: 
         figures.note(column, what, median(took[1:]) * 1_000, "ms")
     app = build_app(UiSettings(TokenAccess({"bench": TOKEN}), (HOST,)), client)
     transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url=f"http://{HOST}", follow_redirects=True) as browser:
+    typed = {"sec-fetch-site": "none"}
+    async with httpx2.AsyncClient(
+        transport=transport, base_url=f"http://{HOST}", follow_redirects=True, headers=typed
+    ) as browser:
         await browser.get(f"/sign-in?token={TOKEN}")
         for what, page in (("inbox", "/"), ("group", f"/groups/{key}")):
             took = [await _seconds(partial(_open, browser, page)) for _ in range(TIMES)]
