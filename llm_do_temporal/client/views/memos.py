@@ -89,8 +89,10 @@ class KnownMemos:
 async def _value(payload: Payload, converter: DataConverter) -> Any:
     """Return the JSON value of the payload. Raises KeyMismatch."""
     codec = converter.payload_codec
+    # The SDK's way to the same value takes four times as long.
+    if codec is None and payload.metadata.get("encoding") == b"json/plain" and not is_kept_outside(payload):
+        return decode_json(payload)
     if not is_kept_outside(payload) and isinstance(codec, EncryptionCodec):
-        # The SDK's way to the same value takes four times as long.
         return decode_json(codec.opened(payload))
     return (await converter.decode([payload]))[0]
 

@@ -109,14 +109,15 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
     query, (token, after) = _query(wanted), _place(page)
     if not wanted.needs_memo:
         found, following = await _part(client, query, token, PAGE_RUNS)
-        return RunPage([run for run, _ in found], _address(following, ""))
+        return RunPage([(await _read(one))[0] for one in found], _address(following, ""))
     runs: list[ListedRun] = []
     looked_at = locked = 0
     while looked_at < MOST_LOOKED_AT:
         found, following = await _part(client, query, token, _LOOKED_AT_ONCE)
-        seen = [run.run_id for run, _ in found]
+        seen = [one.run_id for one in found]
         rest = found[seen.index(after) + 1 :] if after in seen else found
-        for number, (run, begun) in enumerate(rest, start=1):
+        for number, one in enumerate(rest, start=1):
+            run, begun = await _read(one)
             looked_at += 1
             locked += bool(run.missing_key)
             if _passes(wanted, run, begun):
@@ -196,16 +197,18 @@ def _as_branch(run: ListedRun) -> Branch:
 
 async def _part(
     client: Client, query: str, token: bytes | None, size: int
-) -> tuple[list[tuple[ListedRun, RunMemo]], bytes | None]:
-    """Return a part of the server's list with the memos, and the token of what comes after it."""
+) -> tuple[Sequence[WorkflowExecution], bytes | None]:
+    """Return a part of the server's list, and the token of what comes after it."""
     listing = client.list_workflows(query, page_size=size, next_page_token=token)
     async with translated():
         await listing.fetch_next_page()
-    found: list[tuple[ListedRun, RunMemo]] = []
-    for execution in listing.current_page or ():
-        listed = await read_listing(execution)
-        found.append((listed_run(execution, listed), listed.begun))
-    return found, listing.next_page_token or None
+    return listing.current_page or (), listing.next_page_token or None
+
+
+async def _read(execution: WorkflowExecution) -> tuple[ListedRun, RunMemo]:
+    """Return a run with its memo."""
+    listed = await read_listing(execution)
+    return listed_run(execution, listed), listed.begun
 
 
 def _passes(wanted: RunFilter, run: ListedRun, begun: RunMemo) -> bool:
