@@ -20,6 +20,7 @@ from llm_do_temporal.cli.commands.gc import gc
 from llm_do_temporal.cli.commands.models import models
 from llm_do_temporal.cli.commands.policy.grants import grants, revoke
 from llm_do_temporal.cli.commands.policy.rules import rules, suggest
+from llm_do_temporal.cli.commands.policy.trial import try_rules
 from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
@@ -96,6 +97,8 @@ for _order, (_name, _command) in enumerate(_COMMANDS.items()):
         help_epilogue=_help.epilogue,
     )
 app["approvals"].command(watch_approvals, name="watch", group=Group("Commands"), help_epilogue="")
-app["rules"].command(suggest, name="suggest", group=Group("Commands"), help_epilogue="")
+_RULES = Group("Commands")
+app["rules"].command(suggest, name="suggest", group=_RULES, help_epilogue="")
+app["rules"].command(try_rules, name="test", group=_RULES, help_epilogue="")
 COMMANDS: frozenset[str] = frozenset(_COMMANDS)
 """Every command of this release."""

@@ -77,7 +77,13 @@ COMMAND_HELP = {
     "grants": CommandHelp(_DECISIONS, "RUN [FLAGS]"),
     "revoke": CommandHelp(_DECISIONS, "RUN ID [FLAGS]", ("revoke decks-1 a3",)),
     "rules": CommandHelp(
-        _DECISIONS, "[FLAGS]", ("rules", "rules suggest --since 30d  # a diff for patch or git apply")
+        _DECISIONS,
+        "[FLAGS]",
+        (
+            "rules",
+            "rules suggest --since 30d  # a diff for patch or git apply",
+            "rules test --add '{command: git log}'",
+        ),
     ),
     "init": CommandHelp(_WORKSHOP, "[DIRECTORY] [FLAGS]", ("init my-shop", "init decks --example pitch-decks")),
     "check": CommandHelp(_WORKSHOP, "[PATH] [FLAGS]", ("check", "check workers/notes.worker")),

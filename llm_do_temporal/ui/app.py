@@ -26,7 +26,6 @@ from llm_do_temporal.ui.pages import (
     invocation,
     queue,
     retry,
-    rules,
     run,
     runs,
 )
@@ -39,6 +38,7 @@ from llm_do_temporal.ui.pages import (
 from llm_do_temporal.ui.pages import (
     stop as stopping,
 )
+from llm_do_temporal.ui.pages.policy import rules
 from llm_do_temporal.ui.security.middleware import RequestGuard, answer_headers
 from llm_do_temporal.ui.security.settings import UiSettings
 

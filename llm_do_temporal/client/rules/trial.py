@@ -15,7 +15,7 @@ from llm_do_temporal.policy.backtest.facts import lacks_places
 from llm_do_temporal.policy.backtest.neighbours import Neighbour, neighbours_of
 from llm_do_temporal.policy.backtest.verdicts import (
     ChangeKind,
-    Outcome,
+    GateOutcome,
     PastVerdict,
     Policy,
     change_between,
@@ -24,7 +24,7 @@ from llm_do_temporal.policy.backtest.verdicts import (
 from llm_do_temporal.policy.identity import EARLIER_VERSION
 from llm_do_temporal.policy.kinds.entries import AllowEntry
 
-_ASKED = Outcome(verdict=PastVerdict.ASKS, reason="it was asked about")
+_ASKED = GateOutcome(verdict=PastVerdict.ASKS, reason="it was asked about")
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class TriedCall:
     """Past call with its outcome before and under the policy that is tried."""
 
     past: PastCall
-    before: Outcome
-    after: Outcome
+    before: GateOutcome
+    after: GateOutcome
     change: ChangeKind | None
     """Difference between the two; None: there is none."""
 
@@ -90,7 +90,7 @@ class EntryTrial:
 
 @dataclass(frozen=True)
 class Trial:
-    """Outcome of a policy on past calls."""
+    """GateOutcome of a policy on past calls."""
 
     calls: tuple[TriedCall, ...]
     """All calls, the newest first."""
@@ -165,10 +165,10 @@ def _tried(policy: Policy, past: PastCall, today: Policy | None) -> TriedCall:
     return TriedCall(past, before, after, change_between(before, after))
 
 
-def _then(past: PastCall) -> Outcome:
+def _then(past: PastCall) -> GateOutcome:
     """Return what became of the call then: an entry let it through, or it was asked about."""
     allowed = past.question.request.allowed
-    return Outcome(verdict=PastVerdict.PASSES, reason=allowed) if allowed else _ASKED
+    return GateOutcome(verdict=PastVerdict.PASSES, reason=allowed) if allowed else _ASKED
 
 
 def _tried_entry(entry: AllowEntry, policy: Policy, past: Sequence[PastCall]) -> EntryTrial:

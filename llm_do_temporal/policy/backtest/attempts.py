@@ -10,7 +10,7 @@ from typing import Any
 from llm_do_temporal.errors import Refusal
 from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.policy.backtest.facts import with_places
-from llm_do_temporal.policy.backtest.verdicts import Outcome, PastVerdict, judge
+from llm_do_temporal.policy.backtest.verdicts import GateOutcome, PastVerdict, judge
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, file_use, judge_path
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.shell import ShellPolicy, judge_command
@@ -20,7 +20,7 @@ _NO_POLICY = "which commands the worker may run is not in the history"
 
 def judge_attempt(
     rules: ApprovalRules, call: AskedCall, args: dict[str, Any], shell: ShellPolicy | None, *, is_linked: bool = False
-) -> Outcome:
+) -> GateOutcome:
     """Return the outcome of `call` with other arguments.
 
     `shell` is the policy of the worker's commands; None: the history does not tell it. `is_linked`: the files that the
@@ -29,9 +29,9 @@ def judge_attempt(
     try:
         attempt = _attempt(call, args, shell)
     except Refusal as refusal:
-        return Outcome(verdict=PastVerdict.REFUSED, reason=refusal.message)
+        return GateOutcome(verdict=PastVerdict.REFUSED, reason=refusal.message)
     if attempt is None:
-        return Outcome(verdict=PastVerdict.UNKNOWN, reason=_NO_POLICY)
+        return GateOutcome(verdict=PastVerdict.UNKNOWN, reason=_NO_POLICY)
     return judge(rules, with_places(attempt, are_linked=is_linked))
 
 

@@ -13,7 +13,7 @@ from llm_do_temporal.policy.approvals import ApprovalRules, canonical
 from llm_do_temporal.policy.backtest.attempts import judge_attempt
 from llm_do_temporal.policy.backtest.edges import arguments_beside, commands_beside, names_beside, paths_beside
 from llm_do_temporal.policy.backtest.facts import with_places
-from llm_do_temporal.policy.backtest.verdicts import Outcome, PastVerdict, judge
+from llm_do_temporal.policy.backtest.verdicts import GateOutcome, PastVerdict, judge
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import locate
 from llm_do_temporal.policy.kinds.call import AskedCall
@@ -32,7 +32,7 @@ class Neighbour(Value):
     """Difference from the call that is covered, in words."""
     subject: str
     """Text in which the difference lies: a path, a command line, the name of a worker, or arguments as JSON."""
-    outcome: Outcome
+    outcome: GateOutcome
 
 
 def neighbours_of(
@@ -49,7 +49,7 @@ def neighbours_of(
 
 def _of_file(kind: CallKind, call: AskedCall, rules: ApprovalRules, shell: ShellPolicy | None) -> Iterator[Neighbour]:
     path = locate(call.tree, str(call.args["path"])).path
-    folder = kind.below or path.rpartition("/")[0] or "/"
+    folder = kind.below or kind.folder or path.rpartition("/")[0] or "/"
     for edge in paths_beside(path, folder, kind.suffix):
         args = {**call.args, "path": edge.text}
         outcome = judge_attempt(rules, call, args, shell, is_linked=edge.is_linked)
@@ -73,7 +73,7 @@ def _of_callee(
         outcome = judge(rules, _calling(call, edge.text))
         yield Neighbour(trick=edge.trick, subject=edge.text, outcome=outcome)
     example = next((one.path for one in call.attachments), "/notes/example.txt")
-    folder = kind.attachments or example.rpartition("/")[0] or "/"
+    folder = kind.attachments or kind.folder or example.rpartition("/")[0] or "/"
     for edge in paths_beside(example, folder, kind.suffix):
         outcome = _handing_over(call, edge.text, rules, is_linked=edge.is_linked)
         yield Neighbour(trick=f"an attachment: {edge.trick}", subject=edge.text, outcome=outcome)
@@ -108,13 +108,13 @@ def _callee_key(payload: dict[str, Any]) -> str:
     return "worker" if "worker" in payload else "target_worker"
 
 
-def _handing_over(call: AskedCall, path: str, rules: ApprovalRules, *, is_linked: bool) -> Outcome:
+def _handing_over(call: AskedCall, path: str, rules: ApprovalRules, *, is_linked: bool) -> GateOutcome:
     """Return the outcome of the delegation with one file more, or with that file in the place of the one it hands
     over."""
     try:
         place = locate(call.tree, path)
     except Refusal as refusal:
-        return Outcome(verdict=PastVerdict.REFUSED, reason=refusal.message)
+        return GateOutcome(verdict=PastVerdict.REFUSED, reason=refusal.message)
     file = Attachment(path=place.path, sha256="0" * 64, bytes=1, media_type="text/plain")
     kept = call.attachments[1:]
     return judge(rules, with_places(call.model_copy(update={"attachments": (file, *kept)}), are_linked=is_linked))

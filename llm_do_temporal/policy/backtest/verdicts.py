@@ -40,7 +40,7 @@ class PastVerdict(StrEnum):
     """Decided by a fact that is not known."""
 
 
-class Outcome(Value):
+class GateOutcome(Value):
     """Verdict and its reason."""
 
     verdict: PastVerdict
@@ -74,7 +74,7 @@ _CHANGES = {
 }
 
 
-def change_between(before: Outcome, after: Outcome) -> ChangeKind | None:
+def change_between(before: GateOutcome, after: GateOutcome) -> ChangeKind | None:
     """Return the kind of the difference; None where the call fares as before.
 
     A call of which nobody can tell is unknown, even if nobody could tell before. Where nobody could tell before, and it
@@ -85,34 +85,34 @@ def change_between(before: Outcome, after: Outcome) -> ChangeKind | None:
     return None if after.verdict is before.verdict else _CHANGES[after.verdict]
 
 
-def judge_again(policy: Policy, call: AskedCall, *, were_files_seen: bool = True) -> Outcome:
+def judge_again(policy: Policy, call: AskedCall, *, were_files_seen: bool = True) -> GateOutcome:
     """Return the outcome that the call would have under this policy, in a run that is started without `--strict` or
     `--approve-all`.
 
     `were_files_seen` says whether the history tells where the files were that the call names.
     """
     if any(use.name in ALWAYS_ASKS for use in call.uses):
-        return Outcome(verdict=PastVerdict.ASKS, reason="no rule answers this question")
-    found: dict[PastVerdict, Outcome] = {}
+        return GateOutcome(verdict=PastVerdict.ASKS, reason="no rule answers this question")
+    found: dict[PastVerdict, GateOutcome] = {}
     for one in _possible(policy, call, were_files_seen=were_files_seen):
         outcome = judge(policy.approvals, one)
         found.setdefault(outcome.verdict, outcome)
     if len(found) == 1:
         return next(iter(found.values()))
     missing = _PLACES if not were_files_seen or lacks_places(call) else _OWN_FILE
-    return Outcome(verdict=PastVerdict.UNKNOWN, reason=missing)
+    return GateOutcome(verdict=PastVerdict.UNKNOWN, reason=missing)
 
 
-def judge(rules: ApprovalRules, call: AskedCall) -> Outcome:
+def judge(rules: ApprovalRules, call: AskedCall) -> GateOutcome:
     """Return the outcome of a call of which all facts are known, as the gate judges it."""
     judgement = decide(rules, rules.mode, call.tool, call.uses, allowable=may_cover(rules.allow, call))
     if judgement.kind != "ask":
-        return Outcome(verdict=_VERDICTS[judgement.kind], reason=_told(call, judgement.reason))
+        return GateOutcome(verdict=_VERDICTS[judgement.kind], reason=_told(call, judgement.reason))
     allowed = allowed_by(rules, judgement.terms, call)
     if allowed is not None:
-        return Outcome(verdict=PastVerdict.PASSES, reason=allowed)
+        return GateOutcome(verdict=PastVerdict.PASSES, reason=allowed)
     verdict = PastVerdict.BLOCKED if judgement.asks_nobody else PastVerdict.ASKS
-    return Outcome(verdict=verdict, reason=judgement.reason)
+    return GateOutcome(verdict=verdict, reason=judgement.reason)
 
 
 def _told(call: AskedCall, reason: str) -> str:

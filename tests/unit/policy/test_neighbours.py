@@ -114,8 +114,9 @@ def test_of_the_commands_beside_a_pattern_only_other_paths_pass(line: str, entry
 
 
 def test_a_command_of_fixed_words_passes_in_no_other_form() -> None:
-    found = verdicts(beside({"command": "make test"}, asked_to_run("make test").call))
-    assert {trick for trick, verdict in found.items() if verdict == "passes"} == {"the same call of another worker"}
+    entry = {"command": "make test", "callers": ["clerk"]}
+    found = verdicts(beside(entry, asked_to_run("make test").call))
+    assert "passes" not in found.values()
     assert "another case of the program" in found
 
 
@@ -167,6 +168,16 @@ def test_other_arguments_or_other_code_of_a_python_tool_do_not_pass() -> None:
     assert {"another case in 'to'", "one more in 'n'", "without 'n'", "an argument more", "other code of the tool"} <= {
         *found
     }
+
+
+def test_an_entry_for_the_files_in_one_folder_passes_none_further_below_and_none_of_another_worker() -> None:
+    entry = {"tool": "write_file", "folder": "/notes", "suffix": ".md", "callers": ["clerk"]}
+    found = verdicts(beside(entry, asked_to_write("/notes/a.md").call))
+    assert found["a folder further below"] == found["the same call of another worker"] == "asks"
+    command = {"command": "git log {path}", "folder": "/docs", "suffix": ".md"}
+    found = verdicts(beside(command, asked_to_run("git log docs/a.md").call))
+    assert found["a word in another folder in the open place"] == "asks"
+    assert found["another suffix in the open place"] == "asks"
 
 
 def test_what_passes_stands_first_and_names_the_entry() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.policy.backtest.verdicts import (
     ChangeKind,
-    Outcome,
+    GateOutcome,
     PastVerdict,
     Policy,
     change_between,
@@ -111,8 +111,8 @@ def test_the_places_own_setting_is_todays_where_the_worker_did_not_tighten_it(
         assert "worker's own file" in found.reason
 
 
-def outcome(verdict: PastVerdict) -> Outcome:
-    return Outcome(verdict=verdict)
+def outcome(verdict: PastVerdict) -> GateOutcome:
+    return GateOutcome(verdict=verdict)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from llm_do_temporal.client.rules.past_calls import PastCall, PastCalls
 from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.ui.app import build_app
-from llm_do_temporal.ui.pages.rules import MAX_ENTRY_CHARS, MOST_ROWS
+from llm_do_temporal.ui.pages.policy.rules import MAX_ENTRY_CHARS, MOST_ROWS
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import TokenAccess
 from tests.support.people.browser import Browser, Page
@@ -94,6 +94,33 @@ async def test_past_calls_are_looked_at_when_somebody_asks(folder: Path) -> None
     assert "plan-run" in page.html
     assert "Nothing newly passes that a person rejected or changed" in page.text
     assert "a sibling folder with the same beginning" in page.text
+
+
+async def test_suggestions_stand_there_with_their_change_and_all_that_they_newly_pass(folder: Path) -> None:
+    calls = [
+        past_call(asked_to_write(f"/evaluations/{number}.md"), run=f"run-{number}", days_ago=number + 1)
+        for number in range(6)
+    ]
+    calls.append(past_call(asked_to_write("/secrets/x.md"), "reject", run="bad-run"))
+    page = await opened(folder, "/rules?days=30", Past(tuple(calls)))
+    assert "Asked 7 times in 30 days; this rule leaves 1" in page.text
+    assert "it newly passes none that was rejected or changed" in page.text
+    assert "+++ b/workshop.yaml" in page.text
+    assert all(f"{line} " in page.text for line in ("tool: write_file", "folder: /evaluations", "callers: [clerk]"))
+    assert "6 newly passed" in page.text
+    assert "/runs/bad-run/" not in page.html
+    assert (folder / "workshop.yaml").read_text() == WORKSHOP + PLANS
+
+
+async def test_a_file_without_a_place_for_entries_is_told(tmp_path: Path) -> None:
+    (tmp_path / "workshop.yaml").write_text("limits: &one {}\napprovals: *one\n")
+    calls = tuple(
+        past_call(asked_to_write(f"/evaluations/{number}.md"), run=f"run-{number}", days_ago=number + 1)
+        for number in range(6)
+    )
+    page = await opened(tmp_path, "/rules?days=30", Past(calls))
+    assert page.status == 200
+    assert "has no place for more entries" in page.text
 
 
 async def test_one_more_entry_is_compared_with_todays_rules(folder: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -14,7 +12,6 @@ from cyclopts import Parameter
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.rules.advice import RuleAdvice
@@ -60,9 +57,9 @@ async def suggest(
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened, task_queue
-    from llm_do_temporal.client.rules.advice import advice_on, entry_mapping
+    from llm_do_temporal.client.rules.advice import advice_on
     from llm_do_temporal.client.rules.past_calls import PastCallReader
-    from llm_do_temporal.definitions.workshop.allow_entries import with_allow_entries
+    from llm_do_temporal.client.rules.proposal import proposed_change
     from llm_do_temporal.definitions.workshop.workshop import load_workshop
 
     begin = datetime.now(UTC) - span(since)
@@ -74,9 +71,7 @@ async def suggest(
     async with opened(location) as session:
         past = await PastCallReader(session.client.temporal, task_queue=task_queue()).read(begin)
     advice = advice_on(past.calls, workshop.config.approvals, min_runs=min_runs, min_days=min_days)
-    before = read_exactly(folder / WORKSHOP_FILE)
-    after = with_allow_entries(before, [entry_mapping(one.entry) for one in advice.entries])
-    diff = unified_diff(before, after)
+    diff = proposed_change(folder, advice)
     if as_json:
         print_json(_as_json(advice, past, diff), pretty=True)
     else:
@@ -95,24 +90,6 @@ def span(text: str) -> timedelta:
         return timedelta(seconds=seconds)
     except (ValueError, OverflowError) as error:
         raise UsageError(f"--since: '{text[:40]}' is not a time; write it like 12h or 30d") from error
-
-
-def read_exactly(path: Path) -> str:
-    """Return a file's text with the line ends and the byte order mark that it has."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return file.read()
-
-
-def unified_diff(before: str, after: str, name: str = WORKSHOP_FILE) -> str:
-    """Return the change as `patch` and `git apply` take it; empty where nothing changes."""
-    changes = difflib.unified_diff(_lines(before), _lines(after), f"a/{name}", f"b/{name}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in changes)
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines with their ends, split at line feeds alone, as `patch` does."""
-    lines = [f"{line}\n" for line in text.split("\n")]
-    return lines[:-1] if text.endswith("\n") or not text else [*lines[:-1], lines[-1][:-1]]
 
 
 def _tell(advice: RuleAdvice, past: PastCalls, since: str) -> None:

@@ -6,6 +6,7 @@ where a visitor asks for them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from llm_do_temporal.client.rules.advice import RuleAdvice, advice_on
+from llm_do_temporal.client.rules.past_calls import PastCalls
 from llm_do_temporal.client.rules.policies import policy_of_workshop, with_entries
+from llm_do_temporal.client.rules.proposal import proposed_change
 from llm_do_temporal.client.rules.shared_trials import SharedPastCalls
-from llm_do_temporal.client.rules.trial import answer_in_words, try_policy
+from llm_do_temporal.client.rules.trial import Trial, answer_in_words, try_policy
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.policy.backtest.sentences import rules_in_words
 from llm_do_temporal.policy.backtest.verdicts import ChangeKind, Policy
@@ -29,6 +33,18 @@ MOST_ROWS = 100
 MAX_ENTRY_CHARS = 4_000
 
 
+@dataclass(frozen=True)
+class Suggestion:
+    """Entries that past calls speak for, with the change of the file and its trial."""
+
+    advice: RuleAdvice
+    change: str
+    """Unified difference of `workshop.yaml`."""
+    problem: str
+    """Reason why there is no such difference; empty where there is one."""
+    trial: Trial
+
+
 async def show_rules(request: Request) -> Response:
     """Show the rules; with `days` in the address what they make of the calls of so many days, with `add` more rules."""
     folder: Path | None = request.app.state.settings.workshop
@@ -37,14 +53,12 @@ async def show_rules(request: Request) -> Response:
     added = asked.get("add", "").strip()
     days = next((number for number in DAYS if asked.get("days") == str(number)), None)
     shown: dict[str, Any] = {"today": None, "suggested": None, "tried": None, "wrong": ""}
-    if policy is not None:
+    if folder is not None and policy is not None:
         if added:
             days = days or DAYS[1]
             shown |= await _with_entry(request, policy, added, days)
         elif days is not None:
-            shown["today"] = await _past_calls(request).tried(
-                days, policy.model_dump_json(), partial(try_policy, policy)
-            )
+            shown |= await _past_calls(request).tried(days, policy.model_dump_json(), partial(_trials, folder, policy))
     return render(
         request,
         "rules.html",
@@ -73,6 +87,19 @@ async def _with_entry(request: Request, policy: Policy, added: str, days: int) -
         return {"wrong": f"{error.message}. {error.next_step or ''}".strip()}
     key = f"{policy.model_dump_json()} {added}"
     return {"tried": await _past_calls(request).tried(days, key, partial(try_policy, changed, today=policy))}
+
+
+def _trials(folder: Path, policy: Policy, past: PastCalls) -> dict[str, Any]:
+    """Return the trial of the rules of today, and that of the rules that are suggested."""
+    advice = advice_on(past.calls, policy.approvals)
+    more = tuple(one.entry for one in advice.entries)
+    approvals = policy.approvals.model_copy(update={"allow": (*policy.approvals.allow, *more)})
+    trial = try_policy(policy.model_copy(update={"approvals": approvals}), past, today=policy)
+    try:
+        change, problem = proposed_change(folder, advice), ""
+    except UsageError as error:
+        change, problem = "", f"{error.message}. {error.next_step or ''}".strip()
+    return {"today": try_policy(policy, past), "suggested": Suggestion(advice, change, problem, trial)}
 
 
 def _policy(folder: Path | None) -> tuple[Policy | None, str]:

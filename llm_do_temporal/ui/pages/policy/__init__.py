@@ -1,0 +1,1 @@
+"""Pages about what needs a person: the rules of the workshop."""
