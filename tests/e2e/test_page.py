@@ -186,6 +186,9 @@ async def test_question_after_question_is_answered_with_keys_alone(office: Offic
     await ada.keyboard.press("e")
     await ada.get_by_label("content").fill("y")
     await ada.get_by_role("button", name="Show the difference").click()
+    await expect(ada.get_by_role("heading", level=1)).to_contain_text("with these changes?")
+    await ada.keyboard.press("o")
+    await expect(ada.get_by_role("button", name="Approve with changes")).to_be_enabled()
     await ada.keyboard.press("a")
     await ada.keyboard.press("Enter")
     told = "3 questions answered: 1 approved, 1 changed and approved, 1 rejected."
