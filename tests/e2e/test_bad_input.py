@@ -121,9 +121,9 @@ def test_an_unknown_provider_is_named(bad: Desk) -> None:
     assert "unknown provider 'foo'" in done.stderr
 
 
-def test_a_missing_key_is_named_and_not_waited_for(bad: Desk) -> None:
-    done = bad.type("start", "fine", "hi", "--model", "openai-chat:gpt-test", code=1)
-    assert "OPENAI_API_KEY" in done.stderr
+def test_a_missing_key_is_named_before_there_is_a_run(bad: Desk) -> None:
+    done = bad.type("start", "fine", "hi", "--model", "openai-chat:gpt-test", code=2)
+    assert "OPENAI_API_KEY is not set, and the model 'openai-chat:gpt-test' needs it" in done.stderr
 
 
 def test_dev_says_that_its_port_is_in_use(bad: Desk) -> None:
