@@ -163,8 +163,7 @@ async def test_what_is_folded_has_to_be_opened_first(office: Office) -> None:
 
 
 async def test_question_after_question_is_answered_with_keys_alone(office: Office) -> None:
-    run = "flow"
-    await office.asking(run, [write(f"/flow-{number}.txt", "x\n" * 200) for number in (1, 2, 3)])
+    await office.asking(run := "flow", [write(f"/flow-{number}.txt", "x\n" * 200) for number in (1, 2, 3)])
     await office.asks(run, "a3")
     ada = await office.person(viewport={"width": 390, "height": 844})
     await ada.goto(f"{office.approval(run)}?run={run}")
@@ -174,7 +173,6 @@ async def test_question_after_question_is_answered_with_keys_alone(office: Offic
     await expect(ada.get_by_role("button", name="Approve a1")).to_be_in_viewport()
     await ada.keyboard.press("Enter")
     await expect(ada.get_by_role("status")).to_contain_text("Approved by ada")
-    await expect(ada.get_by_role("button", name="Reject")).to_be_enabled()
     await ada.keyboard.press("j")
     await ada.wait_for_url(f"{office.approval(run, 'a3')}?*")
     await ada.keyboard.press("k")
