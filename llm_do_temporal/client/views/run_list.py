@@ -38,9 +38,9 @@ from llm_do_temporal.messages.runs import RunMemo, listed_worker
 from llm_do_temporal.policy.run_filter import RunFilter
 
 PAGE_RUNS = 25
-MOST_LOOKED_AT = 5_000
+MOST_LOOKED_AT = 1_000
 """Runs whose memos are read for one page, where the server alone cannot tell which pass."""
-_LOOKED_AT_ONCE = 500
+_LOOKED_AT_ONCE = 100
 _STATES = {
     "open": "Running",
     "running": "Running",
