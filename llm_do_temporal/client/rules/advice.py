@@ -112,7 +112,10 @@ def lesson_of(rules: ApprovalRules, past: PastCall) -> Lesson:
 def entry_mapping(entry: AllowEntry) -> dict[str, Any]:
     """Return the entry as it is written in YAML, without what it leaves open."""
     given = entry.model_dump(mode="json", exclude_defaults=True)
-    return {name: given[name] for name in (*given.keys() - _LAST, *(one for one in _LAST if one in given))}
+    return {
+        name: given[name]
+        for name in (*(one for one in given if one not in _LAST), *(one for one in _LAST if one in given))
+    }
 
 
 _LAST = ("why", "match", "not_match")
