@@ -280,7 +280,6 @@ async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None
     await expect(ada.locator("#entries")).to_contain_text("Ended: completed")
     await expect(ada.locator("#live")).to_be_hidden()
     await expect(bob.locator("#tree .state").first).to_have_text("completed")
-    await bob.set_viewport_size({"width": 1280, "height": 844})
     axis = await bob.locator(".ticks").bounding_box()
     assert axis is not None
     await bob.mouse.move(axis["x"] + axis["width"] / 2, axis["y"] + 5)
