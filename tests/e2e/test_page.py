@@ -172,6 +172,7 @@ async def test_question_after_question_is_answered_with_keys_alone(office: Offic
     await ada.keyboard.press("a")
     await expect(ada.get_by_role("button", name="Approve a1")).to_be_in_viewport()
     await ada.keyboard.press("Enter")
+    await ada.wait_for_url(f"{office.approval(run, 'a2')}?*")
     await expect(ada.get_by_role("status")).to_contain_text("Approved by ada")
     await ada.keyboard.press("j")
     await ada.wait_for_url(f"{office.approval(run, 'a3')}?*")
