@@ -281,12 +281,8 @@ async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None
     await expect(ada.locator("#entries")).to_contain_text("Ended: completed")
     await expect(ada.locator("#live")).to_be_hidden()
     await expect(bob.locator("#tree .state").first).to_have_text("completed")
-    axis = await bob.locator(".ticks").bounding_box()
-    assert axis is not None
-    await bob.mouse.move(axis["x"] + axis["width"] / 2, axis["y"] + 5)
-    await bob.mouse.down()
-    await bob.mouse.move(axis["x"] + axis["width"] - 5, axis["y"] + 5)
-    await bob.mouse.up()
+    axis = bob.locator(".ticks")
+    await axis.drag_to(axis, source_position={"x": 150, "y": 5}, target_position={"x": 300, "y": 5})
     await bob.wait_for_url("**/runs/live?from=*&to=*")
     await expect(bob.locator(".axis")).to_contain_text("only a part is shown")
 
