@@ -133,11 +133,11 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
 async def every_run(client: Client, wanted: RunFilter = _EVERY, *, limit: int) -> AsyncIterator[ListedRun]:
     """Yield the first runs that pass the filter, however many must be looked at. Raises ConnectionFailed."""
     # Left alone, the server would read a thousand, whatever the limit.
-    most = {} if wanted.needs_memo else {"limit": limit}
+    most = None if wanted.needs_memo else limit
     size = ANSWERED_RUNS if wanted.needs_memo else min(limit, ANSWERED_RUNS)
     found = 0
     async with translated():
-        async for execution in client.list_workflows(_query(wanted), page_size=size, **most):
+        async for execution in client.list_workflows(_query(wanted), page_size=size, limit=most):
             listed = await read_listing(execution)
             run = listed_run(execution, listed)
             if _passes(wanted, run, listed.begun):

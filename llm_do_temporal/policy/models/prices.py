@@ -6,7 +6,7 @@ Pure. Prices in US dollars come from a list that Pydantic AI brings along, where
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -51,7 +51,7 @@ class Price(Value):
             return {"input": Decimal(0), "output": Decimal(0)}
         if isinstance(value, str | int | float):
             raise ValueError("a price is `free`, or has keys: {input: 0.15, output: 0.60}, for a million tokens")
-        return cast("object", value)
+        return value
 
     def cost_of(self, *, told: int, written: int, cache_read: int = 0, cache_write: int = 0) -> Decimal:
         """Return the US dollars for a turn; `told` counts the tokens that were read from a cache, or put there, too."""

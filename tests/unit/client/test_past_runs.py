@@ -27,11 +27,11 @@ class Ends(Accounts):
 
     def __init__(self) -> None:
         super().__init__(cast("Any", None))
-        self.read: list[str] = []
+        self.asked: list[str] = []
 
     async def read_one(self, branch: Branch, *, whole: bool = False) -> Spent:
         """See Accounts."""
-        self.read.append(branch.workflow_id)
+        self.asked.append(branch.workflow_id)
         if branch.workflow_id == "locked":
             raise KeyMismatch("no key", key="other")
         if branch.workflow_id == "gone":
@@ -60,10 +60,10 @@ async def test_the_newest_ends_are_read_first_and_each_once(server: RunServer) -
     ends = Ends()
     past = PastRuns(cast("Any", server), ends)
     first = await past.read(SINCE, most=3)
-    assert ends.read == ["run-0", "run-1", "run-2"]
+    assert ends.asked == ["run-0", "run-1", "run-2"]
     assert (len(first.read), first.unread, first.unreadable) == (3, 2, 0)
     second = await past.read(SINCE, most=3)
-    assert ends.read == [f"run-{number}" for number in range(5)]
+    assert ends.asked == [f"run-{number}" for number in range(5)]
     assert (len(second.read), second.unread) == (5, 0)
     run, outcome = second.read[0]
     assert (run.worker, outcome.cost, outcome.costs, outcome.is_partial) == ("boss", COST, {"m:x": COST}, True)

@@ -64,7 +64,10 @@ async def server_with(runs: int, **memo: Any) -> RunServer:
     """A server with so many completed runs, of which every tenth is about a deck."""
     server = RunServer()
     for number in range(runs):
-        about = {"task": f"deck {number}" if number % 10 == 0 else f"mail {number}", "started_by": "ada"} | memo
+        about: dict[str, Any] = {
+            "task": f"deck {number}" if number % 10 == 0 else f"mail {number}",
+            "started_by": "ada",
+        } | memo
         began = NOW + timedelta(minutes=number)
         await server.put(f"run-{number}", "Completed", RunMemo(worker="boss", **about), began=began, ended=began)
     return server
