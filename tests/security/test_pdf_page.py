@@ -47,7 +47,7 @@ async def test_what_browsers_ask_for_many_times_keeps_no_other_part_of_the_page_
         return {"type": "http.disconnect"}
 
     request = Request({"type": "http"}, receive)
-    asked = [asyncio.create_task(_while_wanted(request, _pages(room, blobs, digest))) for _ in range(40)]
+    asked = [asyncio.create_task(_while_wanted(request, _pages(room, lambda: blobs.read(digest)))) for _ in range(40)]
     await until_at_work(PDFS_AT_ONCE, 1)
     assert await asyncio.wait_for(asyncio.to_thread(lambda: "a thread"), MAX_WAIT_SECONDS) == "a thread"
     assert at_work() <= PDFS_AT_ONCE

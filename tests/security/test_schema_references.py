@@ -13,7 +13,7 @@ import pytest
 from pydantic_ai.tools import ToolDefinition
 
 from llm_do_temporal.activities.external import _problem_with  # pyright: ignore[reportPrivateUsage]
-from llm_do_temporal.cli.terminal.edit_arguments import read_arguments
+from llm_do_temporal.cli.terminal.edit_arguments import fitting_arguments
 from llm_do_temporal.definitions.workers.output_schema import check_output_schema
 from llm_do_temporal.json_schema import UnusableSchema, check_schema, find_problems
 
@@ -93,7 +93,7 @@ def test_a_reference_out_of_the_schema_is_a_result_and_fetches_nothing(
     host, asked = listener
     monkeypatch.chdir(secret.parent)
     schema = _filled(outward, host, secret)
-    args, problem = read_arguments('{"a": 1}', schema)
+    args, problem = fitting_arguments('{"a": 1}', schema)
     assert args is None
     assert "its schema cannot be used" in problem
     assert "SECRET" not in problem

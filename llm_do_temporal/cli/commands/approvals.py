@@ -234,6 +234,10 @@ async def modify(
     """
     from llm_do_temporal.messages.approvals import DecisionKind
 
+    if args is None:
+        from llm_do_temporal.cli.terminal.edit_arguments import check_editor
+
+        check_editor()
     changed = None if args is None else read_json_object(args, "--args")
     answer = _Answer(DecisionKind.MODIFY, note, remember, changed)
     return await _decide(location, _Named(run, approval, digest), answer)

@@ -50,17 +50,21 @@ async def ask_for_change(question: Question, prompter: Prompter) -> dict[str, An
         text = edited
 
 
+def check_editor() -> None:
+    """Raise UsageError where nobody could edit anything."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "there is no terminal to edit the arguments in", next_step="Give all of them: --args '{…}' or --args @FILE."
+        )
+
+
 async def edit_pending(
     client: LlmDoClient, run: str, meant: ShownQuestion
 ) -> tuple[ShownQuestion, dict[str, Any] | None]:
     """Let a person edit the arguments of a question that waits; return it with the new ones, None for no change.
 
-    Raises UsageError where nobody could edit anything.
+    Raises UsageError for a question that cannot be changed.
     """
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            "there is no terminal to edit the arguments in", next_step="Give all of them: --args '{…}' or --args @FILE."
-        )
     asked = await client.approvals(run)
     question = next((one for one in asked if one.id == meant.id), None)
     if question is None:

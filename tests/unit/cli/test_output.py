@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ KEYS = [
 
 
 def test_the_object_of_a_completed_run() -> None:
-    spent = {"requests": 2, "tool_calls": 1, "input_tokens": 30, "output_tokens": 4}
+    spent: dict[str, Any] = {"requests": 2, "tool_calls": 1, "input_tokens": 30, "output_tokens": 4}
     usage = Usage(**spent, cost_usd=Decimal("0.0125"), unpriced=("x:y",))
     outcome = RunOutcome("r1", "completed", output={"score": 4}, usage=usage, duration_ms=1234)
     assert outcome.as_json() == {

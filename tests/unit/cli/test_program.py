@@ -75,7 +75,7 @@ USAGE = [
     (["start", "greeter", "--each", "*", "--concurrency", "0"], "--concurrency 0 is not a number from 1 to 500"),
     (["start", "--retry-failed", "run", "-a", "x"], "--retry-failed takes the items"),
     (["reject", "run", "a1", "--reason", " "], "--reason is empty"),
-    (["modify", "run", "a1"], "--args requires an argument"),
+    (["modify", "run", "a1"], "there is no terminal to edit the arguments in"),
     (["modify", "run", "a1", "--args", "[1]"], "the value of --args is not a JSON object"),
     (["watch", "run", "--from-seq", "3"], "--from-seq says nothing without -o jsonl"),
     (["watch", "run", "-o", "jsonl", "--from-seq", "0"], "--from-seq 0 is not a number above zero"),

@@ -45,7 +45,7 @@ def test_each_example_that_fails_is_named_with_its_line(workshop: WorkshopFolder
     [
         ("{command: 'sudo {name}'}", "'sudo {name}' is refused: 'sudo' runs whatever program it is given"),
         ("{command: 'cat {path} > x'}", "(a redirection)"),
-        ("{tool: write_file}", "a kind of calls is `tool` with `path` or `below`"),
+        ("{tool: write_file}", "a kind of calls is `tool` with `path`, `below` or `folder`"),
         ("{tool: write_file, below: notes}", "starts with '/'; got 'notes'"),
         ("{tool: write_file, below: /notes, sufix: .md}", "unknown key 'sufix' in 'approvals.allow.0'"),
         ("write_file", "not 'write_file'"),

@@ -118,7 +118,7 @@ def test_the_page_may_be_named_by_a_variable(given: str, used: str | None) -> No
         (
             "approvals:\n  timeouts: 72h",
             2,
-            "unknown key 'timeouts' in 'approvals'; allowed: default, mode, on_timeout, ",
+            "unknown key 'timeouts' in 'approvals'; allowed: allow, default, mode, on_timeout, ",
         ),
         ("approvals:\n  timeout: 72 h", 2, "'approvals.timeout': '72 h' is not a time; write it like 90s"),
         ("approvals: {on_timeout: approve}", 1, "'approvals.on_timeout' should be 'reject' or 'fail', not 'approve'"),

@@ -53,5 +53,5 @@ def test_every_command_and_flag_is_on_the_page() -> None:
     assert all(f"## {name}\n" in page for name in COMMANDS)
     assert page.count("--workshop PATH") == 1
     assert "| `--output, -o text\\|json\\|jsonl` |" in page
-    assert "llm-do-temporal modify RUN [ID] --args TEXT [FLAGS]" in page
+    assert "llm-do-temporal modify RUN [ID] [--args JSON] [FLAGS]" in page
     assert "| `--tls, --no-tls` |" in page
