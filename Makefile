@@ -25,8 +25,7 @@ browser: .venv/.ready  ## Install a Chromium for the tests of the page, where th
 # What goes on while a workflow is replayed: the tests of these subjects run a second time, with no workflow in memory,
 # so that every task replays its history. (All histories of all tests are replayed once they are done.) One of them waits
 # half a minute for histories to be deleted, which no memory changes.
-REPLAYED := approvals approval_doors cancellation delegated_approvals delegation delegation_limits long_conversations \
-    python_tools shell tool_context worker_creation
+REPLAYED := approvals cancellation delegated_approvals delegation long_conversations python_tools tool_context
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
 test: .venv/.ready  ## Run the tests, the quick ones first; not those of clusters, containers and the chart

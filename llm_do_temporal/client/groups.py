@@ -179,6 +179,7 @@ def _entry(question: Question, model: InboxEntry | None) -> InboxEntry:
         task="" if model is None else model.task,
         digest=request.digest,
         group=request.group,
+        item=request.item,
     )
 
 

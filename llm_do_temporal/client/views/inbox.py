@@ -56,6 +56,8 @@ class InboxEntry:
     """Digest of the question; empty if it has none."""
     group: CallGroup | None = None
     """Group of questions that can be decided together; None if an earlier version asked."""
+    item: str = ""
+    """Name of the batch's item that is worked on; empty in any other run."""
 
 
 @dataclass(frozen=True)
@@ -226,4 +228,5 @@ def _entry(run: str, begun: RunMemo, one: PendingApprovalMemo) -> InboxEntry:
         task=begun.task,
         digest=one.digest,
         group=one.group,
+        item=one.item,
     )

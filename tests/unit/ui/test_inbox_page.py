@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -69,6 +69,12 @@ async def opened(waiting: Waiting, address: str) -> Page:
 def shown(page: Page, among: Sequence[InboxEntry]) -> list[int]:
     """The numbers of the calls that stand on the page."""
     return [number for number, one in enumerate(among) if one.summary in page.text]
+
+
+async def test_a_question_of_a_batch_names_its_item() -> None:
+    (one,) = entries(1, runs=1)
+    page = await opened(Waiting([replace(one, item="b<i>.pdf")]), "/")
+    assert "helper b<i>.pdf asked" in page.text
 
 
 async def test_many_questions_are_in_parts_the_oldest_first() -> None:
