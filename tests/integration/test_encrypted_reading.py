@@ -124,9 +124,9 @@ async def test_a_run_whose_key_is_missing_is_listed_and_hides_no_other(
             await place.pending(await place.start("main", SECRET, run=run))
     ada, missing = await signed_in_browser(place), "cannot be read: its encryption key 'old' is missing here"
     await page_with(
-        ada, f"/runs?begins={name}", f"{theirs} waiting 1 question main {missing}", f"{ours} waiting 1 question"
+        ada, f"/runs?begins={name}", f"{theirs} waiting 1 question main {missing}", f"{SECRET} waiting 1 question"
     )
-    page = await page_with(ada, "/", f"{theirs} main 1 question {missing}", ours)
+    page = await page_with(ada, "/", f"{theirs} main 1 question {missing}", SECRET)
     assert f"/runs/{ours}/approvals/a1" in page.html
     assert f"/runs/{theirs}/approvals" not in page.html
 
@@ -134,7 +134,8 @@ async def test_a_run_whose_key_is_missing_is_listed_and_hides_no_other(
         assert await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)]) == 0
         return capsys.readouterr()
 
-    shown = {line.split()[0]: line for line in (await typed("list"))[0].splitlines()}
+    lines = (await typed("list"))[0].splitlines()
+    shown = {run: next(line.rstrip() for line in lines if run in line) for run in (theirs, ours)}
     assert re.search(r" main +waiting, key 'old' is missing +1 +\d+\w ago$", shown[theirs])
     assert re.search(r" main +waiting +1 +\d+\w ago$", shown[ours])
     told = {one["run"]: one for one in json.loads((await typed("list", "--json"))[0])}

@@ -57,11 +57,15 @@ def read_fields(
 ) -> tuple[dict[str, Any], list[Field]]:
     """Return the arguments of a sent form that `fields_of` made from `schema` and `args`, and its fields as sent.
 
-    A field that cannot be read has a `problem` and is missing from the arguments.
+    What the form has besides was added to the text before; it is read as YAML. A field that cannot be read has a
+    `problem` and is missing from the arguments.
     """
     found: dict[str, Any] = {}
     fields: list[Field] = []
-    for field in fields_of(schema, args):
+    sent = [name.removeprefix(PREFIX) for name in form if name.startswith(PREFIX)]
+    known = _object(schema.get("properties"))
+    added: dict[str, Any] = {name: [] for name in sent if name not in known and name not in args}
+    for field in fields_of(schema, {**args, **added}):
         text = form.get(PREFIX + field.name, "").replace("\r\n", "\n")
         omitted = field.optional and OMIT_PREFIX + field.name in form
         problem = ""

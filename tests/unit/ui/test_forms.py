@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.content.arguments import editable_json, read_object
@@ -126,3 +127,12 @@ def test_a_problem_of_the_schema_is_told_at_its_field() -> None:
     shown, told = with_problems(fields, problems)
     assert [one.problem for one in shown] == ["", "ab.0: 1 is not of type 'string'"]
     assert told == problems
+
+
+@pytest.mark.parametrize("typed", ["1", "one", "[1, 2]", "a: b", "- 1"])
+def test_an_argument_that_was_added_to_the_text_is_read_from_the_form(typed: str) -> None:
+    found, (_, added) = read_fields(
+        schema(it={"type": "string"}), {"it": "x"}, {PREFIX + "it": "x", PREFIX + "more": typed}
+    )
+    assert found == {"it": "x", "more": yaml.safe_load(typed)}
+    assert (added.name, added.value, added.problem) == ("more", typed, "")
