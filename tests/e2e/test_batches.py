@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.client.embedded.server import any_free_port
 from tests.support.people.desk import Desk
 
 
@@ -51,14 +52,14 @@ def test_a_batch_tells_what_failed_survives_a_kill_and_takes_mended_files(
         (inputs / name).write_text(text)
     each = ("keeper", "note", "--each", "*.txt", "--concurrency", "1", "--id", "keep")
 
-    served = desk.begin("dev", "--no-page")
+    served = desk.begin("dev", "--no-page", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
     assert desk.host
     told = desk.type("start", *each, "--detach").stderr
     assert "1 of 3 files cannot be used" in told
     desk.pending("keep", 1)
     desk.kill_group(served)
 
-    desk.begin("dev", "--no-page")
+    desk.begin("dev", "--no-page", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
     assert desk.host
     assert "main/item-1 (a.txt)" in desk.type("approvals").stdout
     desk.type("approve", "keep", "a1")

@@ -45,7 +45,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
 @pytest.mark.timeout(400)
 def test_whatever_dies_the_run_comes_to_the_same_end() -> None:
     # `make certify` has all four, after every event.
-    kinds = ["server", "freeze"]
+    kinds = ["service", "freeze"]
     code, told, stderr = finish(begin("editor", PROMPT, *(f"--kill={kind}" for kind in kinds), "--event=60"))
     assert [(row["kill"], row["event"], row["problems"]) for row in told["rows"]] == [(kind, 60, []) for kind in kinds]
     assert all(row["passed"] and row["struck_after"] for row in told["rows"])

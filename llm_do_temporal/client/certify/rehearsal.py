@@ -57,7 +57,8 @@ class Rehearsal:
             histories = await self._histories()
         if self._struck_at is not None:
             self.resumed = histories.resumed(self._struck_at, self._gone)
-        left = None if result is None else result.model_dump(mode="json")
+        # How long people were waited for is another time in each run.
+        left = None if result is None else result.model_dump(mode="json", exclude={"waited"})
         return gather(left, error, self.lane.files(), self._doubts, histories)
 
     async def _attend(self) -> tuple[RunResult | None, str]:

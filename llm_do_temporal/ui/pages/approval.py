@@ -88,9 +88,10 @@ async def take_decision(request: Request) -> Response:
 async def address_after(request: Request, question: Question, kind: DecisionKind, *, taken: bool) -> str:
     """Return the address to go to after a decision; `taken` is False until a worker service has it.
 
-    Without scripts it is the question's own: a second click would meet the next question else.
+    Until then it is the question's own, which says so; also without scripts, since a second click would meet the next
+    question else.
     """
-    if ONWARD in request.state.form:
+    if taken and ONWARD in request.state.form:
         return await after_decision(request, question, kind)
     return address_in_queue(request, question.run, question.id, **({} if taken else {"sent": "yes"}))
 
