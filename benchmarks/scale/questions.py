@@ -45,10 +45,10 @@ from llm_do_temporal.messages.base import (
     WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.runs import RunMemo
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.groups import group_of
 from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.security.settings import UiSettings
 from llm_do_temporal.ui.security.users import TokenAccess

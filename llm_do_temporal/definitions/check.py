@@ -25,9 +25,10 @@ from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem, problem_of
 from llm_do_temporal.definitions.yaml.text_files import label_of
 from llm_do_temporal.errors import DefinitionError, ModelRefusal, SandboxRefusal, WorkshopNotFound
-from llm_do_temporal.policy.approvals import ALWAYS_ASKS, DEFAULT_RULES
+from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.files.sandbox import Tree, WorkerSandbox, narrow, root_tree
 from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
+from llm_do_temporal.policy.uses import ALWAYS_ASKS
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 _SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."

@@ -35,9 +35,9 @@ from llm_do_temporal.messages.approvals import (
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
-from llm_do_temporal.policy.approvals import canonical
 from llm_do_temporal.policy.budget.limits import Dimension, described
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, judge_path
+from llm_do_temporal.policy.uses import canonical
 
 NOBODY_IN_TIME = "timeout"
 """Name under which the desk rejects questions that were not decided in time."""

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 from llm_do_temporal.messages.base import Message, Strict, is_empty, is_none, is_zero
 from llm_do_temporal.messages.budget import Waits
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
-from llm_do_temporal.policy.approvals import CapabilityUse, OnTimeout, canonical
+from llm_do_temporal.policy.approvals import OnTimeout
 from llm_do_temporal.policy.budget.ledger import Ledger
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
@@ -26,6 +26,7 @@ from llm_do_temporal.policy.identity import (
 )
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.grants import GrantedKind, KindGrant
+from llm_do_temporal.policy.uses import CapabilityUse, canonical
 
 
 class DecisionKind(StrEnum):

@@ -17,11 +17,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, StringConstraints, mo
 from llm_do_temporal.policy.budget.limits import Duration
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.entries import AllowEntry, covering
-from llm_do_temporal.policy.uses import ALWAYS_ASKS as ALWAYS_ASKS
-from llm_do_temporal.policy.uses import LIMIT as LIMIT
-from llm_do_temporal.policy.uses import REPEAT as REPEAT
-from llm_do_temporal.policy.uses import CapabilityUse as CapabilityUse
-from llm_do_temporal.policy.uses import canonical as canonical
+from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.policy.values import Value
 
 T = TypeVar("T")

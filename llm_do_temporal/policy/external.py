@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from llm_do_temporal.errors import ApprovalRefusal, DefinitionError
-from llm_do_temporal.policy.approvals import CapabilityUse, Ruling
+from llm_do_temporal.policy.approvals import Ruling
+from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.policy.values import Value
 
 DEFAULT_CAPABILITIES = ("tool.call",)

@@ -15,9 +15,9 @@ from typing import Any, cast
 
 from pydantic import ConfigDict, Field
 
-from llm_do_temporal.policy.approvals import LIMIT, REPEAT, CapabilityUse, canonical
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.identity import digest_of, real_place
+from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse, canonical
 from llm_do_temporal.policy.values import Value
 
 GROUP_VERSION = 1

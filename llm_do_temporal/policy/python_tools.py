@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from llm_do_temporal.errors import ApprovalRefusal, EffectFailed
-from llm_do_temporal.policy.approvals import CapabilityUse, Ruling, canonical
+from llm_do_temporal.policy.approvals import Ruling
+from llm_do_temporal.policy.uses import CapabilityUse, canonical
 
 DEFAULT_CAPABILITIES = ("python.call",)
 _ASKS = {None: None, Ruling.PRE_APPROVED: False, Ruling.NEEDS_APPROVAL: True}

@@ -9,10 +9,10 @@ import pytest
 
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.messages.approvals import DecisionKind, DeskState, RequestApprovalInput
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import EARLIER_VERSION, IDENTITY_VERSION, SeenFile
+from llm_do_temporal.policy.uses import CapabilityUse
 from tests.support.workflow.desk_questions import LATER, asked, decided, request
 
 

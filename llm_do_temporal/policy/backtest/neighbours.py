@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from llm_do_temporal.errors import Refusal
-from llm_do_temporal.policy.approvals import ApprovalRules, canonical
+from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.policy.backtest.attempts import judge_attempt
 from llm_do_temporal.policy.backtest.edges import arguments_beside, commands_beside, names_beside, paths_beside
 from llm_do_temporal.policy.backtest.facts import with_places
@@ -20,6 +20,7 @@ from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.commands import argv_of, form_of
 from llm_do_temporal.policy.kinds.kind import CallKind
 from llm_do_temporal.policy.shell import ShellPolicy
+from llm_do_temporal.policy.uses import canonical
 from llm_do_temporal.policy.values import Value
 
 _ORDER = [PastVerdict.PASSES, PastVerdict.UNKNOWN, PastVerdict.ASKS, PastVerdict.BLOCKED, PastVerdict.REFUSED]

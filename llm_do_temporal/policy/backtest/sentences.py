@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from llm_do_temporal.policy.approvals import (
-    ALWAYS_ASKS,
-    DEFAULT_RULES,
-    ApprovalRules,
-    Ruling,
-    Terms,
-    ruling_of,
-    terms_of,
-)
+from llm_do_temporal.policy.approvals import DEFAULT_RULES, ApprovalRules, Ruling, Terms, ruling_of, terms_of
 from llm_do_temporal.policy.budget.limits import Dimension, described
+from llm_do_temporal.policy.uses import ALWAYS_ASKS
 from llm_do_temporal.policy.values import Value
 
 _SUBJECTS = {

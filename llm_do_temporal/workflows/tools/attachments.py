@@ -16,7 +16,6 @@ from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.messages.activities import SNAPSHOT_ATTACHMENTS
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.effects import AttachedFile, SnapshotInput
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.attachments import (
     Attachment,
     AttachmentPaths,
@@ -27,6 +26,7 @@ from llm_do_temporal.policy.files.attachments import (
 )
 from llm_do_temporal.policy.files.sandbox import Tree, check_readable, check_size, locate, normalise
 from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
 

@@ -22,13 +22,13 @@ from llm_do_temporal.messages.definitions import CalledTemplate, DelegateTool, P
 from llm_do_temporal.messages.delegation import BuildInputInput, BuiltInput
 from llm_do_temporal.messages.effects import LoadWorkerInput
 from llm_do_temporal.messages.runs import InvokeWorkerInput
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.budget.limits import limited_by
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.models.resolution import resolve_model
+from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_local_first
 from llm_do_temporal.workflows.runtime.children import run_invocation
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink

@@ -26,11 +26,11 @@ from llm_do_temporal.messages.effects import (
     WriteFileInput,
 )
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.protection import defines
 from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
 from llm_do_temporal.policy.files.tool_paths import WRITING_TOOLS, file_use, judge_path
 from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
 

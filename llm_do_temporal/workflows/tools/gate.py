@@ -32,10 +32,11 @@ from llm_do_temporal.json_schema import Steps, schema_problems
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
-from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, canonical, decide
+from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, decide
 from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.entries import may_cover
+from llm_do_temporal.policy.uses import canonical
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
 from llm_do_temporal.workflows.tools.gated_tool import (

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.policy.approvals import CapabilityUse, Terms, canonical
+from llm_do_temporal.policy.approvals import Terms
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.uses import CapabilityUse, canonical
 
 
 @dataclass(frozen=True)

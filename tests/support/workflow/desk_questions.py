@@ -13,8 +13,8 @@ from llm_do_temporal.messages.approvals import (
     RequestApprovalInput,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.policy.uses import CapabilityUse
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, 12, 5, tzinfo=UTC)

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from llm_do_temporal.cli.terminal.question import render_question
 from llm_do_temporal.client.client import Question
-from llm_do_temporal.policy.approvals import CapabilityUse
+from llm_do_temporal.policy.uses import CapabilityUse
 
 
 def drawn(pending: Question, width: int = 80) -> list[str]:

@@ -17,8 +17,8 @@ from llm_do_temporal.messages.approvals import (
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
+from llm_do_temporal.policy.uses import CapabilityUse
 from tests.support.workflow.desk_questions import LATER, NOON, asked, decided, request, withdrawn, write
 
 

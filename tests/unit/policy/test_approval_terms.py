@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from llm_do_temporal.policy.approvals import (
-    ApprovalRules,
-    CapabilityUse,
-    Mode,
-    Rule,
-    Ruling,
-    Terms,
-    asking,
-    decide,
-    terms_of,
-)
+from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Rule, Ruling, Terms, asking, decide, terms_of
+from llm_do_temporal.policy.uses import CapabilityUse
 
 
 def rules(own: dict[str, Any] | None = None, **keys: Any) -> ApprovalRules:

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from llm_do_temporal.policy.approvals import (
-    DEFAULT_RULES,
-    ApprovalRules,
-    CapabilityUse,
-    Mode,
-    Ruling,
-    canonical,
-    decide,
-    ruling_of,
-)
+from llm_do_temporal.policy.approvals import DEFAULT_RULES, ApprovalRules, Mode, Ruling, decide, ruling_of
+from llm_do_temporal.policy.uses import CapabilityUse, canonical
 
 PRE, ASK, BLOCKED = Ruling.PRE_APPROVED, Ruling.NEEDS_APPROVAL, Ruling.BLOCKED
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.policy.approvals import LIMIT, REPEAT, CapabilityUse
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.groups import CELL_CHARS, CELLS_CHARS, CallGroup, command_shape, group_of
+from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse
 
 TREE = Tree(mounts=(Mount(at="/", root="files"),))
 

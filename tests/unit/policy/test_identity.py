@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from llm_do_temporal.policy.approvals import CapabilityUse
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import IDENTITY_VERSION, SeenFile, changes_nothing, identity_of, subject_of
+from llm_do_temporal.policy.uses import CapabilityUse
 
 TREE = Tree(mounts=(Mount(at="/", root="files"),))
 OTHER = Tree(mounts=(Mount(at="/", root="other"),))

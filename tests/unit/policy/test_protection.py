@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.errors import SandboxRefusal
-from llm_do_temporal.policy.approvals import ApprovalRules, CapabilityUse, Mode, Ruling, decide
+from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling, decide
 from llm_do_temporal.policy.files.protection import Protection, defines, is_always_protected
 from llm_do_temporal.policy.files.sandbox import (
     Mount,
@@ -16,6 +16,7 @@ from llm_do_temporal.policy.files.sandbox import (
     locate,
     root_tree,
 )
+from llm_do_temporal.policy.uses import CapabilityUse
 
 WHOLE = root_tree(WorkshopSandbox(root="."))
 
