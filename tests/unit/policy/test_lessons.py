@@ -90,6 +90,12 @@ def test_the_smallest_kind_that_covers_what_was_approved(calls: list[AskedCall],
         [write(f"/{name}.md") for name in "abcd"],
         # names without a suffix
         [write(f"/notes/{name}") for name in "abcd"],
+        [command(f"wc -l logs/{name}") for name in "abcd"],
+        # several files at a time, and those at the top
+        [delegation("reader", f"/decks/{name}.pdf", "/decks/z.pdf") for name in "abcd"],
+        [delegation("reader", f"/{name}.pdf") for name in "abcd"],
+        # what nobody would read in a workshop's file, not even word by word
+        [python("note", text="x" * 3_000)] * 4,
         # arguments of tools whose meaning nobody knows
         [python("mail", to=f"{name}@example.com") for name in "abcd"],
         # links

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from llm_do_temporal.policy.models.ids import (
     merged_settings,
     read_serving_id,
     serving_id,
+    stated_price,
 )
+from llm_do_temporal.policy.models.prices import NOTHING_TO_PAY, Price
 from llm_do_temporal.policy.models.resolution import ModelSources, resolve_model
 
 LOCAL = ModelAlias(model="openai-chat:llama3", base_url="http://127.0.0.1:11434/v1", api_key_env="OLLAMA_KEY")
@@ -190,6 +193,24 @@ def test_the_short_form_is_only_text() -> None:
 @pytest.mark.parametrize(("given", "model"), [(["p:a", "p:b"], "p:a,p:b"), (["p:a"], "p:a"), ("p:a,p:b", "p:a,p:b")])
 def test_an_alias_may_stand_for_several_models(given: object, model: str) -> None:
     assert ModelAlias.model_validate(given).model == model
+
+
+@pytest.mark.parametrize(
+    ("alias", "price"),
+    [
+        ({"model": "openai:x"}, None),
+        ({"model": "offline:evaluator"}, NOTHING_TO_PAY),
+        ({"model": "openai:x", "price": "free"}, NOTHING_TO_PAY),
+        ({"model": "openai:x", "price": {"input": 1, "output": 2}}, Price(input=Decimal(1), output=Decimal(2))),
+        # the workshop knows better what its own server costs
+        (
+            {"model": "offline:evaluator", "price": {"input": 1, "output": 2}},
+            Price(input=Decimal(1), output=Decimal(2)),
+        ),
+    ],
+)
+def test_the_price_that_needs_no_list_is_the_workshops(alias: dict[str, Any], price: Price | None) -> None:
+    assert stated_price(ModelAlias.model_validate(alias)) == price
 
 
 @pytest.mark.parametrize("given", [[], ["p:a", ""], ["p:a,p:b"], {"model": "p:a,p:b", "settings": {"seed": 1}}])

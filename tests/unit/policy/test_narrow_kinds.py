@@ -46,6 +46,7 @@ READS: dict[str, Any] = {"worker": "reader", "folder": "/decks", "suffix": ".pdf
         (READS, delegation("reader", "/decks/board/a.pdf"), False),
         (READS, delegation("reader", "/decks/a.pdf", "/secrets/b.pdf"), False),
         (READS, delegation("reader", "/decks/a.txt"), False),
+        (READS, delegation("reader", "/../decks/a.pdf"), False),
         (READS, delegation("reader"), False),  # it is about calls with files
         (READS, delegation("other", "/decks/a.pdf"), False),
     ],

@@ -17,6 +17,7 @@ from llm_do_temporal.policy.backtest.verdicts import (
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.uses import CapabilityUse
+from tests.support.people.asked_calls import delegation
 from tests.support.workflow.past_calls import asked, asked_to_run, asked_to_write
 
 NOTES = {"tool": "write_file", "below": "/notes"}
@@ -79,6 +80,13 @@ def test_where_nobody_knows_if_a_link_led_elsewhere_nobody_knows_the_verdict(fil
     assert judge_again(policy(rules=rules), call, were_files_seen=is_seen).verdict == "passes"
     elsewhere = [{"tool": "write_file", "below": "/drafts"}]
     assert judge_again(policy(allow=elsewhere), call, were_files_seen=is_seen).verdict == "asks"
+
+
+@pytest.mark.parametrize(("path", "verdict"), [("/in/a.pdf", "unknown"), ("/../in/a.pdf", "asks")])
+def test_only_a_file_of_the_callers_tree_is_handed_over_by_a_rule(path: str, verdict: str) -> None:
+    call = delegation("reader", path)
+    unseen = call.model_copy(update={"attachments": (call.attachments[0].model_copy(update={"place": None}),)})
+    assert judge_again(policy(allow=[{"worker": "reader", "attachments": "/in"}]), unseen).verdict == verdict
 
 
 def test_a_command_of_an_earlier_version_is_unknown_where_an_entry_would_pass_it() -> None:

@@ -63,6 +63,26 @@ def test_a_run_is_found_by_who_started_it_and_by_words(wanted: dict[str, str], f
     assert RunFilter(**wanted).finds(**given) is found
 
 
+def test_a_filter_says_what_is_asked_for() -> None:
+    assert RunFilter().given == {}
+    assert RunFilter(state="failed", text="deck").given == {"state": "failed", "text": "deck"}
+
+
+@pytest.mark.parametrize(
+    ("written", "needs_memo"),
+    [
+        ({}, False),
+        ({"state": "failed", "worker": "main", "since": "7d"}, False),
+        ({"state": "waiting"}, True),
+        ({"state": "partly failed"}, True),
+        ({"who": "ann"}, True),
+        ({"text": "deck"}, True),
+    ],
+)
+def test_who_started_a_run_and_its_task_stand_in_its_memo(written: dict[str, str], needs_memo: bool) -> None:
+    assert RunFilter(**written).needs_memo is needs_memo
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [

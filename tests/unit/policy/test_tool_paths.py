@@ -8,7 +8,7 @@ import pytest
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
-from llm_do_temporal.policy.files.tool_paths import judge_path
+from llm_do_temporal.policy.files.tool_paths import file_use, judge_path
 
 TREE = Tree(
     mounts=(
@@ -50,3 +50,21 @@ def test_a_path_is_judged_for_what_the_tool_would_do(tool: str, args: dict[str, 
     with pytest.raises(SandboxRefusal) as refused:
         judge_path(tool, TREE, args)
     assert refusal in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "name", "payload"),
+    [
+        ("read_file", {"path": "/notes/a.md"}, "sandbox.read", {"path": "/notes/a.md"}),
+        ("write_file", {"path": "/notes/a.md", "content": "ä"}, "sandbox.write", {"path": "/notes/a.md", "bytes": 2}),
+        (
+            "edit_file",
+            {"path": "/notes/a.md", "old_text": "", "new_text": "abc"},
+            "sandbox.write",
+            {"path": "/notes/a.md", "bytes": 3},
+        ),
+    ],
+)
+def test_a_file_tool_uses_one_capability(tool: str, args: dict[str, Any], name: str, payload: dict[str, Any]) -> None:
+    use = file_use(tool, judge_path(tool, TREE, args), args)
+    assert (use.name, use.payload) == (name, payload)
