@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from llm_do_temporal.definitions.keys.models import unknown_settings
+from llm_do_temporal.definitions.price_list import spelling_doubt
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.definitions.workshop.workshop import Workshop, unknown_models
@@ -16,7 +17,7 @@ from llm_do_temporal.policy.models.ids import full_name, is_full_name, models_of
 from llm_do_temporal.policy.models.known import doubt_about
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
-_MODEL_STEP = "Write it like 'anthropic:claude-sonnet-4-5', or add an alias under `models:` in workshop.yaml."
+_MODEL_STEP = "Write it like 'anthropic:claude-sonnet-5-5', or add an alias under `models:` in workshop.yaml."
 
 
 def workshop_models(workshop: Workshop, document: Document) -> Iterator[Problem]:
@@ -56,7 +57,7 @@ def name_problems(file: str, line: int | None, model: str, config: WorkshopConfi
 
 
 def _doubts(file: str, line: int | None, model: str) -> Iterator[Problem]:
-    doubt = doubt_about(model)
+    doubt = doubt_about(model) or spelling_doubt(model)
     if doubt is not None:
         yield Problem(file, line, doubt.message, "error" if doubt.certain else "warning", doubt.hint)
 

@@ -20,7 +20,7 @@ _FILES = {
 # A workshop: a folder with workers, their files, and what they may do. `llm-do-temporal check` finds mistakes.
 
 model: offline:notes      # a script that ships with the package: no key needed. For a language model, write for
-                          # example anthropic:claude-sonnet-4-5 here, and set ANTHROPIC_API_KEY before you start.
+                          # example anthropic:claude-sonnet-5-5 here, and set ANTHROPIC_API_KEY before you start.
 
 sandbox:
   root: files             # workers with `toolsets: {filesystem: {}}` reach the files below this folder, and no others;
@@ -62,7 +62,7 @@ _EXAMPLES = {
 # each into files/evaluations. A person approves each page.
 name: pitch-decks
 model: offline:pitch-decks       # a script that reads the PDFs and scores them by rules. For a language model, write
-                                 # anthropic:claude-sonnet-4-5, for example, and set ANTHROPIC_API_KEY before you start.
+                                 # anthropic:claude-sonnet-5-5, for example, and set ANTHROPIC_API_KEY before you start.
 sandbox:
   root: files                    # apart from the files that define workers, which none of them may write
 approvals:

@@ -128,7 +128,7 @@ happened:
   "run": "notes-4be3a1f0",
   "usage": {"requests": 3, "tool_calls": 2, "input_tokens": 1967, "output_tokens": 66},
   "cost_usd": null,
-  "unpriced_models": ["anthropic:claude-sonnet-4-5"],
+  "unpriced_models": ["anthropic:claude-sonnet-5-5"],
   "duration_ms": 5064,
   "pending_approvals": [],
   "error": null

@@ -25,7 +25,7 @@ from tests.support.runs.place import Place
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 MEGABYTES = 2 * MAX_STREAM_BYTES >> 20
-ADAPTERS = ("openai-chat:gpt-4o", "openai-responses:gpt-4o", "anthropic:claude-sonnet-4-5", "google:gemini-2.5-pro")
+ADAPTERS = ("openai-chat:gpt-4o", "openai-responses:gpt-4o", "anthropic:claude-sonnet-5-5", "google:gemini-2.5-pro")
 KINDS = ("gzip", "deflate", "plain", "error")
 
 

@@ -16,9 +16,9 @@ from llm_do_temporal.policy.delegation import MAX_WORKER_NAME_CHARS, RESERVED_NA
 
 JsonObject: TypeAlias = dict[str, Any]
 CLAUDE_MODELS = {
-    "sonnet": "anthropic:claude-sonnet-4-5",
-    "opus": "anthropic:claude-opus-4-5",
-    "haiku": "anthropic:claude-haiku-4-5",
+    "sonnet": "anthropic:claude-sonnet-5-5",
+    "opus": "anthropic:claude-opus-5-5",
+    "haiku": "anthropic:claude-haiku-5-5",
 }
 """Models behind Claude Code's short names, written as aliases of the new workshop."""
 _PROVIDERS = {

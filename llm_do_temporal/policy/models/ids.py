@@ -39,7 +39,7 @@ def joined_models(value: object) -> object:
         return value
     names = [str(name) for name in cast("list[object]", value)]
     if not names or any(not name.strip() or "," in name for name in names):
-        raise ValueError("a list of models names at least one, like [anthropic:claude-sonnet-4-5, openai:gpt-5]")
+        raise ValueError("a list of models names at least one, like [anthropic:claude-sonnet-5-5, openai:gpt-5]")
     return ",".join(name.strip() for name in names)
 
 

@@ -76,7 +76,7 @@ def _checked(aliases: Aliases, named: str, worker: str, compatible: Sequence[str
     if ":" not in model or "," in model or model.startswith(ALIAS_ID):
         raise ModelRefusal(
             f"model '{model}' names no provider",
-            next_step="Write it as provider:name, like anthropic:claude-sonnet-4-5, or give it an alias in "
+            next_step="Write it as provider:name, like anthropic:claude-sonnet-5-5, or give it an alias in "
             "workshop.yaml under `models:`.",
         )
     if compatible is not None and not any(fnmatchcase(model.lower(), pattern.lower()) for pattern in compatible):

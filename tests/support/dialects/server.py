@@ -21,7 +21,7 @@ from tests.support.dialects.answers import Answer, Failure, Json
 ADAPTERS = {
     "chat": "openai-chat:gpt-4o",
     "responses": "openai-responses:gpt-5",
-    "anthropic": "anthropic:claude-sonnet-4-5",
+    "anthropic": "anthropic:claude-sonnet-5-5",
     "google": "google:gemini-2.5-pro",
 }
 """A model of each, by the name of its protocol."""

@@ -50,7 +50,7 @@ def test_what_no_provider_knows_is_put_into_words_and_the_conversation_stays_as_
 
 
 def test_a_workflow_prepares_nothing() -> None:
-    model = NamedModel("anthropic:claude-sonnet-4-5")
+    model = NamedModel("anthropic:claude-sonnet-5-5")
     assert model.prepare_messages(CONVERSATION, PARAMETERS) is CONVERSATION
 
 

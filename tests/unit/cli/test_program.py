@@ -274,11 +274,11 @@ def test_no_command_imports_agents(arguments: list[str], workshop: Path) -> None
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("antropic:claude-sonnet-4-5", "Did you mean 'anthropic:claude-sonnet-4-5'?"),
+        ("antropic:claude-sonnet-5-5", "Did you mean 'anthropic:claude-sonnet-5-5'?"),
         ("offline:note", "Did you mean 'offline:notes'?"),
         (
-            "anthropic:claude-sonnet-4-5",
-            "ANTHROPIC_API_KEY is not set, and the model 'anthropic:claude-sonnet-4-5' needs",
+            "anthropic:claude-sonnet-5-5",
+            "ANTHROPIC_API_KEY is not set, and the model 'anthropic:claude-sonnet-5-5' needs",
         ),
     ],
 )

@@ -155,6 +155,28 @@ def test_a_missing_delegate_comes_with_the_name_that_was_meant(workshop: Worksho
     assert problem.next_step == "Did you mean 'evaluator'?"
 
 
+@pytest.mark.parametrize(
+    ("model", "steps"),
+    [
+        ("anthropic:claude-sonet-5-5", ["Did you mean 'anthropic:claude-sonnet-5-5'?"]),
+        ("openai-responses:gpt-5-minni", ["Did you mean 'openai-responses:gpt-5-mini'?"]),
+        ("anthropic:claude-sonnet-5-5", []),
+        ("anthropic:Claude-Sonnet-5.5", []),
+        # newer than the list, or one's own
+        ("openai:ft:gpt-5:acme", []),
+        ("anthropic:quux-9", []),
+        ("ollama:gtp-5", []),
+    ],
+)
+def test_a_model_beside_one_of_the_price_list_is_warned_of(
+    workshop: WorkshopFolder, model: str, steps: list[str]
+) -> None:
+    workshop.write("workers/a.worker", f"model: {model}\n---\nx")
+    found = workshop.problems()
+    assert [problem.next_step for problem in found] == steps
+    assert all(problem.severity == "warning" for problem in found)
+
+
 def test_files_that_are_never_used_are_warned_of(workshop: WorkshopFolder) -> None:
     workshop.write("workers/a.worker", "---\n---\nx")
     workshop.write("a.yaml", "instructions: x\n")

@@ -59,7 +59,7 @@ def test_every_key_reaches_the_pinned_worker(workshop: WorkshopFolder) -> None:
         """\
         name: orchestrator
         description: Evaluates.
-        model: anthropic:claude-sonnet-4-5
+        model: anthropic:claude-sonnet-5-5
         compatible_models: ["anthropic:*"]
         output_schema: {type: object, properties: {yes: {type: boolean}}}
         sandbox: {restrict: /pipeline, readonly: true, suffixes: [.PDF]}
@@ -75,7 +75,7 @@ def test_every_key_reaches_the_pinned_worker(workshop: WorkshopFolder) -> None:
     worker = workshop.load("orchestrator")
     assert worker.source == "workers/orchestrator.worker"
     assert worker.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
-    assert worker.model == "anthropic:claude-sonnet-4-5"
+    assert worker.model == "anthropic:claude-sonnet-5-5"
     assert worker.compatible_models == ("anthropic:*",)
     assert worker.output_schema == {"type": "object", "properties": {"yes": {"type": "boolean"}}}
     assert worker.sandbox == WorkerSandbox(restrict="/pipeline", readonly=True, suffixes=(".pdf",))

@@ -24,7 +24,7 @@ def test_the_offline_models_are_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("model", "hint", "certain"),
     [
-        ("antropic:claude-sonnet-4-5", "Did you mean 'anthropic:claude-sonnet-4-5'?", True),
+        ("antropic:claude-sonnet-5-5", "Did you mean 'anthropic:claude-sonnet-5-5'?", True),
         ("OpenAI:gpt-5", "Did you mean 'openai:gpt-5'?", True),
         ("ofline:notes", "Did you mean 'offline:notes'?", True),
         # perhaps of a newer Pydantic AI

@@ -67,7 +67,7 @@ def test_the_id_of_a_model_tells_an_activity_all_it_needs(model: str, shown: str
 @pytest.mark.parametrize(
     ("model", "is_full"),
     [
-        ("anthropic:claude-sonnet-4-5", True),
+        ("anthropic:claude-sonnet-5-5", True),
         ("fast", False),
         # several models have no single provider
         ("anthropic:a,openai:b", False),

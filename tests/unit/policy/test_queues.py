@@ -34,7 +34,7 @@ PROVIDERS = {"openai": ProviderKeys(max_requests_per_second=2), "local": Provide
         ("openai-responses:gpt-5", "q.models.openai"),  # the same provider by another protocol
         ("gateway/openai:gpt-5", "q.models.openai"),
         ("local", "q.models.local"),  # an alias with an address comes before the provider whose protocol it speaks
-        ("anthropic:claude-sonnet-4-5", None),
+        ("anthropic:claude-sonnet-5-5", None),
         ("open:ai", None),
     ],
 )
