@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import AsyncGeneratorType
 from typing import Any
 
 import pytest
@@ -76,6 +79,25 @@ def endless() -> Iterator[str]:
     server.server_close()
 
 
+@contextmanager
+def unpackers() -> Generator[list[AsyncGeneratorType[Any, Any]]]:
+    """The generators that read answers meanwhile."""
+    found: list[AsyncGeneratorType[Any, Any]] = []
+    hooks = sys.get_asyncgen_hooks()
+
+    def noted(generator: Any) -> None:
+        if generator.__qualname__.startswith("Response.aiter"):
+            found.append(generator)
+        if hooks.firstiter is not None:
+            hooks.firstiter(generator)
+
+    sys.set_asyncgen_hooks(firstiter=noted)
+    try:
+        yield found
+    finally:
+        sys.set_asyncgen_hooks(firstiter=hooks.firstiter)
+
+
 async def asked(model: Model, stream: bool) -> None:
     messages: Any = [ModelRequest.user_text_prompt("Hi.")]
     settings: Any = {"max_retries": 0}
@@ -94,9 +116,12 @@ async def asked(model: Model, stream: bool) -> None:
 async def test_more_than_an_answer_is_not_read_and_not_asked_for_again(endless: str, adapter: str, kind: str) -> None:
     alias = ModelAlias(model=adapter, base_url=f"{endless}/{kind}")
     model = await build_model(None, serving_id({"m": alias}, "m"))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ApplicationError, match="more than is read") as failed:
+    with unpackers() as found, pytest.raises(ApplicationError, match="more than is read") as failed:
         await asked(model, kind in {"stream", "pings", "line"})
     assert failed.value.non_retryable
+    # None is left to the garbage collector, which may close it in its middle.
+    assert found
+    assert all(generator.ag_frame is None for generator in found)
 
 
 @pytest.mark.parametrize("live", [True, False])

@@ -5,7 +5,7 @@ Owns the hook in the HTTP clients of models that counts what they read, and the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -98,12 +98,17 @@ class _Counted(httpx2.AsyncByteStream):
         """
         rest = cast("httpx2.AsyncByteStream", self._packed.stream)
         pieces = aiter(rest) if self._packed.is_stream_consumed else self._packed.aiter_bytes()
-        async for piece in pieces:
-            self._left -= len(piece)
-            if self._left < 0:
-                await self.aclose()
-                raise AnswerTooLarge
-            yield piece
+        try:
+            async for piece in pieces:
+                self._left -= len(piece)
+                if self._left < 0:
+                    await self.aclose()
+                    raise AnswerTooLarge
+                yield piece
+        finally:
+            # What unpacks is closed here and now: left to the garbage collector, it may be closed in its middle.
+            if isinstance(pieces, AsyncGenerator):
+                await pieces.aclose()
 
     async def aclose(self) -> None:
         await self._packed.aclose()
