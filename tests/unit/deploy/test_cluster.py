@@ -257,7 +257,9 @@ def test_a_database_of_another_version_is_left_alone(tmp_path: Path, monkeypatch
 @pytest.fixture
 def sleeper(tmp_path: Path) -> Iterator[Process]:
     (port,) = free_ports(["http"], {}).values()
-    serve = f"import socketserver as s; s.TCPServer(('127.0.0.1', {port}), s.BaseRequestHandler).serve_forever()"
+    # A server that was killed leaves connections at its port behind for a minute.
+    serve = "import socketserver as s; s.TCPServer.allow_reuse_address = True; "
+    serve += f"s.TCPServer(('127.0.0.1', {port}), s.BaseRequestHandler).serve_forever()"
     log = tmp_path / "log"
     process = Process("sleeper", [sys.executable, "-c", serve], {}, log, {"http": port}, lambda: listens(port))
     yield process
