@@ -24,6 +24,7 @@ function press(key) {
 
 function openAll() {
   document.querySelectorAll("main details").forEach((part) => { part.open = true; });
+  noteOpened();
 }
 
 document.addEventListener("keydown", (event) => {
@@ -43,24 +44,21 @@ document.addEventListener("keydown", (event) => {
 });
 
 // Long parts of a call are folded, and the call can be approved once all of them have been opened.
+const unopened = new Set();
+function noteOpened() {
+  unopened.forEach((part) => { if (part.open) unopened.delete(part); });
+  document.querySelectorAll("[data-approve]").forEach((button) => { button.disabled = unopened.size > 0; });
+  const hint = document.getElementById("unopened");
+  if (hint !== null) hint.hidden = unopened.size === 0;
+}
 function foldLongParts() {
-  const folded = [...document.querySelectorAll("details[data-must-open]")];
-  const buttons = [...document.querySelectorAll("[data-approve]")];
-  if (folded.length === 0 || buttons.length === 0) return;
-  const unopened = new Set(folded);
-  const show = () => {
-    buttons.forEach((button) => { button.disabled = unopened.size > 0; });
-    const hint = document.getElementById("unopened");
-    if (hint !== null) hint.hidden = unopened.size === 0;
-  };
-  for (const part of folded) {
+  if (document.querySelector("[data-approve]") === null) return;
+  for (const part of document.querySelectorAll("details[data-must-open]")) {
     part.open = false;
-    part.addEventListener("toggle", () => {
-      if (part.open) unopened.delete(part);
-      show();
-    });
+    part.addEventListener("toggle", noteOpened);
+    unopened.add(part);
   }
-  show();
+  if (unopened.size > 0) noteOpened();
 }
 
 // Whoever decides goes on to the next question. A second click of a double one must not decide that, too.
