@@ -6,8 +6,11 @@ under the same people, from the same real folder, and for a command with the fil
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from pydantic import Field
 
@@ -16,7 +19,7 @@ from llm_do_temporal.policy.budget.limits import Dimension, Duration, described
 from llm_do_temporal.policy.files.sandbox import join, locate, locate_all
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.kinds.call import AskedCall
-from llm_do_temporal.policy.kinds.commands import argv_of, free_word
+from llm_do_temporal.policy.kinds.commands import argv_of, form_of, free_word
 from llm_do_temporal.policy.kinds.kind import CallKind
 from llm_do_temporal.policy.values import Value
 
@@ -95,12 +98,26 @@ def _real_places(kind: CallKind, call: AskedCall) -> tuple[str, ...]:
 
 
 def _held(kind: CallKind, call: AskedCall) -> tuple[SeenFile, ...]:
+    """Return the files of a command but those that its free word alone names."""
     if kind.command is None:
         return ()
-    word = free_word(kind.command, argv_of(call) or ())
+    argv = argv_of(call) or ()
+    word = free_word(kind.command, argv)
     named = None if word is None else _path_of(word, call)
-    others = [one for one in call.files if named is None or not (one.path == named or one.path.startswith(f"{named}."))]
-    return tuple(sorted(others, key=lambda one: one.path))
+    fixed = [one for number, one in enumerate(argv) if number != form_of(kind.command).free]
+    kept = (one for one in call.files if named is None or not _is_of(named, one.path) or _is_named(one.path, fixed))
+    return tuple(sorted(kept, key=lambda one: one.path))
+
+
+def _is_of(named: str, path: str) -> bool:
+    """Return whether a file is the one that a free word names, or one that a program makes of a word without suffix."""
+    return path == named or path.rpartition(".")[0] == named
+
+
+def _is_named(path: str, words: Iterable[str]) -> bool:
+    """Return whether the last part of a path stands in one of these words, however it is spelled."""
+    whole = PurePosixPath(path)
+    return any(whole.name in word or whole.stem == PurePosixPath(word).name for word in map(unquote, words))
 
 
 def _path_of(word: str, call: AskedCall) -> str | None:

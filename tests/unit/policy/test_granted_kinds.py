@@ -104,9 +104,30 @@ def test_the_file_of_a_free_word_may_be_another() -> None:
 
     assert grant.held == ()
     assert grant.covers(command("wc -l logs/b.log"), ())
-    # a file beside it, whose name begins likewise, belongs to it
-    assert grant.covers(with_file(command("wc -l logs/b.log"), "/logs/b.log.gz", "1" * 64), ())
+    # of a word that is no file, a program may make one, which belongs to it
+    assert grant.covers(with_file(command("wc -l logs/b"), "/logs/b.js", "1" * 64), ())
+    assert not grant.covers(with_file(command("wc -l logs/b.log"), "/logs/b.log.old.gz", "1" * 64), ())
     assert not grant.covers(with_file(command("wc -l logs/b.log"), "/logs/other.log", "1" * 64), ())
+
+
+@pytest.mark.parametrize(
+    ("line", "free", "path"),
+    [
+        ("tools/do notes/a.md notes/a.md", "tools/do notes/a.md {path}", "/notes/a.md"),
+        ("./do.js do", "./do.js {path}", "/do.js"),
+        ("tools/do from=file:notes/%61.md notes/a.md", "tools/do from=file:notes/%61.md {path}", "/notes/a.md"),
+        ("tools/do page page", "tools/do page {path}", "/page.js"),
+    ],
+)
+def test_a_file_that_the_other_words_name_is_held_though_the_free_word_names_it_too(
+    line: str, free: str, path: str
+) -> None:
+    call = command(line)
+    grant = granted({"command": free}, with_file(call, path, "1" * 64))
+
+    assert [file.path for file in grant.held] == [path]
+    assert grant.covers(with_file(call, path, "1" * 64), ())
+    assert not grant.covers(with_file(call, path, "2" * 64), ())
 
 
 def test_all_files_are_held_where_the_free_word_names_none() -> None:
