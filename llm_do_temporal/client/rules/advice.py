@@ -72,10 +72,14 @@ def advice_on(
     Calls that today's rules would not put to a person are left out. What a person refused speaks against, also where
     the rules have changed since.
     """
-    asked = [call for call in calls if call.answer is not CallAnswer.REMEMBERED and would_ask(rules, call)]
-    teaching = [*asked, *(call for call in calls if call.answer.is_against and not would_ask(rules, call))]
+    asked: list[PastCall] = []
+    others: list[PastCall] = []
+    for call in calls:
+        is_asked = call.answer is not CallAnswer.REMEMBERED and would_ask(rules, call)
+        (asked if is_asked else others).append(call)
+    teaching = [*asked, *(call for call in others if call.speaks_against)]
     learned = learned_kinds([lesson_of(rules, call) for call in teaching], min_runs=min_runs, min_days=min_days)
-    refused = [call.question.request.call for call in calls if call.answer.is_against]
+    refused = [call.question.request.call for call in calls if call.speaks_against]
     found = [LearnedEntry(_entry(one, refused), one) for one in learned]
     entries = tuple(one for one in found if not _has_key(one.entry))
     answered = [call for call in asked if not _is_left(rules, [one.entry for one in entries], call)]
@@ -102,7 +106,7 @@ def lesson_of(rules: ApprovalRules, past: PastCall) -> Lesson:
     request, call = past.question.request, past.question.request.call
     judged = decide(rules, Mode.INTERACTIVE, call.tool, call.uses)
     opinion: Opinion = "none"
-    if past.answer.is_against:
+    if past.speaks_against:
         opinion = "against"
     elif past.answer is CallAnswer.APPROVED and not judged.terms.names_people and not request.generated:
         opinion = "for"

@@ -112,6 +112,16 @@ class PastCall:
         return answers.get(verdict.decision, CallAnswer.REJECTED)
 
     @property
+    def speaks_against(self) -> bool:
+        """Whether a person did not want this call as it was, or an identical one before whose answer was remembered."""
+        verdict = self.question.verdict
+        return self.answer.is_against or (
+            self.answer is CallAnswer.REMEMBERED
+            and verdict is not None
+            and verdict.decision is not DecisionKind.APPROVE
+        )
+
+    @property
     def by(self) -> str:
         """Name of the person who decided last; empty where none did, or gave none."""
         verdict = self.question.verdict
