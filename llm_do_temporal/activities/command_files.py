@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.messages.effects import ShellInput
 from llm_do_temporal.policy.files.sandbox import Place, Tree, locate, locate_in_workshop
-from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.identity import SeenFile, digest_of, real_place
 from llm_do_temporal.sandbox.bubblewrap import TOP
 from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 from llm_do_temporal.sandbox.seen_files import check_as_shown, see_file
@@ -40,7 +40,7 @@ class NamedFiles:
         self._folder = WorkshopFolder(workshop)
 
     def found(self, asked: ShellInput) -> tuple[SeenFile, ...]:
-        """The regular files of the tree that the words name, as they are now.
+        """The regular files of the tree that the words name, as they are now, and all else that a link leads away from.
 
         Raises SandboxRefusal where there are too many names to look at: those left out would be held to nothing.
         """
@@ -54,15 +54,30 @@ class NamedFiles:
         seen: dict[str, SeenFile] = {}
         for name in (*names, *_completed(asked.argv)):
             for place in self._places(asked.tree, name if name.startswith("/") else f"{asked.cwd}/{name}", asked.cwd):
-                seen[place.path] = see_file(self._folder, place)
-        return tuple(one for one in seen.values() if one.sha256 is not None)
+                seen[place.path] = self._seen(place)
+        return tuple(one for one in seen.values() if one.sha256 is not None or one.place is not None)
 
     def check(self, asked: ShellInput, expected: tuple[SeenFile, ...]) -> None:
         """Raise ShownDiffers where the files are not those, or not as they were."""
         before = {one.path: one for one in expected}
         now = {one.path: one for one in self.found(asked)}
         for path in (*before, *now):
-            check_as_shown(before.get(path) or SeenFile(path=path), now.get(path) or SeenFile(path=path))
+            there = SeenFile(path=path, place=real_place(asked.tree, path))
+            check_as_shown(before.get(path) or there, now.get(path) or there)
+
+    def _seen(self, place: Place) -> SeenFile:
+        """The file at a place; of a folder, or where nothing is yet, the real place if a link leads elsewhere."""
+        seen = see_file(self._folder, place)
+        if seen.sha256 is not None:
+            return seen
+        spelled = self._workshop / place.mount.root / place.relative
+        real = os.path.realpath(spelled)
+        if real == os.path.normpath(spelled):
+            return SeenFile(path=place.path)
+        if PurePosixPath(real).is_relative_to(self._workshop):
+            return SeenFile(path=place.path, place=os.path.relpath(real, self._workshop))
+        # Nobody is told the paths of the machine.
+        return SeenFile(path=place.path, place=f"../{digest_of(os.fsencode(real).hex())[:16]}")
 
     def _places(self, tree: Tree, path: str, cwd: str) -> Iterator[Place]:
         """Return the places of a path: as spelled, as the kernel follows it, and by other names of the same folder."""

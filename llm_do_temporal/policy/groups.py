@@ -17,10 +17,11 @@ from pydantic import ConfigDict, Field
 
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.identity import digest_of, real_place
+from llm_do_temporal.policy.kinds.programs import runs_others, runs_script
 from llm_do_temporal.policy.uses import LIMIT, REPEAT, CapabilityUse, canonical
 from llm_do_temporal.policy.values import Value
 
-GROUP_VERSION = 1
+GROUP_VERSION = 2
 KEY_DIGITS = 16
 TITLE_CHARS = 120
 """Longest title of a group."""
@@ -35,13 +36,8 @@ _MOST_DEPTH = 3
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*([-:][a-z0-9]+)*")
 _DEPTHS = {"aws": 2, "az": 3, "docker": 2, "gcloud": 3, "gh": 2, "kubectl": 2, "npm": 2, "pnpm": 2, "uv": 2, "yarn": 2}
 """Number of words that name a subcommand, for programs where it is more than one."""
-_LAUNCHERS = re.compile(
-    "(bash|busybox|command|dash|doas|env|eval|exec|find|fish|ksh|nice|nohup|parallel|setsid|sh|ssh|stdbuf|sudo|time|"
-    "timeout|watch|xargs|zsh)"
-)
-"""Programs that run another: of these only the same commands are alike."""
-_INTERPRETERS = re.compile(r"(python|pypy|node|ruby|perl|php|lua|deno|bun|java)[0-9.]*")
-"""Programs that run a script: the script is to be the same."""
+_LAUNCHERS = frozenset(("bash", "bun", "dash", "find", "fish", "ksh", "sh", "ssh", "zsh"))
+"""Programs that may run another, beside those that always do: of all these only the same commands are alike."""
 
 
 class CallGroup(Value):
@@ -73,10 +69,10 @@ def command_shape(argv: Sequence[str]) -> list[str]:
     """Return the words that equal commands share: program, subcommand, and the names of all options, sorted."""
     program, rest = PurePosixPath(argv[0]).name, list(argv[1:])
     first_is_option = bool(rest) and rest[0].startswith("-")
-    is_interpreter = _INTERPRETERS.fullmatch(program) is not None
+    is_interpreter = runs_script(argv[0])
     # Behind an option, a word may be its value or a subcommand.
     is_unclear = first_is_option and (is_interpreter or any(map(_SUBCOMMAND.fullmatch, rest)))
-    if is_unclear or _LAUNCHERS.fullmatch(program) is not None:
+    if is_unclear or runs_others(argv[0]) or program in _LAUNCHERS:
         return [*argv]
     options = {word.partition("=")[0] for word in rest if word.startswith("-") and len(word) > 1}
     if is_interpreter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -99,6 +100,51 @@ async def test_a_bare_command_is_held_by_the_name_of_the_host_too(tmp_path: Path
     activities = shell(tmp_path, isolated=False)
     before = previewed(activities, *argv)
     fill(tmp_path, SWAPPED)
+    assert await refused(activities, asked(*argv, expected=before.files)) == "ShownDiffers"
+
+
+LINKS: dict[str, tuple[tuple[str, ...], str]] = {
+    "to another folder": (("du", "deep"), "other"),
+    "to a folder outside": (("du", "deep"), "/usr/share"),
+    "to a file outside": (("cat", "notes.md"), "/etc/hostname"),
+    "to nothing": (("cat", "notes.md"), "gone.md"),
+    "in the way to a new file": (("cp", "run.sh", "deep/new.sh"), "other"),
+}
+
+
+def replace_by_link(workshop: Path, name: str, target: str) -> None:
+    (workshop / "other").mkdir()
+    shutil.rmtree(workshop / name, ignore_errors=True)
+    (workshop / name).symlink_to(target)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_that_leads_elsewhere_is_part_of_what_is_shown(tmp_path: Path, link: str) -> None:
+    argv, target = LINKS[link]
+    fill(tmp_path, SHOWN)
+    activities = shell(tmp_path, isolated=True)
+    plain = {one.path: one.place for one in previewed(activities, *argv).files or ()}
+    name = argv[-1].partition("/")[0]
+    replace_by_link(tmp_path, name, target)
+    (found,) = (one for one in previewed(activities, *argv).files or () if one.path == f"/{argv[-1]}")
+    assert plain.get(found.path) is None
+    assert found.sha256 is None
+    assert found.place not in (None, argv[-1])
+    assert str(tmp_path.parent) not in str(found.place)
+    assert "usr" not in str(found.place)
+
+
+@pytest.mark.timeout(60)
+@BOTH
+@pytest.mark.parametrize("link", LINKS)
+async def test_a_folder_that_became_a_link_is_not_the_one_that_was_shown(
+    tmp_path: Path, link: str, isolated: bool
+) -> None:
+    argv, target = LINKS[link]
+    fill(tmp_path, SHOWN)
+    activities = shell(tmp_path, isolated=isolated)
+    before = previewed(activities, *argv)
+    replace_by_link(tmp_path, argv[-1].partition("/")[0], target)
     assert await refused(activities, asked(*argv, expected=before.files)) == "ShownDiffers"
 
 

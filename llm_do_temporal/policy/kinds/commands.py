@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple, cast
 
 from pydantic import AfterValidator
 
 from llm_do_temporal.errors import SandboxRefusal, ShellRefusal
 from llm_do_temporal.policy.files.protection import defines
-from llm_do_temporal.policy.files.sandbox import Place, join, locate
+from llm_do_temporal.policy.files.sandbox import Place, locate
+from llm_do_temporal.policy.identity import SeenFile, real_place
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.files import place_in
 from llm_do_temporal.policy.kinds.programs import refused_command, refused_freedom
@@ -103,7 +104,12 @@ def free_place(pattern: str, call: AskedCall, argv: Sequence[str]) -> Place | No
 
 
 def leads_nowhere_else(pattern: str, call: AskedCall, argv: Sequence[str]) -> bool:
-    """Return whether the free word of a command is a name in its worker's tree, with no link behind it."""
+    """Return whether the free word of a command is a name in its worker's tree, with no link behind any of its words.
+
+    The program itself may be a link: many are, and it is no free word.
+    """
+    if not all(one.place == real_place(call.tree, one.path) for one in _beside_program(call, argv)):
+        return False
     word = free_word(pattern, argv)
     if word is None:
         return True
@@ -112,5 +118,10 @@ def leads_nowhere_else(pattern: str, call: AskedCall, argv: Sequence[str]) -> bo
     except SandboxRefusal:
         # Above several folders a word may be no file at all; a path has to be one of the tree.
         return form_of(pattern).words[form_of(pattern).free or 0] != "{path}"
-    real = join(place.mount.root, place.relative)
-    return not defines(place) and all(one.place == real for one in call.files if one.path == place.path)
+    return not defines(place)
+
+
+def _beside_program(call: AskedCall, argv: Sequence[str]) -> Iterator[SeenFile]:
+    """Yield the files that a command's words name, but the one that is run."""
+    program = place_in(call.tree, f"{call.uses[0].payload.get('cwd')}/{argv[0]}") if "/" in argv[0] else None
+    return (one for one in call.files if program is None or one.path != program.path)

@@ -19,6 +19,7 @@ from llm_do_temporal.policy.kinds.callees import callee_of
 from llm_do_temporal.policy.kinds.commands import argv_of, fits_word
 from llm_do_temporal.policy.kinds.files import place_in, place_of
 from llm_do_temporal.policy.kinds.kind import CallKind
+from llm_do_temporal.policy.kinds.programs import may_teach_freedom
 from llm_do_temporal.policy.uses import canonical
 
 _MAX_ARGS_CHARS = 2_000
@@ -88,13 +89,15 @@ def _of_command(argv: tuple[str, ...], call: AskedCall) -> Iterator[_Step]:
     for number in range(1, len(argv)):
         word = argv[number]
         if fits_word("{number}", word):
-            yield _Step({"command": _with_free(argv, number, "{number}")}, (word,), 1)
+            if may_teach_freedom(argv, suffix=None):
+                yield _Step({"command": _with_free(argv, number, "{number}")}, (word,), 1)
             continue
         # A bare word may be the name of a task, a branch or a target: only what is surely a file's is freed.
         place = place_in(call.tree, f"{cwd}/{word}") if fits_word("{path}", word) else None
         if place is None or ("/" not in word and all(file.path != place.path for file in call.files)):
             continue
-        if (where := _in_folder(place.path)) is not None:
+        where = _in_folder(place.path)
+        if where is not None and may_teach_freedom(argv, suffix=where["suffix"]):
             yield _Step({"command": _with_free(argv, number, "{path}"), **where}, (place.path,), 2)
 
 

@@ -15,44 +15,93 @@ def _named(text: str) -> frozenset[str]:
 
 _RUN_OTHERS = _named(
     """
-    builtin bwrap busybox chroot chrt command doas entr env eval exec expect flock gdb ionice ltrace nice nohup
-    nsenter parallel runuser script setpriv setsid source start-stop-daemon stdbuf strace su sudo systemd-run
-    taskset time timeout toybox unshare watch xargs
+    builtin busybox busybox-static bwrap cgexec chpst chronic chroot chrt command daemonize dbus-run-session
+    doas dtach dumb-init entr env eval exec expect fakechroot fakeroot faketime firejail flock gdb gosu i386
+    ionice ld-linux-aarch64.so ld-linux-x86-64.so ld.so linux32 linux64 ltrace memusage nice nohup nsenter
+    numactl parallel pkexec prlimit proot qemu-aarch64 qemu-x86_64 rlwrap rr runcon runuser screen script
+    setarch setpriv setsid setuidgid sg softlimit source start-stop-daemon stdbuf strace su su-exec sudo
+    systemd-run taskset time timeout tini tmux torsocks toybox tsocks unbuffer unshare valgrind watch wine
+    wine64 xargs xvfb-run
     """
 )
 """Programs that run the program that their words name."""
 _REACH_OUT = _named(
     """
-    ansible apt apt-get aws az brew bun bunx cargo conda curl dig docker dpkg ftp gcloud gem gh git-remote glab go
-    helm host http https httpie kubectl mail mosh nc ncat netcat npm npx nslookup openssl ping pip pipx pnpm podman
-    poetry rclone rsync scp sendmail sftp socat ssh telnet terraform traceroute uv uvx wget whois yarn
+    ansible apk apt apt-get aria2c arping aws axel az brew buildah bun bundle bunx bzr cargo composer conda
+    corepack curl curlie dig dnf docker doggo dpkg drill elinks emerge finger flatpak fping ftp gcloud gem
+    getent gh git-remote glab go gpg guix helm hg host http httpie https hub ip iptables kubectl ldapsearch lftp
+    links lynx mail mailx mise mongo mongosh mosh mount msmtp mtr mutt mysql nc ncat nerdctl netcat nix nmap npm
+    npx nslookup openssl pacman pdm ping ping6 pip pipenv pipx pixi pnpm podman poetry psql rclone redis-cli
+    resolvectl rlogin rpm rsh rsync rustup scp sendmail sftp skopeo smbclient snap socat ssh svn swaks telnet
+    terraform tftp tofu tracepath traceroute uv uvx vagrant w3m wget wget2 whois xh yarn youtube-dl yt-dlp yum
+    zypper
     """
 )
 """Programs whose words name hosts, addresses or packages."""
 _RUN_FILES = _named(
     """
-    ant bats bazel cmake gradle jest just mocha mvn nox phpunit playwright py.test pytest rake rspec tox vitest
+    ant at batch bats bazel behave celery cmake coverage crontab dart dc dotnet duckdb ed emacs ex fab flask
+    foreman gmake gnuplot gradle gradlew grunt gulp gunicorn hatch honcho hypercorn hyperfine inv invoke jest
+    jupyter just latex latexmk launchctl lein lualatex m4 mix mlr mocha modprobe mono mvn mvnw nim ninja nodemon
+    nox nvim open papermill pdflatex perf phpunit playwright pm2 pre-commit py.test pytest rake robot rspec
+    run-parts sbt scons service sqlite3 streamlit swift systemctl tex tox uvicorn vi vim vitest xdg-open xelatex
+    zig
     """
 )
-"""Programs that run the code in the files that their words name."""
+"""Programs that run the code, the tasks or the services that their words name."""
 _INTERPRETERS = _named(
     """
-    ash bash csh dash deno fish java julia ksh lua node nodejs perl php powershell pwsh pypy python r rscript ruby
-    sh tcsh zsh
+    ash bash boot clisp clojure csh dash deno elixir elvish erl escript fish gjs groovy guile iex ipython java
+    jruby jshell julia jython kotlin ksh lua luajit micropython mksh node nodejs nu octave osascript perl php
+    powershell pwsh pypy python qjs r racket raku rbash rscript ruby runghc runhaskell sbcl scala scheme sh
+    tclsh tcsh ts-node tsx wish xonsh yash zsh
     """
 )
 _SCRIPTED = _named(
     """
-    awk gawk jq mawk nawk sed
+    awk gawk jq mawk nawk sed yq
     """
 )
 """Programs whose first word that is no option is a script."""
+_PLAIN_FLAGS = {
+    "sed": _named("-n -E -r -s -u -z -i --quiet --silent --posix --sandbox --debug"),
+    "jq": _named("-a -c -C -e -j -M -n -r -s -S --raw-output --compact-output --slurp --sort-keys --exit-status"),
+}
+"""Options of scripted programs that take no value, so that the word behind them is the script."""
+_SCRIPT_OPTIONS = {"sed": _named("-e -f"), "jq": _named("-f")}
+"""Options of scripted programs whose value is the script; all other words are files then."""
+_VALUED_OPTIONS = _named("-F -v")
+"""Options of `awk` that have a value, which is no script."""
+_PROCESSES = _named(
+    """
+    fuser kill killall pgrep pkill pwait renice skill taskkill
+    """
+)
+"""Programs whose words name processes."""
+_VALUED_LETTERS = frozenset("bCfFgIKLNTVX")
+_LETTERS = _named("ar bsdtar jar ps tar")
+"""Programs whose first word is options, with a hyphen or without one."""
+_MODES = _named("chgrp chmod chown")
+"""Programs whose first word that is no option says who may do what with the files that follow."""
 _READERS = _named(
     """
-    cat cmp cut diff du file grep head hexdump ls md5sum nl od sha1sum sha256sum sha512sum stat tail tr wc xxd
+    cat cmp cut diff du file grep head hexdump ls md5sum nl od sha1sum sha256sum sha512sum stat tail tr wc
     """
 )
 """Programs to which a word after an option is a file to be read, or a value that does no harm."""
+_CHECKERS = _named(
+    """
+    basedpyright clang-format gofmt pyright ruff rustfmt shellcheck yamllint
+    """
+)
+"""Programs that read code and run none of it."""
+_DATA_SUFFIXES = _named(
+    """
+    .avif .csv .docx .gif .htm .html .jpeg .jpg .json .jsonl .log .md .mp3 .mp4 .ods .odt .parquet .pdf .png
+    .pptx .rst .svg .tsv .txt .wav .webp .xlsx .xml
+    """
+)
+"""Ends of names of files that are data to nearly every program."""
 _GIT_FLAGS = _named(
     """
     --all --cached --graph --name-only --name-status --oneline --patch --staged --stat -p
@@ -63,6 +112,11 @@ _GIT_SUBCOMMANDS = _named(
     """
     add blame branch checkout describe diff grep log ls-files ls-tree restore rev-parse rm shortlog show status
     switch tag
+    """
+)
+_GIT_READS = _named(
+    """
+    blame describe diff grep log ls-files ls-tree rev-parse shortlog show status
     """
 )
 _FIND_ACTS = _named(
@@ -76,7 +130,7 @@ _VERSION = re.compile(r"[-.\d]+$")
 def refused_command(words: Sequence[str]) -> str | None:
     """Return the reason why no kind may name this command, whichever words are free; None: it may."""
     program = _program(words[0])
-    if program in _RUN_OTHERS:
+    if runs_others(words[0]):
         return f"'{program}' runs whatever program it is given"
     if program in _INTERPRETERS and words[1:2] and words[1].startswith("-") and words[1] != "-m":
         return f"'{words[1]}' is an option of the interpreter '{program}', which may be given code by it"
@@ -96,19 +150,75 @@ def refused_freedom(words: Sequence[str], free: int, *, is_number: bool) -> str 
     program, before = _program(words[0]), words[1:free]
     if free == 0:
         return "the program itself cannot be free"
-    if program in _REACH_OUT:
+    if _is_among(_REACH_OUT, words[0]):
         return f"a word of '{program}' may name a host, an address or a package"
-    if program in _RUN_FILES:
+    if _is_among(_RUN_FILES, words[0]):
         return f"'{program}' runs what its words name"
     if program in _INTERPRETERS and (not before or before[0].startswith("-")):
         return f"the first word of the interpreter '{program}' is the code that it runs"
-    if program in _SCRIPTED and (not before or before[-1].startswith("-") or all(w.startswith("-") for w in before)):
+    if program in _SCRIPTED and (not _has_script(program, before) or before[-1].startswith("-")):
         return f"a word of '{program}' may be the script that it runs"
+    if (reason := _of_other_meaning(program, before)) is not None:
+        return reason
     if program == "git":
         subcommand = words[1 + len(_before_subcommand(words))]
         if subcommand not in _GIT_SUBCOMMANDS:
             return f"a free word of 'git {subcommand}' may name a host or a program"
     return None if is_number else _after_option(program, before)
+
+
+def runs_others(word: str) -> bool:
+    """Return whether this is the name or path of a program that runs the program that its words name."""
+    return not {_base(word), _program(word)}.isdisjoint(_RUN_OTHERS)
+
+
+def runs_script(word: str) -> bool:
+    """Return whether this is the name or path of a program whose first word that is no option is its script."""
+    return _program(word) in _INTERPRETERS | _SCRIPTED
+
+
+def may_teach_freedom(words: Sequence[str], *, suffix: str | None) -> bool:
+    """Return whether approvals of such commands may free a number, or with `suffix` the name of a file that ends so.
+
+    Of programs that are known to read only. Of others a number may be an amount, a process or permissions, and a file
+    may be what is run; but a file that is data to nearly every program may be free.
+    """
+    program = _program(words[0])
+    if program in _READERS | _CHECKERS:
+        return True
+    if program == "git" and len(rest := words[1 + len(_before_subcommand(words)) :]) > 0 and rest[0] in _GIT_READS:
+        return True
+    return suffix is not None and suffix.casefold() in _DATA_SUFFIXES and not runs_script(words[0])
+
+
+def _has_script(program: str, before: Sequence[str]) -> bool:
+    """Return whether the words before a free one name the script of this program for sure."""
+    words = iter(before)
+    for word in words:
+        if not word.startswith("-"):
+            return True
+        if word in _SCRIPT_OPTIONS.get(program, _named("-f")):
+            return next(words, None) is not None
+        if word in _VALUED_OPTIONS and program not in _PLAIN_FLAGS:
+            next(words, None)
+        elif word not in _PLAIN_FLAGS.get(program, ()) and not word.startswith(("-F", "-v")):
+            return False
+    return False
+
+
+def _of_other_meaning(program: str, before: Sequence[str]) -> str | None:
+    """Return the reason why a word at this position says what is done, or to whom; None: it does not."""
+    plain = [word for word in before if not word.startswith("-")]
+    if program in _PROCESSES:
+        return f"a word of '{program}' may name a process"
+    if program in _MODES and not plain:
+        return f"the first word of '{program}' says who may do what"
+    if program not in _LETTERS:
+        return None
+    if not before:
+        return f"the first word of '{program}' is its options"
+    valued = 0 if before[0].startswith("-") else sum(letter in _VALUED_LETTERS for letter in before[0])
+    return f"the free word may be the value of an option in '{before[0]}'" if len(before) <= valued else None
 
 
 def _after_option(program: str, before: Sequence[str]) -> str | None:
@@ -127,6 +237,15 @@ def _before_subcommand(words: Sequence[str]) -> list[str]:
     return options
 
 
+def _is_among(programs: frozenset[str], word: str) -> bool:
+    """Return whether a program, or the family that it is named after (`docker-compose`), is among these."""
+    return not {_base(word), _program(word), _base(word).partition("-")[0]}.isdisjoint(programs)
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2].casefold()
+
+
 def _program(word: str) -> str:
-    name = word.rpartition("/")[2].casefold()
-    return _VERSION.sub("", name) or name
+    """Return the name of a program without folder and version."""
+    return _VERSION.sub("", _base(word)) or _base(word)

@@ -59,6 +59,20 @@ IN_NOTES = {"tool": "write_file", "folder": "/notes", "suffix": ".md"}
             [command(f"wc -l logs/{name}.log") for name in "abcd"],
             [{"folder": "/logs", "suffix": ".log", "command": "wc -l {path}"}],
         ),
+        # of a program that nobody knows, where it is data to nearly every program
+        (
+            [command(f"./tools/render notes/{name}.md") for name in "abcd"],
+            [{"folder": "/notes", "suffix": ".md", "command": "./tools/render {path}"}],
+        ),
+        # code is read by what is known to read only
+        (
+            [command(f"ruff check src/{name}.py") for name in "abcd"],
+            [{"folder": "/src", "suffix": ".py", "command": "ruff check {path}"}],
+        ),
+        (
+            [command(f"git --no-pager log src/{name}.py") for name in "abcd"],
+            [{"folder": "/src", "suffix": ".py", "command": "git --no-pager log {path}"}],
+        ),
         ([delegation("reader")] * 3, [{"worker": "reader"}]),
         (
             [delegation("reader", f"/decks/{name}.pdf") for name in "abcd"],
@@ -82,6 +96,15 @@ def test_the_smallest_kind_that_covers_what_was_approved(calls: list[AskedCall],
         # interpreters and what runs files
         [command(f"python tools/{name}.py") for name in "abcd"],
         [command(f"pytest tests/{name}.py") for name in "abcd"],
+        [command(f"python tools/report.py data/{name}.csv") for name in "abcd"],
+        [command(f"luajit tools/{name}.lua") for name in "abcd"],
+        [command(f"sed -l 5 {name} notes.txt") for name in ("ex/a.md", "ex/b.md", "ex/c.md", "ex/d.md")],
+        # what a program that nobody knows may run
+        [command(f"./tools/do jobs/{name}.yml") for name in "abcd"],
+        # numbers that may be amounts, processes or permissions
+        [command(f"./tools/refund {number}") for number in (1, 2, 3, 4)],
+        [command(f"kill {number}") for number in (11, 12, 13, 14)],
+        [command(f"chmod {number} a.sh") for number in (600, 640, 644, 444)],
         # programs that run others
         [command(f"env wc logs/{name}.log") for name in "abcd"],
         # folders
