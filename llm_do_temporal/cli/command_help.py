@@ -63,7 +63,12 @@ COMMAND_HELP = {
     "approvals": CommandHelp(
         _DECISIONS,
         "[RUN] [ID] [FLAGS]",
-        ("approvals", "approvals watch  # stay, and answer what comes", "approvals decks-1 --json"),
+        (
+            "approvals",
+            "approvals watch  # stay, and answer what comes",
+            "approvals decks-1 a3",
+            "approvals decks-1 --json",
+        ),
     ),
     "approve": CommandHelp(
         _DECISIONS, "RUN [ID] [FLAGS]", ("approve decks-1 a3", "approve decks-1 --digest 5f0c2b1e9a47")

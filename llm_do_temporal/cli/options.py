@@ -150,6 +150,12 @@ def read_json(text: str, option: str) -> Any:
         ) from error
 
 
+def check_limit(limit: int | None) -> None:
+    """Raise UsageError for a number of rows that is none; None: there is no limit."""
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit} is not a number above zero")
+
+
 def read_json_object(text: str, option: str) -> dict[str, Any]:
     """Return the object that an option gives as JSON or as @FILE. Raises UsageError, which names the option."""
     value = read_json(text, option)

@@ -199,7 +199,8 @@ ends.
 `list --json` is a list of `{"run", "task", "worker", "started_by", "status", "pending_approvals", "started_at",
 "ended_at", "missing_key"}`; `task` is the first line of the prompt, or null; the last is null, or the id of the
 [encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without which the rest cannot be read. A batch has
-`item_counts`, too, of which only `total` is known while it is open.
+`item_counts`, too, of which only `total` is known while it is open. With `--cost` each run whose history can be read
+has `cost_usd` and `unpriced_models`.
 
 `rules suggest --json` is one object: `asked` (questions to people that today's rules would ask too), `left` (those that
 the entries would leave), `wrong` (calls that a person refused or changed and that the entries would pass: 0, or it is a

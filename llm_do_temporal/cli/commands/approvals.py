@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.policy.grants import check_kind_options, chosen_grant, show_kinds
 from llm_do_temporal.cli.groups import list_groups
-from llm_do_temporal.cli.options import Location, Several, read_json_object
+from llm_do_temporal.cli.options import Location, Several, check_limit, read_json_object
+from llm_do_temporal.cli.reports.question import show_question
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, last_shown, note_shown
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
@@ -45,9 +46,9 @@ async def approvals(
     run
         Only of this run.
     approval
-        Id of the approval, like a3, with --kinds.
+        Id of an approval, like a3: show all of it, with the task, the model's words and decisions on calls like it.
     kinds
-        Show the kinds of calls that its call is one of, each with what it would have covered in the run so far.
+        Show the kinds of calls that its call is one of instead, each with what it would have covered in the run so far.
     limit
         At most so many; default: 50 of all runs, no limit for one run or with --json. With --group: of each group, 10.
     group
@@ -60,9 +61,9 @@ async def approvals(
     from llm_do_temporal.cli.tables import locked_line, print_table, questions_table
 
     if kinds or approval is not None:
-        return await show_kinds(location, run, approval, wanted=kinds, as_json=as_json)
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit} is not a number above zero")
+        show = show_kinds if kinds else show_question
+        return await show(location, run, approval, as_json=as_json)
+    check_limit(limit)
     if group:
         return await list_groups(location, run, limit=limit, as_json=as_json)
     async with opened(location) as session:

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from llm_do_temporal.cli.commands.gc import check_one_server
-from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.options import Location, check_limit
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.client import RunSummary
+    from llm_do_temporal.client.views.run_list import ListedRun
+    from llm_do_temporal.messages.budget import Usage
+    from llm_do_temporal.policy.run_filter import RunFilter
 
 
 async def list_runs(
@@ -28,6 +33,7 @@ async def list_runs(
     text: str = "",
     view: str = "",
     limit: int = 50,
+    cost: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
@@ -51,6 +57,8 @@ async def list_runs(
         Name of a view that `views:` of workshop.yaml has; other flags come before what it says.
     limit
         How many at most.
+    cost
+        With what each has cost so far, for which the end of each history is read.
     as_json
         Print a JSON list.
     """
@@ -59,17 +67,16 @@ async def list_runs(
     from llm_do_temporal.cli.tables import print_table
     from llm_do_temporal.client.views.run_list import read_filter
 
-    if limit < 1:
-        raise UsageError(f"--limit {limit} is not a number above zero")
     flags = {"state": state, "worker": worker, "who": who, "since": since, "until": until, "text": text}
-    given = {name: value for name, value in flags.items() if value}
-    wanted = read_filter(_view(location, view) | given)
+    check_limit(limit)
+    wanted = read_filter(_view(location, view) | {name: value for name, value in flags.items() if value})
     async with opened(location) as session:
         runs = await session.client.runs(wanted, limit=limit)
+        spent = await _spent(session, wanted, limit) if cost else None
     if as_json:
-        print_json([_summary_json(run) for run in runs], pretty=True)
+        print_json([_summary_json(run, spent) for run in runs], pretty=True)
     elif runs:
-        print_table(*runs_table(runs))
+        print_table(*runs_table(runs, spent))
     elif wanted.given:
         said = ", ".join(f"{name} {value}" for name, value in wanted.given.items())
         say(f"no run is like that: {said}")
@@ -78,8 +85,26 @@ async def list_runs(
     return 0
 
 
-def runs_table(runs: list[RunSummary]) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows of the table; people have a column where not all runs are of the same one."""
+async def _spent(session: Session, wanted: RunFilter, limit: int) -> dict[str, Usage]:
+    """Return the usage of the runs in the list, as far as it can be read."""
+    from llm_do_temporal.client.views.run_list import every_run, read_all_spent
+    from llm_do_temporal.client.views.tree import Accounts
+
+    temporal = session.client.temporal
+    listed = [run async for run in every_run(temporal, wanted, limit=limit)]
+    return {run.run: spent.total for run, spent in await read_all_spent(Accounts(temporal), listed) if _is_read(run)}
+
+
+def _is_read(run: ListedRun) -> bool:
+    return run.has_history and not run.missing_key
+
+
+def runs_table(runs: list[RunSummary], spent: Mapping[str, Usage] | None = None) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of the table; people have a column where not all runs are of the same one.
+
+    `spent` has the usage of the runs; None: there is no column for it.
+    """
+    from llm_do_temporal.cli.reports.costs import price
     from llm_do_temporal.cli.tables import TASK_CHARS, ago, rough
 
     columns = {
@@ -91,6 +116,8 @@ def runs_table(runs: list[RunSummary]) -> tuple[list[str], list[list[str]]]:
         "STARTED": [ago(run.started_at) for run in runs],
         "TOOK": ["" if run.ended_at is None else rough(run.ended_at - run.started_at) for run in runs],
     }
+    if spent is not None:
+        columns["COST"] = [price(spent[run.run]) if run.run in spent else "?" for run in runs]
     if len({run.started_by for run in runs}) > 1:
         columns["BY"] = [run.started_by for run in runs]
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
@@ -178,8 +205,8 @@ def _status(run: RunSummary) -> str:
     return with_counts(run.status, run.items)
 
 
-def _summary_json(run: RunSummary) -> dict[str, Any]:
-    from llm_do_temporal.cli.output import counts_json
+def _summary_json(run: RunSummary, spent: Mapping[str, Usage] | None) -> dict[str, Any]:
+    from llm_do_temporal.cli.output import cost_json, counts_json
 
     return {
         "run": run.run,
@@ -192,6 +219,7 @@ def _summary_json(run: RunSummary) -> dict[str, Any]:
         "started_at": run.started_at.isoformat(),
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
         "missing_key": run.missing_key or None,
+        **(cost_json(spent[run.run]) if spent is not None and run.run in spent else {}),
     }
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from llm_do_temporal.cli.decisions import outcome_lines
 from llm_do_temporal.cli.groups import group_lines
@@ -20,9 +20,10 @@ from llm_do_temporal.cli.terminal.edit_arguments import ask_for_change
 from llm_do_temporal.cli.terminal.kinds import ask_for_grant
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.lines import Interrupt, forget_typed
+from llm_do_temporal.cli.terminal.pictures.question import fit_question, question_text
+from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings, read_surroundings
+from llm_do_temporal.cli.terminal.pictures.text_lines import joined
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Prompter
-from llm_do_temporal.cli.terminal.question import question_text, render_question
-from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion
 from llm_do_temporal.client.groups import read_group
@@ -33,9 +34,12 @@ from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.policy.kinds.grants import KindGrant
 
-_MENU_LINES = 4
+_MENU_LINES = 3
+"""Lines of the letters below a question, with the prompt, and an empty one above it."""
 _GROUP_MENU_LINES = 3
 _UNSETTLED = (Fate.REFUSED, Fate.CHANGED, Fate.UNKNOWN)
+_AGREEING = ("a", "n", "s", "k")
+"""Letters that agree to the call as it is shown."""
 _DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
 
 
@@ -49,6 +53,18 @@ class LeaveKey:
 
     letter: str
     menu: str
+    skips: bool = False
+    """Whether `j` leads to the next question, too."""
+
+
+class Parting(Enum):
+    """Way in which a person and a question part."""
+
+    SETTLED = auto()
+    """No answer is needed any more, or not of this question as it was shown."""
+    LEFT = auto()
+    SKIPPED = auto()
+    """Left for the next one."""
 
 
 class Asker:
@@ -77,52 +93,71 @@ class Asker:
         self._leave_key = leave_key
         self._votes_of = votes_of
         self._groups = groups
+        self._around: Surroundings | None = None
+        self._unread = 0
+        """Lines of the call that the screen had no room for, and that were not read yet."""
 
     def wants(self, run: str, approval: str) -> bool:
         """Whether this person may still be asked about the approval of the run."""
         return run not in self.stopped and (run, approval) not in self.answered
 
-    async def ask(self, question: Question, *, others: int = 0) -> bool:
-        """Ask until the question is settled or has changed; False: the person left it. `others` more questions wait."""
+    async def ask(self, question: Question, known: Sequence[Question], *, others: int = 0) -> Parting:
+        """Ask until the question is settled or has changed, or the person leaves it.
+
+        `known` are the questions of its run, decided or not; `others` more questions wait.
+        """
         prompter = Prompter(self._console, self._interrupt, lambda: self._check(question))
         try:
+            self._around = await read_surroundings(self._client, question, known)
             forget_typed()
-            await self._show(question, prompter)
-            self._console.print(Text(_headline(question, others), style="bold"))
+            self._show(question, others)
             while self.wants(question.run, question.id):
-                if not await self._ask_once(question, prompter):
-                    return False
+                parting = await self._ask_once(question, prompter)
+                if parting is not None:
+                    return parting
         except _QuestionChanged:
             if self._votes_of(question) is None:
                 self.answered.add((question.run, question.id))
                 prompter.tell(f"{question.id} needs no answer any more")
             else:
                 prompter.tell(f"somebody has agreed to {question.id} meanwhile")
-        return True
+        return Parting.SETTLED
 
-    async def _show(self, question: Question, prompter: Prompter, *, again: bool = False) -> None:
-        """Show the whole question: at once if it fits on the screen, else page by page."""
-        text = question_text(question, self._console.width)
+    def _show(self, question: Question, others: int) -> None:
+        """Show the question as far as the screen has room for it."""
+        width, height = self._console.width, self._console.height - _MENU_LINES
+        fitted = fit_question(question, self._around, width, height, others=others)
+        self._unread = fitted.unread
         note_shown(question.run, [ShownQuestion(question.id, question.request.digest)], on=self._console.file)
-        if again or len(text.splitlines()) > self._console.height - _MENU_LINES:
-            await prompter.read(text)
-        else:
-            self._console.print(render_question(question))
+        self._console.print(joined(fitted.lines))
 
-    async def _ask_once(self, question: Question, prompter: Prompter) -> bool:
+    async def _read(self, question: Question, prompter: Prompter) -> None:
+        """Show the whole question in the pager."""
+        await prompter.read(question_text(question, self._around, self._console.width))
+        self._unread = 0
+
+    async def _ask_once(self, question: Question, prompter: Prompter) -> Parting | None:
+        """Ask for one letter and do as it says; None: the question may still stand."""
         can_change = question.request.args_schema is not None
-        change = "[m]odify  " if can_change else ""
         equal = 0 if self._groups is None else self._groups.count(question)
-        group = f"[g]roup of {equal}  " if equal > 1 else ""
-        prompter.tell(
-            f"[a]pprove  with a [n]ote  and remember for thi[s] run  or a [k]ind of calls  {change}[r]eject  {group}"
-            f"[v]iew all  {self._leave_key.menu}  [x] stop the run  [?]"
+        letters = (
+            "[a]pprove",
+            "[r]eject",
+            "[m]odify" if can_change else "",
+            f"[g]roup of {equal}" if equal > 1 else "",
         )
+        letters += ("[v]iew all", self._leave_key.menu, "[?] more")
+        prompter.tell("  ".join(letter for letter in letters if letter))
         line = await prompter.line(f"{question.id}> ")
         choice = (line or "").strip().lower()[:1]
         if line is None or choice in (self._leave_key.letter, "q"):
-            return False
-        if choice == "a":
+            return Parting.LEFT
+        if choice == "j" and self._leave_key.skips:
+            return Parting.SKIPPED
+        if choice in _AGREEING and self._unread:
+            prompter.tell(f"{self._unread:,} lines of it were not shown yet; here is all of it, then answer")
+            await self._read(question, prompter)
+        elif choice == "a":
             await self._decide(question, prompter, DecisionKind.APPROVE)
         elif choice == "n":
             await self._with_text(question, prompter, DecisionKind.APPROVE, "note (empty: back): ")
@@ -136,7 +171,7 @@ class Asker:
         elif choice == "m" and can_change:
             await self._modify(question, prompter)
         elif choice == "v":
-            await self._show(question, prompter, again=True)
+            await self._read(question, prompter)
         elif choice == "x":
             await self._stop(question, prompter)
         elif choice == "g" and self._groups is not None and equal > 1:
@@ -144,8 +179,8 @@ class Asker:
         elif choice == "?":
             prompter.tell(self._explained(can_change=can_change, has_group=equal > 1))
         elif choice:
-            prompter.tell(f"'{choice}' is not an answer; type one of the letters in brackets")
-        return True
+            prompter.tell(f"'{choice}' is not an answer; type one of the letters in brackets, or ? for all of them")
+        return None
 
     def _explained(self, *, can_change: bool, has_group: bool) -> str:
         """Return the letters that are answers now, and what they do."""
@@ -157,7 +192,8 @@ class Asker:
             "m": "change the arguments in an editor; they are checked before anything is sent" if can_change else "",
             "r": "reject, with a reason that the model is told",
             "g": "decide all equal questions of all runs, after a look at their table" if has_group else "",
-            "v": "show the whole question again",
+            "v": "show the whole question, with all that the model said",
+            "j": "leave it unanswered, and go to the next question" if self._leave_key.skips else "",
             self._leave_key.letter: "leave it unanswered",
             "x": "stop the whole run, after one more question",
         }
@@ -292,12 +328,6 @@ class GroupAsker:
         outcomes = await self._client.decide_many(questions, decision.model_copy(update={"by": login_name()}))
         prompter.tell("\n".join(outcome_lines(outcomes)))
         return {(one.question.run, one.question.id) for one in outcomes if one.fate not in _UNSETTLED}
-
-
-def _headline(question: Question, others: int) -> str:
-    """Return id and summary of the question once more: a long call may have scrolled its beginning away."""
-    more = f" ({others} more waiting)" if others > 0 else ""
-    return f"{question.id}: {visible_line(question.request.summary)}{more}"
 
 
 def _words(error: LlmDoError) -> str:

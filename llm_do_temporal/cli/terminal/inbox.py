@@ -19,7 +19,7 @@ from rich.text import Text
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.session import opened
 from llm_do_temporal.cli.tables import ago, locked_line
-from llm_do_temporal.cli.terminal.ask import Asker, GroupAsker, LeaveKey
+from llm_do_temporal.cli.terminal.ask import Asker, GroupAsker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.attend import SIGNALLED, ConnectionLost, while_served
 from llm_do_temporal.cli.terminal.keys import KeyReader
 from llm_do_temporal.cli.terminal.lines import Interrupt
@@ -102,7 +102,7 @@ class Inbox:
         self._client = client
         self._run = run
         self._console = console
-        leave_key, groups = LeaveKey("b", "[b]ack to the list"), GroupAsker(client, console, interrupt, self._count)
+        leave_key, groups = LeaveKey("b", "[b]ack", skips=True), GroupAsker(client, console, interrupt, self._count)
         self._asker = Asker(client, console, interrupt, leave_key, self._votes_of, groups)
         self._groups = groups
         self._explains = False
@@ -136,41 +136,43 @@ class Inbox:
     async def _show(self) -> None:
         chosen = await self._choose()
         while chosen is not None:
-            is_settled = await (self._ask_group(chosen.entry) if chosen.is_group else self._ask(chosen.entry))
-            following = self._following() if is_settled else None
+            parting = await (self._ask_group(chosen.entry) if chosen.is_group else self._ask(chosen.entry))
+            following = None if parting is Parting.LEFT else self._following(is_skipped=parting is Parting.SKIPPED)
             chosen = await self._choose() if following is None else _Choice(following)
 
-    async def _ask(self, entry: InboxEntry) -> bool:
-        """Ask about one question; return whether the next one follows at once."""
-        question = await self._find(entry)
+    async def _ask(self, entry: InboxEntry) -> Parting:
+        """Ask about one question; the next one follows unless it is left for the list."""
+        try:
+            known = await self._client.questions(entry.run)
+        except (UsageError, KeyMismatch) as error:
+            self._tell(f"{error.message} {error.next_step or ''}")
+            known = []
+        else:
+            if not any(one.id == entry.id and one.is_open for one in known):
+                self._tell(f"{entry.id} of run {entry.run} needs no answer any more")
+        question = next((one for one in known if one.id == entry.id and one.is_open), None)
         if question is None:
             self._asker.answered.add((entry.run, entry.id))
-            return False
-        return await self._asker.ask(question, others=len(self._entries) - 1)
+            return Parting.LEFT
+        return await self._asker.ask(question, known, others=len(self._entries) - 1)
 
-    async def _ask_group(self, entry: InboxEntry) -> bool:
+    async def _ask_group(self, entry: InboxEntry) -> Parting:
         if entry.group is not None:
             self._asker.answered |= await self._groups.ask(entry.group.key)
-        return False
+        return Parting.LEFT
 
-    def _following(self) -> InboxEntry | None:
-        """Return the question in the place of the one that was answered; None where nothing waits."""
-        self._selection.follow(self._entries)
-        return self._entries[self._selection.row] if self._entries else None
+    def _following(self, *, is_skipped: bool) -> InboxEntry | None:
+        """Return the question after one that was skipped, or in the place of one that was answered; None: no more."""
+        entries = self._entries
+        self._selection.follow(entries)
+        if is_skipped and self._selection.row == len(entries) - 1:
+            return None
+        if is_skipped:
+            self._selection.press("j", entries)
+        return entries[self._selection.row] if entries else None
 
     def _count(self, key: str) -> int:
         return sum(entry.group is not None and entry.group.key == key for entry in self._entries)
-
-    async def _find(self, entry: InboxEntry) -> Question | None:
-        """Return the whole question; None, after printing why, if it cannot be answered any more, or not here."""
-        try:
-            found = [one for one in await self._client.approvals(entry.run) if one.id == entry.id]
-        except (UsageError, KeyMismatch) as error:
-            self._tell(f"{error.message} {error.next_step or ''}")
-            return None
-        if not found:
-            self._tell(f"{entry.id} of run {entry.run} needs no answer any more")
-        return found[0] if found else None
 
     def _tell(self, text: str) -> None:
         self._console.print(Text(visible_line(text)))

@@ -9,7 +9,7 @@ from typing import NoReturn
 from rich.console import Console
 from rich.live import Live
 
-from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.lines import Interrupt, unechoed
 from llm_do_temporal.cli.terminal.run_picture import render_end, render_run
 from llm_do_temporal.client.client import LlmDoClient
@@ -76,11 +76,12 @@ class Screen:
         """Ask one question after the other, new ones included."""
         while self._unanswered:
             wanted = {memo.id for memo in self._unanswered}
-            questions = [one for one in await self._client.approvals(self._view.run) if one.id in wanted]
+            known = await self._client.questions(self._view.run)
+            questions = [one for one in known if one.id in wanted and one.is_open]
             if not questions:
                 # Answered elsewhere a moment ago; the history is about to say so.
                 await asyncio.sleep(REFRESH_SECONDS)
-            elif not await self._asker.ask(questions[0], others=len(wanted) - 1):
+            elif await self._asker.ask(questions[0], known, others=len(wanted) - 1) is not Parting.SETTLED:
                 self._interrupt.raise_it()
                 # `attend`, which waits for the interrupt, ends this task.
                 await asyncio.Event().wait()

@@ -14,6 +14,8 @@ from typing import Any, Literal, cast
 from llm_do_temporal.client import Question
 
 LONG_CHARS, LONG_LINES = 2_000, 30
+_NAMES, _SIGNS = ("--- ", "+++ "), ("+", "-", " ", "@", "\\")
+"""Beginnings of the two lines that name the file, and of all others of a diff."""
 MAX_COMPARED_LINES = 4_000
 """Longest texts compared line by line, which takes the square of the lines; longer ones differ in one block."""
 
@@ -115,5 +117,12 @@ def only_adds(diff: str) -> bool:
     """Whether the diff makes a new file, whose whole text stands in the arguments already."""
     # Behind the names, `---` is a line `--` that goes.
     lines = diff.splitlines()
-    named = [line[:4] for line in lines[:2]] == ["--- ", "+++ "]
+    named = tuple(line[:4] for line in lines[:2]) == _NAMES
     return named and all(line.startswith(("+", "@@", "\\")) for line in lines[2:])
+
+
+def tells_all(diff: str) -> bool:
+    """Whether the diff shows all that changes: it compares two texts, and is not cut."""
+    lines = diff.removesuffix("\n").split("\n")
+    # A line of a file stands behind one of these signs; words about the diff itself do not.
+    return len(lines) > len(_NAMES) and all(line[:1] in _SIGNS for line in lines[len(_NAMES) :])

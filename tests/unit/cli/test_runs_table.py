@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from llm_do_temporal.cli.commands.runs import list_runs, runs_table
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.client.client import RunSummary
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.budget import Usage
 
 BEGAN = datetime.now(UTC) - timedelta(hours=2)
 DONE = RunSummary(
@@ -39,6 +41,14 @@ def test_runs_of_several_people_say_whose_they_are() -> None:
     assert (first[-1], second[-1]) == ("ada", "bob")
     assert second[:6] == ["-", "clerk-2", "clerk", "waiting", "2", "2h ago"]
     assert second[6] == ""
+
+
+def test_a_run_has_cost_a_price_or_none_is_known() -> None:
+    runs = [replace(DONE, run=f"clerk-{number}") for number in range(4)]
+    spent = {"clerk-0": Usage(cost_usd=Decimal("0.25")), "clerk-1": Usage(), "clerk-2": Usage(unpriced=("mine",))}
+    header, rows = runs_table(runs, spent)
+    assert header[-1] == "COST"
+    assert [row[-1] for row in rows] == ["$0.2500", "-", "unpriced", "?"]
 
 
 @pytest.mark.parametrize(

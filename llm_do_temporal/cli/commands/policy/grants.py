@@ -75,16 +75,16 @@ async def revoke(
     return 0
 
 
-async def show_kinds(location: Location, run: str | None, approval: str | None, *, wanted: bool, as_json: bool) -> int:
+async def show_kinds(location: Location, run: str | None, approval: str | None, *, as_json: bool) -> int:
     """Print the kinds that the call of an approval is one of, with what each would have covered so far.
 
-    Raises UsageError where no single approval is named, or kinds are not `wanted`.
+    Raises UsageError where no single approval is named.
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.offers import read_kinds
 
-    if run is None or approval is None or not wanted:
+    if run is None or approval is None:
         raise UsageError("--kinds is about one approval: name the run and its id, like `approvals RUN a3 --kinds`")
     async with opened(location) as session:
         offers = await read_kinds(session.client, run, approval)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS
-from llm_do_temporal.ui.content.call_parts import Part
+from llm_do_temporal.ui.content.call_parts import Part, tells_all
 from llm_do_temporal.ui.content.documents.diffs import DiffBlock, blocks_of
 from llm_do_temporal.ui.content.documents.document import ReadText, document_of
 from llm_do_temporal.ui.content.documents.syntax import coloured, language_of
@@ -30,7 +30,7 @@ class ShownPart:
 def shown_parts(parts: Sequence[Part], request: RequestApprovalInput) -> list[ShownPart]:
     """Return the parts of a call in the order in which people read them: commands and differences first."""
     path = str(request.args.get("path", "")) if request.tool in PATH_TOOLS else ""
-    is_compared = any(part.kind == "diff" for part in parts)
+    is_compared = any(part.kind == "diff" and tells_all(part.text) for part in parts)
     first = [part for part in parts if part.kind in ("argv", "diff")]
     return [shown_part(part, path, is_compared=is_compared) for part in (*first, *(p for p in parts if p not in first))]
 

@@ -1,0 +1,62 @@
+"""Question written out: the whole call with its surroundings, and its answer where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.errors import UsageError
+
+if TYPE_CHECKING:
+    from llm_do_temporal.cli.options import Location
+    from llm_do_temporal.client.history.questions import Question
+
+_UNCUT = 1_000_000
+"""Width of a line in a pipe or a file."""
+
+
+async def show_question(location: Location, run: str | None, approval: str | None, *, as_json: bool) -> int:
+    """Print a question of a run, open or settled. Raises UsageError where there is none."""
+    from rich.console import Console
+
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
+    from llm_do_temporal.cli.terminal.pictures.question import question_lines
+    from llm_do_temporal.cli.terminal.pictures.surroundings import read_surroundings
+    from llm_do_temporal.cli.terminal.pictures.text_lines import joined
+
+    if run is None or approval is None:
+        raise UsageError("name the run of the approval, too: `approvals RUN a3`")
+    async with opened(location) as session:
+        known = await session.client.questions(run)
+        question = next((one for one in known if one.id == approval), None)
+        if question is None:
+            ids = ", ".join(one.id for one in known) or "nothing so far"
+            raise UsageError(f"run '{run}' has asked nothing that is called '{approval}'; it has asked {ids}")
+        around = None if as_json else await read_surroundings(session.client, question, known)
+    if as_json:
+        print_json(question.as_json(), pretty=True)
+        return 0
+    if question.is_open:
+        note_shown(run, [ShownQuestion(question.id, question.request.digest)])
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNCUT
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    console.print(joined(question_lines(question, around, width)))
+    sys.stdout.flush()
+    say(_state(question, location))
+    return 0
+
+
+def _state(question: Question, location: Location) -> str:
+    """Return the line about the answer, or about the way to give one."""
+    verdict = question.verdict
+    if verdict is not None:
+        note = f": {visible_line(verdict.note, 300)}" if verdict.note else ""
+        by = visible_line(verdict.by or "somebody", 80)
+        return f"\n{verdict.decision.value} by {by}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC{note}"
+    if question.withdrawn:
+        return "\nnobody needs an answer any more"
+    return f"\nanswer with: {location.command(f'approve {question.run} {question.id}')}"
