@@ -3,8 +3,8 @@
 PYTHON3 ?= python3
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
-# Tests of several processes wait about as long as they compute: three at a time keep two processors busy.
-ASIDE := -n 3 --dist worksteal
+# Tests of several processes wait about as long as they compute: this many at a time keep two processors busy.
+ASIDE := -n 4 --dist worksteal
 
 .PHONY: help setup demo browser test test-fast security check lock histories bench bench-cluster certify compose-images compose-test \
     cluster cluster-down cluster-test cluster-faults chart-test clean
