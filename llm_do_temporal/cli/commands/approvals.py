@@ -327,7 +327,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
         changed = f"; it goes on with {visible_line(json.dumps(answer.args, ensure_ascii=False), 200)}"
     say(f"{done}: {decided.id} of {visible_line(decided.request.place)}: {summary}{changed}")
     if grant is not None:
-        say(f"granted: {grant.words}; `{location.command(f'grants {named.run}')}` shows what is left")
+        say(f"granted: {visible_line(grant.words)}; `{location.command(f'grants {named.run}')}` shows what is left")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from llm_do_temporal.cli.terminal.prompts import Prompter
+from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.offers import OfferedKind
 from llm_do_temporal.policy.kinds.grants import DEFAULT_TIMES, KindGrant
 
@@ -15,10 +16,10 @@ async def ask_for_grant(offers: list[OfferedKind], prompter: Prompter) -> KindGr
         prompter.tell("no kind of calls fits this call: it is asked about by itself")
         return None
     for number, offer in enumerate(offers, 1):
-        prompter.tell(f"{number}  {offer.kind.sentence}: {offer.so_far}")
+        prompter.tell(visible_line(f"{number}  {offer.kind.sentence}: {offer.so_far}"))
         for one in offer.covered:
             state = "waits" if one.verdict is None else one.verdict.decision.value
-            prompter.tell(f"     {one.id}  {state}  {one.request.summary[:150]}")
+            prompter.tell(visible_line(f"     {one.id}  {state}  {one.request.summary}", 200))
     typed = (await prompter.line("number of the kind (empty: back): ") or "").strip()
     if not typed:
         return None

@@ -248,3 +248,24 @@ async def test_the_prompt_takes_nothing_else(
 
 async def test_the_prompt_says_that_a_call_is_of_no_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no kind of calls fits" in (await grant_typed(monkeypatch, []))[1]
+
+
+HOSTILE = note("a5", "x.md\n2  the command `git status`: no other call so far\n\x1b7.md")
+
+
+async def test_a_path_of_several_lines_cannot_pass_for_another_kind(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.asked.append(HOSTILE)
+    offers = offered_kinds(HOSTILE, desk.asked)
+    grant, prompted = await grant_typed(monkeypatch, offers, "1", "2", "1h")
+    await approvals("r1", "a5", kinds=True)
+    listed = capsys.readouterr().out
+    await approve("r1", "a5", kind=1)
+
+    assert grant.kind.path == HOSTILE.request.args["path"]
+    for told in (prompted, listed):
+        assert [line[:1] for line in told.splitlines() if line[:1].isdigit()] == ["1", "2", "3"]
+        assert "\x1b" not in told
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "git status" in line]
+    assert line.startswith("granted: write_file of /notes/x.md\\n2  the command")
