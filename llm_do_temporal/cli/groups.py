@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.output import print_json
@@ -22,6 +22,7 @@ SHOWN_ROWS = 10
 """Questions of each group in a list of groups, unless somebody wants more."""
 KEY_CHARS = 8
 """Beginning of a group's key in a list: enough to name it by."""
+_INDENT = "  "
 _CELL_CHARS = 100
 _TASK_CHARS = 32
 
@@ -51,7 +52,11 @@ async def list_groups(location: Location, run: str | None, *, limit: int | None,
 
 
 def group_lines(group: QuestionGroup, width: int | None, limit: int | None = None) -> list[str]:
-    """Return the lines of a group: its head, what all share, and a table of what differs, at most `limit` rows."""
+    """Return the lines of a group: its head, what all share, and a table of what differs.
+
+    With `limit` at most so many rows, cut at `width`; None: all of them to be decided, with nothing cut. A table that
+    is too wide has a line for each value then.
+    """
     entries = group.entries[:limit]
     runs = "" if len(group.entries) == 1 else f" of {group.runs} {'run' if group.runs == 1 else 'runs'}"
     key = f"{group.key[:KEY_CHARS]}  " if group.key else ""
@@ -59,14 +64,38 @@ def group_lines(group: QuestionGroup, width: int | None, limit: int | None = Non
     if group.common:
         same = ", ".join(f"{name} {text}" for name, text in group.common.items())
         lines.append(f"  the same in all: {visible_line(same)}")
-    lines += [f"  {line}" for line in format_table(*_table(group, limit), None if width is None else width - 2)]
+    table = format_table(*_table(group, limit), None)
+    is_narrow = limit is None and width is not None and max(map(len, table)) > width - len(_INDENT)
+    lines += _stacked(*_table(group, limit)) if is_narrow else [f"{_INDENT}{line}" for line in table]
     if left := len(group.entries) - len(entries):
         lines.append(f"  and {left:,} more")
     if group.in_part:
         part = "its" if len(group.entries) == 1 else f"{group.in_part} of them: not"
         tail = " arguments are not shown whole here" if part == "its" else " all arguments are shown whole here"
         lines.append(f"  {part}{tail}")
-    return [line if width is None or len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+    if width is None:
+        return lines
+    if limit is None:
+        return [part for line in lines for part in _wrapped(line, width)]
+    return [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
+
+
+def _stacked(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table that is too wide for the screen with a line for each value, below the run and the id."""
+    lines: list[str] = []
+    for row in rows:
+        lines.append(f"{_INDENT}{visible_line(row[0])}  {visible_line(row[1])}")
+        named = zip(header[2:], row[2:], strict=True)
+        lines += [f"{_INDENT * 3}{visible_line(name)} {visible_line(value)}" for name, value in named]
+    return lines
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return a line in parts of the width; what goes on begins further in, so that it cannot pass for another line."""
+    inner = _INDENT * 4
+    room = max(width - len(inner), 1)
+    rest = line[width:]
+    return [line[:width], *(f"{inner}{rest[at : at + room]}" for at in range(0, len(rest), room))]
 
 
 def group_json(group: QuestionGroup) -> dict[str, Any]:

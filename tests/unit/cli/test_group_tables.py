@@ -17,6 +17,7 @@ from llm_do_temporal.cli import session
 from llm_do_temporal.cli.commands.approvals import approvals, approve, reject
 from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.options import Several
+from llm_do_temporal.cli.tables import ago
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
 from llm_do_temporal.client.groups import grouped
 from llm_do_temporal.client.history.questions import Question
@@ -119,6 +120,21 @@ def test_what_the_table_has_no_room_for_is_counted() -> None:
     cut = CallGroup(key=KEY, title="t", cells={"content": "xx… (900 characters, 12345678)"}, is_whole=False)
     (group,) = grouped([entry(1), entry(2, group=cut)])
     assert group_lines(group, None)[-1] == "  1 of them: not all arguments are shown whole here"
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 200, None])
+def test_nothing_of_what_is_to_be_decided_is_cut(width: int | None) -> None:
+    """However long the arguments before it are, the one that matters is on the screen."""
+    cells = [{"first": f"harmless {number} " * 5, "TASK": "x", "path": f"/{'y' * 40}/{number}.md"} for number in (1, 2)]
+    (group,) = grouped([entry(number, group=CallGroup(key=KEY, title="t", cells=cells[number])) for number in (0, 1)])
+    lines = group_lines(group, width)
+    told = "".join(line.lstrip() if line.startswith(" " * 8) else f"\n{line}" for line in lines)
+    assert all(len(line) <= (width or 1000) for line in lines)
+    assert [one["path"] in told for one in cells] == [True, True]
+    assert "…" not in told
+    is_stacked = width is not None and width < 200
+    assert (f"      TASK keep notes\n      ASKED {ago(NOW)}" in told) is is_stacked
+    assert any(len(line) == 60 and line.endswith("…") for line in group_lines(group, 60, 10))
 
 
 def test_text_of_models_is_not_obeyed() -> None:
