@@ -66,6 +66,11 @@ class InvokeWorkerInput(Message):
     continued: ContinuedInvocation | None = None
     """State to go on from, if its workflow was continued as new; None for a new invocation."""
 
+    @property
+    def asker(self) -> str:
+        """Name under which it asks: that of its worker, or the template, which may be called like a worker."""
+        return self.worker.name if self.template is None else self.template.name
+
 
 class ContinuedRun(Message):
     """State of a run that its workflow takes along when it is continued as new."""

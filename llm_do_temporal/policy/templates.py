@@ -94,6 +94,11 @@ def normalise_template(name: str) -> str:
     return path
 
 
+def is_template(asker: str) -> bool:
+    """Return whether the name of who asks is that of a template, and not that of a worker."""
+    return asker.startswith(PACKAGE) or asker.endswith(TEMPLATE_SUFFIXES)
+
+
 def worker_name(template: str) -> str:
     """Return the worker name of a template (normalised). No two templates share a name.
 

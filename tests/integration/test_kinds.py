@@ -10,6 +10,7 @@ from tests.support.people.signed_in import signed_in_browser
 from tests.support.runs.delegation import delegation_to, tool_results
 from tests.support.runs.parked import FILESYSTEM, write_call
 from tests.support.runs.place import Place
+from tests.support.runs.template_calls import template_call
 
 NOTES: dict[str, Any] = {"tool": "write_file", "below": "/notes", "suffix": ".md"}
 
@@ -40,6 +41,26 @@ async def test_an_entry_lets_calls_of_the_whole_tree_through_and_stands_in_the_a
     events = [event async for event in place.client.events(run) if event.type == "approval.decided"]
     assert [event.data["door"] for event in events] == ["rule"] * 3
     assert entry in [event.data["note"] for event in events]
+
+
+async def test_an_entry_for_a_worker_is_none_for_a_template_that_is_called_like_it(place: Place) -> None:
+    place.workshop(
+        approvals={"rules": {"worker.call": "pre_approved"}, "allow": [{**NOTES, "callers": ["sage"]}]},
+    )
+    place.worker("sage", scripted(write_call("/notes/a.md"), "Wise."), toolsets=FILESYSTEM)
+    filled = place.script("template-sage", scripted(write_call("/notes/b.md"), "Less so."))
+    place.write("templates/sage.yaml", f"system: Do $what.\nmodel: {filled}\ntoolsets: {{filesystem: {{}}}}\n")
+    by_template = template_call("templates/sage.yaml", params={"what": "as I say"})
+    main = scripted(call("sage", input="go"), by_template, "Done.")
+    calls = {**delegation_to("sage")["delegation"], "templates": {"allow": ["templates/*.yaml"]}}
+    place.worker("main", main, toolsets={"delegation": calls})
+    run = await place.start("main")
+    await place.pending_is(run, "a2")
+    (asked,) = await place.client.approvals(run)
+    assert (asked.request.worker, asked.request.summary) == ("templates/sage.yaml", "write_file /notes/b.md (2 bytes)")
+    await place.decide(run, id="a2", by="ada")
+    await place.client.result(run)
+    assert [one.verdict.door for one in await place.client.questions(run) if one.verdict] == ["rule", "update"]
 
 
 async def test_a_grant_for_two_answers_two_of_eight_calls_at_once_and_can_be_taken_back(place: Place) -> None:

@@ -16,6 +16,7 @@ from llm_do_temporal.policy.kinds.commands import argv_of
 from llm_do_temporal.policy.kinds.entries import AllowEntry, covering
 from llm_do_temporal.policy.kinds.files import place_of
 from llm_do_temporal.policy.kinds.lessons import MIN_DAYS, MIN_RUNS, LearnedKind, Lesson, Opinion, learned_kinds
+from llm_do_temporal.policy.templates import is_template
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 MAX_EXAMPLES = 3
@@ -109,7 +110,8 @@ def lesson_of(rules: ApprovalRules, past: PastCall) -> Lesson:
     if past.speaks_against:
         opinion = "against"
     elif past.answer is CallAnswer.APPROVED and not judged.terms.names_people and not request.generated:
-        opinion = "for"
+        # What a template's call fills in makes another worker each time.
+        opinion = "none" if is_template(request.worker) else "for"
     return Lesson(call, past.run, past.asked_at.date(), opinion, past.by)
 
 

@@ -89,7 +89,7 @@ class DeskClient:
         return RequestApprovalInput(
             invocation=workflow_id_of(invocation.run, invocation.path),
             key=str(self.asked),
-            worker=invocation.worker.name,
+            worker=invocation.asker,
             path=invocation.path,
             tool=tool.name,
             args=question.args,

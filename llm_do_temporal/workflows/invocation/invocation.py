@@ -80,7 +80,7 @@ class Invocation:
             self._desk,
             self.lease.begin_call,
             tree=invocation.tree,
-            worker=invocation.worker.name,
+            worker=invocation.asker,
         )
         self._dispatch = ToolDispatch(self._gate)
         self._spent = _RUN_USAGE.validate_python(before.usage)

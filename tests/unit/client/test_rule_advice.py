@@ -26,11 +26,12 @@ def past(call: AskedCall, number: int, decision: str | None = "approve", **more:
     """A call that was asked about in a run and on a day of its own; `decision` None: nobody decided."""
     at = BEGIN + timedelta(days=number)
     given = {"door": "update", "by": "ann", **more.pop("verdict", {})}
+    asker = more.pop("by_template", call.worker)
     verdict = Verdict.model_validate({"decision": decision, "args": call.args, "at": at, **given}) if decision else None
     fields: dict[str, Any] = {"invocation": "i", "key": "1", "path": "main", "summary": "s", "identity_version": 2}
     request = RequestApprovalInput(
         **fields,
-        worker=call.worker,
+        worker=asker,
         tool=call.tool,
         args=call.args,
         tree=call.tree,
@@ -88,6 +89,8 @@ def test_nothing_asked_is_no_advice() -> None:
         {"decision": "modify"},
         {"decision": "reject"},
         {"generated": True},
+        {"by_template": "templates/main.yaml"},
+        {"by_template": "pkg:main"},
     ],
 )
 def test_what_no_person_approved_as_it_was_is_not_learned(more: dict[str, Any]) -> None:

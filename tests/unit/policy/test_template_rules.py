@@ -9,6 +9,7 @@ from llm_do_temporal.policy.delegation import check_name
 from llm_do_temporal.policy.templates import (
     TemplateRules,
     choose_template,
+    is_template,
     normalise_template,
     template_problems,
     worker_name,
@@ -182,3 +183,8 @@ def test_no_two_templates_share_a_name() -> None:
     assert len(set(names)) == len(alike)
     for name in names:
         check_name(name)
+
+
+def test_a_template_is_told_from_a_worker_by_its_name() -> None:
+    names = ("templates/one.yaml", "a.yml", "pkg:one", "one", "pkg-one", "yaml", "decks--one")
+    assert [name for name in names if is_template(name)] == ["templates/one.yaml", "a.yml", "pkg:one"]
