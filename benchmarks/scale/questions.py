@@ -35,7 +35,6 @@ from benchmarks.scale.figures import Figures
 from benchmarks.servers import start_server
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.groups import read_group, read_groups
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import (
     PENDING_ATTRIBUTE,
     PENDING_MEMO,
@@ -44,7 +43,7 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     WORKER_ATTRIBUTE,
 )
-from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.groups import group_of
 from llm_do_temporal.policy.identity import digest_of

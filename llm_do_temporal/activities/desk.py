@@ -5,7 +5,7 @@ from __future__ import annotations
 from temporalio import activity
 
 from llm_do_temporal.messages.activities import RECORD_AT_DESK
-from llm_do_temporal.messages.approvals import DeskRecord
+from llm_do_temporal.messages.effects import DeskRecord
 
 
 @activity.defn(name=RECORD_AT_DESK.name)

@@ -11,7 +11,7 @@ from typing import Literal
 from cyclopts import App, Group, Parameter
 
 from llm_do_temporal.cli.command_help import COMMAND_HELP, OTHER, PROGRAM_FLAGS, START
-from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, watch_approvals
+from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, undo, watch_approvals
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.doctor import doctor
@@ -69,6 +69,7 @@ _COMMANDS = {
     "approve": approve,
     "reject": reject,
     "modify": modify,
+    "undo": undo,
     "grants": grants,
     "revoke": revoke,
     "rules": rules,

@@ -79,6 +79,7 @@ COMMAND_HELP = {
         "RUN [ID] [--args JSON] [FLAGS]",
         ("modify decks-1 a3", """modify decks-1 a3 --args '{"path": "/b.md", "content": "…"}'"""),
     ),
+    "undo": CommandHelp(_DECISIONS, "RUN ID [FLAGS]", ("undo decks-1 a3",)),
     "grants": CommandHelp(_DECISIONS, "RUN [FLAGS]"),
     "revoke": CommandHelp(_DECISIONS, "RUN ID [FLAGS]", ("revoke decks-1 a3",)),
     "rules": CommandHelp(

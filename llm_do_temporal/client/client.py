@@ -53,11 +53,12 @@ from llm_do_temporal.errors import (
     UsageError,
     rebuild_error,
 )
-from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput
+from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
 from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
     DECIDE_UPDATE,
     DESK_QUERY,
+    EFFECT_UPDATE,
     PENDING_ATTRIBUTE,
     REVOKE_GRANT_SIGNAL,
     RUN_MEMO,
@@ -65,6 +66,8 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     TASK_QUEUE,
     TASK_TIMEOUT,
+    UNDO_SIGNAL,
+    UNDO_UPDATE,
     WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.batches import ItemCounts
@@ -238,27 +241,52 @@ class LlmDoClient:
             await self._handle(run).signal(REVOKE_GRANT_SIGNAL, RevokeGrantInput(id=approval_id, by=by))
 
     async def decide(self, run: str, decision: Decision) -> Approval | None:
-        """Take a decision. None: it was sent, but no worker service answered yet. Raises DecisionRefused."""
+        """Take a decision. None: it was sent, but no worker service answered yet. Raises DecisionRefused.
+
+        One with a `hold` is in `held` of the approval, whose `verdict` is None until it takes effect."""
+        taken = await self._update_desk(run, DECIDE_UPDATE, decision)
+        if taken is None:
+            async with translated(run):
+                await self._handle(run).signal(DECIDE_SIGNAL, decision)
+        return taken
+
+    async def undo(self, run: str, undo: UndoInput) -> Approval | None:
+        """Take back a decision that has not taken effect, and return its question, which is open again.
+
+        None: it was sent, but no worker service answered yet. Raises DecisionRefused where that is too late, or
+        somebody else has decided."""
+        approval = await self._update_desk(run, UNDO_UPDATE, undo)
+        if approval is None:
+            async with translated(run):
+                await self._handle(run).signal(UNDO_SIGNAL, undo)
+        return approval
+
+    async def let_take_effect(self, run: str, undo: UndoInput) -> Approval | None:
+        """Let a held decision take effect at once; None: no worker service answered, and it takes effect in its time.
+
+        Raises DecisionRefused."""
+        return await self._update_desk(run, EFFECT_UPDATE, undo)
+
+    async def _update_desk(self, run: str, update: str, message: Decision | UndoInput) -> Approval | None:
+        """Return the answer of the desk to an update; None where no worker service answers. Raises DecisionRefused."""
         handle = self._handle(run)
         # Who cannot read the run has not its keys: what is sent would be in the open, or unreadable for the run.
         await self.status(run)
         try:
             async with translated(run):
                 return await handle.execute_update(
-                    DECIDE_UPDATE, decision, result_type=Approval, rpc_timeout=timedelta(seconds=UPDATE_SECONDS)
+                    update, message, result_type=Approval, rpc_timeout=timedelta(seconds=UPDATE_SECONDS)
                 )
         except WorkflowUpdateFailedError as failure:
-            message = str(failure.cause or failure)
+            text = str(failure.cause or failure)
             if isinstance(failure.cause, ApplicationError):
-                message = failure.cause.message
-            raise DecisionRefused(message) from failure
+                text = failure.cause.message
+            raise DecisionRefused(text) from failure
         except UsageError as error:
             # The server says "not found" of a run that has ended, too.
             summary = await self.status(run)
             raise DecisionRefused(f"run '{run}' has ended: {summary.status}; nothing waits for a decision") from error
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
-            async with translated(run):
-                await handle.signal(DECIDE_SIGNAL, decision)
             return None
 
     async def decide_many(

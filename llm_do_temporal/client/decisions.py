@@ -10,13 +10,14 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
-from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, Verdict
+from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, UndoInput, Verdict
 from llm_do_temporal.messages.base import DECIDE_SIGNAL
 
 if TYPE_CHECKING:
@@ -69,11 +70,24 @@ class QuestionOutcome:
     fate: Fate
     words: str
     """The reason, or the people who were faster or must agree; for a decision that was taken empty."""
+    until: datetime | None = None
+    """Time at which a decision that was taken takes effect, and until which it can be taken back; None: at once."""
 
     def as_json(self) -> dict[str, str]:
         """Return the outcome as the command line prints it."""
         question = self.question
         return {"run": question.run, "id": question.id, "outcome": self.fate.value, "details": self.words}
+
+
+@dataclass(frozen=True)
+class UndoOutcome:
+    """Answer about a decision that somebody wanted to take back."""
+
+    question: FrozenQuestion
+    is_open: bool
+    """Whether the question is open again, or will be; else the decision stands."""
+    words: str
+    """The reason; empty where it was taken back at once."""
 
 
 async def decide_each(
@@ -107,6 +121,22 @@ async def decide_each(
         for of_run in by_run.values():
             group.create_task(decide_run(of_run))
     return [outcomes[question] for question in asked]
+
+
+async def undo_each(client: LlmDoClient, questions: Iterable[FrozenQuestion], by: str) -> list[UndoOutcome]:
+    """Take back the decision on each of these questions by itself, in their order. Raises ConnectionFailed."""
+    turn = asyncio.Semaphore(RUNS_AT_ONCE)
+
+    async def undo(question: FrozenQuestion) -> UndoOutcome:
+        async with turn:
+            try:
+                open_again = await client.undo(question.run, UndoInput(id=question.id, by=by))
+            except (DecisionRefused, UsageError) as refused:
+                return UndoOutcome(question, is_open=False, words=refused.message)
+        words = "" if open_again is not None else "sent, but no worker service has answered yet"
+        return UndoOutcome(question, is_open=True, words=words)
+
+    return list(await asyncio.gather(*(undo(one) for one in dict.fromkeys(questions))))
 
 
 def counted(outcomes: Iterable[QuestionOutcome]) -> dict[Fate, int]:
@@ -168,6 +198,8 @@ class _Sender:
 
 
 def _taken(question: FrozenQuestion, taken: Approval) -> QuestionOutcome:
+    if taken.held is not None:
+        return QuestionOutcome(question, Fate.TAKEN, "", taken.held.until)
     if taken.verdict is not None:
         return QuestionOutcome(question, Fate.TAKEN, "")
     agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
@@ -182,6 +214,8 @@ def _reason(question: FrozenQuestion, found: Question | None) -> tuple[Fate, str
         return Fate.CHANGED, "it asks about something else than what was shown"
     if found.verdict is not None:
         return Fate.LATE, _who(found.verdict)
+    if found.held is not None and not found.withdrawn:
+        return Fate.LATE, _who(found.held.vote)
     if found.withdrawn:
         return Fate.GONE, "it needs no answer any more"
     if found.args != found.request.args:

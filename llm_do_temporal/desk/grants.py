@@ -82,7 +82,14 @@ def answer_of_desk(state: DeskState, request: RequestApprovalInput, *, now: date
 
 def echoed(grant: Grant, *, now: datetime) -> Verdict:
     """Return the verdict of a grant on an identical call."""
-    changes = {"door": "grant", "digest": None, "at": now, "remember": Remember.NONE, "granted_by": grant.approval}
+    changes = {
+        "door": "grant",
+        "digest": None,
+        "at": now,
+        "effective_at": None,
+        "remember": Remember.NONE,
+        "granted_by": grant.approval,
+    }
     return grant.verdict.model_copy(update=changes)
 
 

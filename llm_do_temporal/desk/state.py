@@ -1,14 +1,14 @@
 """The desk's book-keeping, as pure steps from one state to the next.
 
-Owns the questions and the decisions on them; grants have a module of their own. Ids are given out in the order of
-the questions. The first decision on a question wins; a decision that cannot be taken raises DecisionRefused and
-changes nothing.
+Owns the questions and the decisions on them; grants and held decisions have modules of their own. Ids are given out
+in the order of the questions. The first decision on a question wins; a decision that cannot be taken raises
+DecisionRefused and changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
@@ -20,6 +20,7 @@ from llm_do_temporal.desk.grants import (
     with_grant,
     with_use,
 )
+from llm_do_temporal.desk.holds import find_held, held, holding, in_effect, taken_back
 from llm_do_temporal.desk.votes import check_who, with_vote
 from llm_do_temporal.desk.waits import waits_of
 from llm_do_temporal.errors import DecisionRefused, Refusal
@@ -31,6 +32,7 @@ from llm_do_temporal.messages.approvals import (
     DeskState,
     IgnoredDecision,
     RequestApprovalInput,
+    UndoInput,
     Verdict,
     WithdrawApprovalsInput,
 )
@@ -46,8 +48,12 @@ KEPT_IGNORED = 100
 
 
 def pending(state: DeskState) -> tuple[Approval, ...]:
-    """Return the questions that still need an answer, oldest first."""
-    return tuple(approval for approval in state.approvals if approval.verdict is None and not approval.withdrawn)
+    """Return the questions that still need an answer of a person, oldest first."""
+    return tuple(
+        approval
+        for approval in state.approvals
+        if approval.verdict is None and approval.held is None and not approval.withdrawn
+    )
 
 
 def question(state: DeskState, approval_id: str) -> Approval | None:
@@ -105,6 +111,12 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
         )
     if approval.withdrawn:
         raise DecisionRefused(f"approval '{approval.id}' is no longer needed: its worker has stopped")
+    if approval.held is not None:
+        vote, until = approval.held.vote, approval.held.until
+        raise DecisionRefused(
+            f"approval '{approval.id}' was already decided: {vote.decision} by {vote.by or 'somebody'} "
+            f"at {vote.at.isoformat(timespec='seconds')}; it takes effect at {until.isoformat(timespec='seconds')}"
+        )
     _check_shown(approval, decision)
     check_who(approval, decision, started_by=state.started_by)
     _check_change(approval, decision)
@@ -118,7 +130,8 @@ def with_decision(
     """Return the state with the decision taken, and the questions that it concerns.
 
     The first of these is the question it is about, which stays open where others must agree; the rest are those that
-    the decision answers too, because it is remembered or grants calls of their kind. Raises DecisionRefused.
+    the decision answers too, because it is remembered or grants calls of their kind. A decision that is held concerns
+    its own question alone, and answers none. Raises DecisionRefused.
     """
     asked = find_question(state, decision)
     vote = Verdict(
@@ -133,10 +146,24 @@ def with_decision(
         grant=decision.grant,
     )
     taken = with_vote(asked, vote)
-    granted = with_grant(_replaced(state, (taken,)), taken)
-    if taken.verdict is None or granted.grants == state.grants:
-        return granted, [taken]
-    return _with_further_answers(granted, taken, now=now)
+    if decision.hold and taken.verdict is not None:
+        taken = held(asked, vote, until=now + timedelta(seconds=decision.hold))
+        return _replaced(state, (taken,)), [taken]
+    return _with_vote_in_effect(state, taken, now=now)
+
+
+def with_undo(state: DeskState, undo: UndoInput, *, now: datetime) -> tuple[DeskState, Approval]:
+    """Return the state with a held decision taken back, and its question, open again. Raises DecisionRefused."""
+    approval = taken_back(find_held(state, undo), now=now)
+    return _replaced(state, (approval,)), approval
+
+
+def with_effect(state: DeskState, undo: UndoInput, *, now: datetime) -> tuple[DeskState, list[Approval]]:
+    """Return the state with a held decision in effect before its time, and the questions that it answers.
+
+    Raises DecisionRefused.
+    """
+    return _with_vote_in_effect(state, in_effect(find_held(state, undo), now=now), now=now)
 
 
 def with_answer(state: DeskState, approval: Approval) -> DeskState:
@@ -152,34 +179,44 @@ def with_answer(state: DeskState, approval: Approval) -> DeskState:
 
 def with_all_withdrawn(state: DeskState) -> DeskState:
     """Return the state of a run that has ended: no question needs an answer any more."""
-    return _replaced(state, [approval.model_copy(update={"withdrawn": True}) for approval in pending(state)])
+    unanswered = (*pending(state), *holding(state))
+    return _replaced(state, [approval.model_copy(update={"withdrawn": True}) for approval in unanswered])
 
 
 def next_due(state: DeskState) -> datetime | None:
-    """Return the moment of the next reminder or deadline; None where no open question has one."""
+    """Return the moment of the next reminder, deadline or end of a hold; None where there is none."""
     moments = [
         moment for approval in pending(state) for moment in (approval.request.deadline, _reminder(approval)) if moment
     ]
+    moments += [approval.held.until for approval in holding(state) if approval.held]
     return min(moments, default=None)
 
 
 def at_time(state: DeskState, *, now: datetime) -> tuple[DeskState, list[Approval]]:
-    """Return the state at the moment `now`, and the questions whose deadline has passed, each of them rejected."""
-    late: list[Approval] = []
+    """Return the state at the moment `now`, and the questions that were answered by the time that has passed.
+
+    Those are the questions whose held decision takes effect, with all that it answers, then those whose deadline has
+    passed, each of them rejected. A decision that is held was in time, whatever the deadline.
+    """
+    answered: list[Approval] = []
+    for approval in holding(state):
+        if approval.held and approval.held.until <= now:
+            state, further = _with_vote_in_effect(state, in_effect(approval, now=now), now=now)
+            answered += further
 
     def at_this_time(approval: Approval) -> Approval:
-        if approval.verdict is not None or approval.withdrawn:
+        if approval.verdict is not None or approval.withdrawn or approval.held is not None:
             return approval
         if approval.request.deadline is not None and approval.request.deadline <= now:
-            late.append(approval.model_copy(update={"verdict": _too_late(approval, now)}))
-            return late[-1]
+            answered.append(approval.model_copy(update={"verdict": _too_late(approval, now)}))
+            return answered[-1]
         reminder = _reminder(approval)
         return (
             approval.model_copy(update={"reminded_at": now}) if reminder is not None and reminder <= now else approval
         )
 
     approvals = tuple(at_this_time(approval) for approval in state.approvals)
-    return state.model_copy(update={"approvals": approvals}), late
+    return state.model_copy(update={"approvals": approvals}), answered
 
 
 def _reminder(approval: Approval) -> datetime | None:
@@ -256,6 +293,14 @@ def _replaced(state: DeskState, approvals: Sequence[Approval]) -> DeskState:
     return state.model_copy(
         update={"approvals": tuple(by_id.get(approval.id, approval) for approval in state.approvals)}
     )
+
+
+def _with_vote_in_effect(state: DeskState, taken: Approval, *, now: datetime) -> tuple[DeskState, list[Approval]]:
+    """Return the state with this question, which got a vote or its verdict, and all that it answers."""
+    granted = with_grant(_replaced(state, (taken,)), taken)
+    if taken.verdict is None or granted.grants == state.grants:
+        return granted, [taken]
+    return _with_further_answers(granted, taken, now=now)
 
 
 def _with_further_answers(state: DeskState, taken: Approval, *, now: datetime) -> tuple[DeskState, list[Approval]]:

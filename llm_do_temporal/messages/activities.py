@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from llm_do_temporal.messages.approvals import DeskRecord
 from llm_do_temporal.messages.conversation import KeepConversationInput, KeptConversation
 from llm_do_temporal.messages.definitions import PinnedWorker
 from llm_do_temporal.messages.delegation import (
@@ -27,6 +26,7 @@ from llm_do_temporal.messages.delegation import (
 from llm_do_temporal.messages.effects import (
     CallPythonToolInput,
     CommandPreview,
+    DeskRecord,
     EditFileInput,
     FileChange,
     FileListing,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
+from llm_do_temporal.environment import MAX_UNDO_SECONDS
 from llm_do_temporal.messages.base import Message, Strict, is_empty, is_none, is_zero
 from llm_do_temporal.messages.budget import Waits
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
@@ -61,6 +62,17 @@ class Decision(Strict):
     """Name of the person who decides."""
     grant: KindGrant | None = Field(default=None, exclude_if=is_none)
     """Further calls that an `approve` agrees to; None: none."""
+    hold: int = Field(default=0, ge=0, le=MAX_UNDO_SECONDS, strict=True, exclude_if=is_zero)
+    """Seconds until the decision takes effect, in which whoever decided can take it back; 0: at once."""
+
+
+class UndoInput(Strict):
+    """Payload of the signal `undo`, and of the updates `undo_now` and `effect_now`."""
+
+    id: str = Field(min_length=1)
+    """Approval whose decision has not taken effect."""
+    by: str = ""
+    """Name of the person who decided."""
 
 
 class RequestApprovalInput(Message):
@@ -234,6 +246,23 @@ class Verdict(Message):
     """Further calls that the decision agrees to; None: none."""
     granted_by: str | None = Field(default=None, exclude_if=is_none)
     """Id of the approval that the grant came from, for the door `grant`; None where an earlier version answered."""
+    effective_at: datetime | None = Field(default=None, exclude_if=is_none)
+    """Time at which the decision took effect, if it was held; None: at once."""
+
+
+class HeldDecision(Message):
+    """Decision that was taken, and that has not taken effect: whoever decided can take it back until then."""
+
+    vote: Verdict
+    until: AwareDatetime
+    """Time at which it takes effect."""
+
+
+class UndoneDecision(Message):
+    """Decision that was taken back before it took effect."""
+
+    vote: Verdict
+    at: AwareDatetime
 
 
 class DeliverDecisionInput(Message):
@@ -252,23 +281,6 @@ class DeliverVotesInput(Message):
     key: str
     id: str
     votes: tuple[Verdict, ...]
-
-
-class DeskRecord(Message):
-    """Input and result of `record_at_desk`: news between a run's desk and its entry invocation.
-
-    Both are in one workflow, so nothing is sent. The history keeps the news as the result of a local activity.
-    Exactly one field is set.
-    """
-
-    asked: RequestApprovalInput | None = None
-    """Question of the entry invocation."""
-    withdrawn: WithdrawApprovalsInput | None = None
-    """Questions that the entry invocation takes back."""
-    decided: DeliverDecisionInput | None = None
-    """Answer of the desk."""
-    voted: DeliverVotesInput | None = None
-    """Votes so far on a question that several people must agree to."""
 
 
 class RevokeGrantInput(Strict):
@@ -290,6 +302,15 @@ class Approval(Message):
     verdict: Verdict | None = None
     withdrawn: bool = False
     reminded_at: datetime | None = None
+    held: HeldDecision | None = Field(default=None, exclude_if=is_none)
+    """Decision that has not taken effect; None: there is none."""
+    undone: tuple[UndoneDecision, ...] = Field(default=(), exclude_if=is_empty)
+    """Decisions that were taken back, the newest KEPT_UNDONE."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a decision waits to take effect."""
+        return self.held is not None and not self.withdrawn
 
 
 class Grant(Message):
@@ -366,30 +387,3 @@ class DeskState(Message):
     """Questions that were asked, and are settled, before the desk's workflow was continued as new."""
     waited: Waits = Field(default=Waits(), exclude_if=lambda waits: not waits.questions)
     """Time that these questions waited."""
-
-
-class PendingApprovalMemo(Message):
-    """Entry of the memo `llm_do_pending`, readable while no worker service runs."""
-
-    id: str
-    invocation: str
-    key: str
-    worker: str
-    path: str
-    tool: str
-    summary: str
-    asked_at: datetime
-    deadline: datetime | None = None
-    votes: int = 0
-    """Number of people who have agreed so far, of `quorum`."""
-    quorum: int = 1
-    approvers: tuple[str, ...] = ()
-    reminded_at: datetime | None = None
-    generated: bool = False
-    model: str = ""
-    digest: str = ""
-    """Digest of the question; empty if it has none."""
-    item: str = Field(default="", exclude_if=is_empty)
-    """Name of the batch's item that the asking invocation works on, at most SUMMARY_CHARS characters."""
-    group: CallGroup | None = Field(default=None, exclude_if=is_none)
-    """Group of questions that can be decided together; None if an earlier version asked."""

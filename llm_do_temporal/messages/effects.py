@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
-from llm_do_temporal.messages.base import Json, Message
+from llm_do_temporal.messages.approvals import (
+    DeliverDecisionInput,
+    DeliverVotesInput,
+    HeldDecision,
+    RequestApprovalInput,
+    WithdrawApprovalsInput,
+)
+from llm_do_temporal.messages.base import Json, Message, is_none
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.runs import StartRunInput
@@ -250,3 +257,41 @@ class PythonToolResult(Message):
     """Result of `call_python_tool`."""
 
     value: Json = None
+
+
+class HoldNews(Message):
+    """News of a decision that is held."""
+
+    id: str
+    """Id of the approval."""
+    held: HeldDecision
+
+
+class UndoNews(Message):
+    """News of a decision that was taken back."""
+
+    id: str
+    """Id of the approval."""
+    at: AwareDatetime
+
+
+class DeskRecord(Message):
+    """Input and result of `record_at_desk`: news between a run's desk and its entry invocation, and of decisions that
+    are held.
+
+    Both are in one workflow, so nothing is sent. The history keeps the news as the result of a local activity.
+    Exactly one field is set.
+    """
+
+    asked: RequestApprovalInput | None = None
+    """Question of the entry invocation."""
+    withdrawn: WithdrawApprovalsInput | None = None
+    """Questions that the entry invocation takes back."""
+    decided: DeliverDecisionInput | None = None
+    """Answer of the desk."""
+    voted: DeliverVotesInput | None = None
+    """Votes so far on a question that several people must agree to."""
+    held: HoldNews | None = Field(default=None, exclude_if=is_none)
+    """Decision on a question of any invocation that was taken, and does not take effect yet."""
+    undone: UndoNews | None = Field(default=None, exclude_if=is_none)
+    """Question whose decision was taken back."""

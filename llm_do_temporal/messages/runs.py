@@ -17,6 +17,7 @@ from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
+from llm_do_temporal.policy.groups import CallGroup
 from llm_do_temporal.policy.notifications import NotifySettings
 
 
@@ -163,3 +164,30 @@ class RunMemo(Message):
             task=first_line(start.prompt)[:SUMMARY_CHARS],
             items=None if start.batch is None else ItemCounts(total=len(start.batch.items)),
         )
+
+
+class PendingApprovalMemo(Message):
+    """Entry of the memo `llm_do_pending`, readable while no worker service runs."""
+
+    id: str
+    invocation: str
+    key: str
+    worker: str
+    path: str
+    tool: str
+    summary: str
+    asked_at: datetime
+    deadline: datetime | None = None
+    votes: int = 0
+    """Number of people who have agreed so far, of `quorum`."""
+    quorum: int = 1
+    approvers: tuple[str, ...] = ()
+    reminded_at: datetime | None = None
+    generated: bool = False
+    model: str = ""
+    digest: str = ""
+    """Digest of the question; empty if it has none."""
+    item: str = Field(default="", exclude_if=is_empty)
+    """Name of the batch's item that the asking invocation works on, at most SUMMARY_CHARS characters."""
+    group: CallGroup | None = Field(default=None, exclude_if=is_none)
+    """Group of questions that can be decided together; None if an earlier version asked."""

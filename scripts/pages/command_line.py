@@ -60,6 +60,7 @@ server, which is joined where it runs and started where it does not. `check`, `c
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | collector of OpenTelemetry [traces](../how-to/observe.md#traces); none by default |
 | `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |
 | `XDG_CACHE_HOME` | where the servers of single worker files keep their state; `~/.cache` by default |
+| `LLM_DO_UNDO_SECONDS` | seconds for an [undo](../concepts/approvals.md#undo); 10 by default, at most 60, 0 for none |
 | `LLM_DO_DEBUG` | `1` prints the traceback of an error |
 | `VISUAL`, `EDITOR` | the editor for changed arguments on the terminal; without either `editor` or `vi` |
 | `PAGER` | shows a question that is longer than the terminal is high; without it, page by page |

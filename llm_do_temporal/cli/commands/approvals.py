@@ -1,4 +1,4 @@
-"""Answering runs from anywhere: `approvals`, `approvals watch`, `approve`, `reject`, `modify`."""
+"""Answering runs from anywhere: `approvals`, `approvals watch`, `approve`, `reject`, `modify`, `undo`."""
 
 from __future__ import annotations
 
@@ -242,6 +242,37 @@ async def modify(
     changed = None if args is None else read_json_object(args, "--args")
     answer = _Answer(DecisionKind.MODIFY, note, remember, changed)
     return await _decide(location, _Named(run, approval, digest), answer)
+
+
+async def undo(
+    run: str,
+    approval: Annotated[str, Parameter(name="ID")],
+    /,
+    *,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Take back your own decision, for as long as it has not taken effect; the call waits for a person again.
+
+    Decisions on the page and in `approvals watch` take effect after 10 seconds, or as LLM_DO_UNDO_SECONDS says; those
+    of other commands take effect at once.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    approval
+        Id of the approval, like a3.
+    """
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.messages.approvals import UndoInput
+
+    async with opened(location) as session:
+        again = await session.client.undo(run, UndoInput(id=approval, by=login_name()))
+    if again is None:
+        say(f"sent to run {run}, but no worker service has answered yet; `{location.command(f'show {run}')}` shows it")
+    else:
+        say(f"taken back: {again.id} waits again: {visible_line(again.request.summary, 200)}")
+    return 0
 
 
 class _Named(NamedTuple):

@@ -20,8 +20,8 @@ from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
 from llm_do_temporal.client.views.run_view import Node, RunView, ViewEvent
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.redaction.configured_keys import remove_keys
 
 _PIPE_WIDTH = 200

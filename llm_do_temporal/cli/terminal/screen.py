@@ -16,7 +16,7 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.live_text import Tail, tails
 from llm_do_temporal.client.views.run_view import RunView
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 
 REFRESH_SECONDS = 0.25
 _TAIL_SECONDS = 0.5

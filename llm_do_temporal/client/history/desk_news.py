@@ -24,13 +24,15 @@ from llm_do_temporal.messages.base import (
 )
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
-NewsKind = Literal["asked", "withdrawn", "decided", "voted"]
+NewsKind = Literal["asked", "withdrawn", "decided", "voted", "held", "undone"]
 """Kinds of news: the fields of the message DeskRecord."""
 DESK_ACTIVITIES = frozenset({LOAD_RUN.name, NOTIFY.name, RECORD_AT_DESK.name})
 """Activities of a run itself, which are no effects of its entry invocation."""
 _TO_DESK: Mapping[str, NewsKind] = {REQUEST_APPROVAL_SIGNAL: "asked", WITHDRAW_APPROVALS_SIGNAL: "withdrawn"}
 _FROM_DESK: Mapping[str, NewsKind] = {DELIVER_DECISION_SIGNAL: "decided", DELIVER_VOTES_SIGNAL: "voted"}
-_KINDS: tuple[NewsKind, ...] = ("asked", "withdrawn", "decided", "voted")
+_OF_DESK: tuple[NewsKind, ...] = ("held", "undone")
+"""News that the desk tells no invocation: of decisions that have not taken effect."""
+_KINDS: tuple[NewsKind, ...] = ("asked", "withdrawn", "decided", "voted", *_OF_DESK)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class DeskNews:
 
     kind: NewsKind
     value: Any
-    """The message, as JSON: RequestApprovalInput, WithdrawApprovalsInput, DeliverDecisionInput or DeliverVotesInput."""
+    """The message, as JSON: RequestApprovalInput, WithdrawApprovalsInput, DeliverDecisionInput, DeliverVotesInput,
+    HoldNews or UndoNews."""
     is_outside: bool = False
     """Whether the message is kept outside of the history, and not at hand."""
 
@@ -66,7 +69,7 @@ def news_at_invocation(event: HistoryEvent, *, is_entry: bool) -> DeskNews | Non
     if not is_entry:
         return _sent(event, _TO_DESK) or _received(event, _FROM_DESK)
     news = _recorded(event)
-    return None if news is None or news.is_outside else news
+    return None if news is None or news.is_outside or news.kind in _OF_DESK else news
 
 
 def _received(event: HistoryEvent, kinds: Mapping[str, NewsKind]) -> DeskNews | None:

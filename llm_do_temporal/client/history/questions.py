@@ -22,6 +22,7 @@ from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.history.payloads import decode_json, first_object
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
+from llm_do_temporal.desk.holds import taken_back
 from llm_do_temporal.desk.votes import agreed_to
 from llm_do_temporal.messages.approvals import (
     Approval,
@@ -29,12 +30,15 @@ from llm_do_temporal.messages.approvals import (
     DeliverVotesInput,
     DeskState,
     Grant,
+    HeldDecision,
     RequestApprovalInput,
     RevokeGrantInput,
+    UndoneDecision,
     Verdict,
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.base import DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL
+from llm_do_temporal.messages.effects import HoldNews, UndoNews
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
 M = TypeVar("M", bound=BaseModel)
@@ -55,6 +59,10 @@ class Question:
     verdict: Verdict | None = None
     withdrawn: bool = False
     """Whether nobody needs an answer any more."""
+    held: HeldDecision | None = None
+    """Decision that has not taken effect, and can be taken back by whoever decided; None: there is none."""
+    undone: tuple[UndoneDecision, ...] = ()
+    """Decisions that were taken back."""
 
     @classmethod
     def of(cls, approval: Approval, run: str) -> Question:
@@ -67,12 +75,14 @@ class Question:
             votes=approval.votes,
             verdict=approval.verdict,
             withdrawn=approval.withdrawn,
+            held=approval.held,
+            undone=approval.undone,
         )
 
     @property
     def is_open(self) -> bool:
         """Whether it waits for a person."""
-        return self.verdict is None and not self.withdrawn
+        return self.verdict is None and self.held is None and not self.withdrawn
 
     @property
     def deadline(self) -> datetime | None:
@@ -105,6 +115,8 @@ class Question:
             "votes": [vote.model_dump(mode="json") for vote in self.votes],
             "verdict": self.verdict.model_dump(mode="json") if self.verdict else None,
             "withdrawn": self.withdrawn,
+            "held": self.held.model_dump(mode="json") if self.held else None,
+            "undone": [one.model_dump(mode="json") for one in self.undone],
         }
 
 
@@ -167,6 +179,8 @@ class _Reader:
         revoked = self._revoked.get(grant.approval)
         if revoked is None:
             return False
+        if grant.verdict.effective_at is not None:
+            return revoked.at is None or revoked.at > grant.verdict.effective_at + _SAME_TIME
         if revoked.at is None or revoked.at > grant.verdict.at + _SAME_TIME:
             return True
         # Of what one task of the desk sees to, signals come first, in their order, and updates after them.
@@ -235,11 +249,20 @@ class _Reader:
             votes = _read(news.value, DeliverVotesInput)
             if votes is not None:
                 self._answer(votes.id, {"votes": votes.votes})
+        elif news.kind == "held":
+            hold = _read(news.value, HoldNews)
+            if hold is not None:
+                self._answer(hold.id, {"held": hold.held})
+        elif news.kind == "undone":
+            undo = _read(news.value, UndoNews)
+            approval = None if undo is None else desk.question(self._state, undo.id)
+            if undo is not None and approval is not None:
+                self._state = desk.with_answer(self._state, taken_back(approval, now=undo.at))
         else:
             delivery = _read(news.value, DeliverDecisionInput)
             if delivery is not None:
                 # Withdrawn after it was decided, and before the desk told so.
-                changes = {"votes": delivery.votes, "verdict": delivery.verdict, "withdrawn": False}
+                changes = {"votes": delivery.votes, "verdict": delivery.verdict, "withdrawn": False, "held": None}
                 self._answer(delivery.id, changes)
 
     def _answer(self, approval_id: str, changes: dict[str, Any]) -> None:

@@ -17,9 +17,8 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.memos import ANSWERED_RUNS, KnownMemos, RunListing, asked_in_all, started_at
 from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS, OldestRuns
 from llm_do_temporal.client.views.tree import quoted
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
-from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
 from llm_do_temporal.policy.groups import CallGroup
 
 _OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running'"

@@ -16,9 +16,8 @@ from temporalio.converter import DataConverter
 from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import KeyMismatch
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_MEMO, WORKER_ATTRIBUTE
-from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
 NEWEST_EXECUTION = "ExecutionStatus != 'ContinuedAsNew'"

@@ -31,10 +31,9 @@ from llm_do_temporal.client.views.memos import (
 )
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.runs import RunMemo, listed_worker
+from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo, listed_worker
 from llm_do_temporal.policy.run_filter import RunFilter
 
 PAGE_RUNS = 25

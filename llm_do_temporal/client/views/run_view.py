@@ -24,10 +24,11 @@ from llm_do_temporal.client.history.payloads import decode_json, first_object, s
 from llm_do_temporal.client.history.request_parts import RequestParts, failed_calls
 from llm_do_temporal.client.views.items import Item, counts_of
 from llm_do_temporal.messages.activities import REQUEST_MODEL
-from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
+from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.models.ids import models_of, read_serving_id
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 from llm_do_temporal.telemetry.contents import arguments_of

@@ -23,8 +23,8 @@ from llm_do_temporal.client.views.live_text import Tail, read_tail
 from llm_do_temporal.client.views.run_list import ListedRun, read_run, read_spent
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, list_tree
 from llm_do_temporal.errors import UsageError
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.batches import ItemCounts
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.ui.content.documents.words import as_read
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.runs.files import files_of

@@ -19,8 +19,10 @@ from llm_do_temporal.desk.state import (
     next_due,
     pending,
     with_decision,
+    with_effect,
     with_ignored,
     with_request,
+    with_undo,
     with_withdrawal,
 )
 from llm_do_temporal.messages.approvals import (
@@ -28,10 +30,10 @@ from llm_do_temporal.messages.approvals import (
     Decision,
     DeliverDecisionInput,
     DeliverVotesInput,
-    DeskRecord,
     DeskState,
     RequestApprovalInput,
     RevokeGrantInput,
+    UndoInput,
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.base import (
@@ -42,6 +44,7 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     WORKER_ATTRIBUTE,
 )
+from llm_do_temporal.messages.effects import DeskRecord, HoldNews, UndoNews
 from llm_do_temporal.messages.runs import listed_worker
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.workflows.run.budget import RunBudget
@@ -88,8 +91,8 @@ class RunDesk:
         """Questions that are shown outside as waiting."""
         self._due: datetime | None = None
         """Moment of the desk's next reminder or deadline; None: there is none."""
-        self._undelivered: list[Approval] = []
-        """Questions that were decided, or agreed to by one more person."""
+        self._undelivered: list[Approval | DeskRecord] = []
+        """Questions that were decided, or agreed to by one more person; and news of held decisions, for the history."""
         self._recording = asyncio.Lock()
         self._clerks: list[asyncio.Task[None]] = []
 
@@ -177,6 +180,23 @@ class RunDesk:
     def take_decision(self, decision: Decision, *, door: Any) -> Approval:
         """Take a decision, and return the approval as decided. Raises DecisionRefused."""
         self._state, answered = with_decision(self._state, decision, door=door, now=workflow.now())
+        if answered[0].held is None:
+            self._undelivered.extend(answered)
+        else:
+            self._undelivered.append(DeskRecord(held=HoldNews(id=answered[0].id, held=answered[0].held)))
+        self._stale = True
+        return answered[0]
+
+    def take_undo(self, undo: UndoInput) -> Approval:
+        """Take a held decision back, and return its question, open again. Raises DecisionRefused."""
+        self._state, approval = with_undo(self._state, undo, now=workflow.now())
+        self._undelivered.append(DeskRecord(undone=UndoNews(id=approval.id, at=workflow.now())))
+        self._stale = True
+        return approval
+
+    def take_effect(self, undo: UndoInput) -> Approval:
+        """Let a held decision take effect at once, and return the approval as decided. Raises DecisionRefused."""
+        self._state, answered = with_effect(self._state, undo, now=workflow.now())
         self._undelivered.extend(answered)
         self._stale = True
         return answered[0]
@@ -204,7 +224,8 @@ class RunDesk:
             self.notifier.see(self._state)
 
     async def _keep_time(self) -> None:
-        """Remind people when it is time, and reject questions whose deadline has passed."""
+        """Remind people and let held decisions take effect when it is time, and reject questions that were not answered
+        in time."""
         while True:
             if await self._has_come(self._due):
                 self._state, late = at_time(self._state, now=workflow.now())
@@ -223,8 +244,11 @@ class RunDesk:
             return True
         return False
 
-    async def _deliver(self, approval: Approval) -> None:
-        """Give the answer, or the votes so far, to the invocation that asked."""
+    async def _deliver(self, approval: Approval | DeskRecord) -> None:
+        """Give the answer, or the votes so far, to the invocation that asked; news of a held decision to nobody."""
+        if isinstance(approval, DeskRecord):
+            await self._record(approval)
+            return
         asked, key = approval.request.invocation, approval.request.key
         near = self._near if asked == workflow.info().workflow_id else None
         if approval.verdict is None:
@@ -240,6 +264,11 @@ class RunDesk:
         async with self._recording:
             await record_at_desk(DeskRecord(decided=answer), summary=f"answer {answer.id}")
             near.take_decision(answer)
+
+    async def _record(self, news: DeskRecord) -> None:
+        about = f"hold {news.held.id}" if news.held is not None else "take a decision back"
+        async with self._recording:
+            await record_at_desk(news, summary=about)
 
     async def _vote(self, near: Answered, votes: DeliverVotesInput) -> None:
         async with self._recording:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from temporalio import workflow
 
-from llm_do_temporal.messages.approvals import Approval, PendingApprovalMemo
+from llm_do_temporal.messages.approvals import Approval
 from llm_do_temporal.messages.base import DECIDE_SIGNAL
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 
 SHOWN_IN_MEMO = 20

@@ -20,9 +20,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_MEMO, WORKER_ATTRIBUTE
-from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
 
 KEY = Key("first", bytes(32))
 """Key of the memos that can be read."""

@@ -9,7 +9,7 @@ from llm_do_temporal.client.client import RunSummary
 from llm_do_temporal.client.record.facts import RunFacts
 from llm_do_temporal.client.record.story import Story
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.files.attachments import Attachment
 from tests.support.workflow.moments import START, after
 

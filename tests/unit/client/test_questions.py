@@ -21,15 +21,16 @@ from llm_do_temporal.messages.approvals import (
     Decision,
     DeliverDecisionInput,
     DeliverVotesInput,
-    DeskRecord,
     DeskState,
     Grant,
     Remember,
     RequestApprovalInput,
     RevokeGrantInput,
+    UndoInput,
     Verdict,
     WithdrawApprovalsInput,
 )
+from llm_do_temporal.messages.effects import DeskRecord, HoldNews, UndoNews
 from llm_do_temporal.storage.external_storage import REFERENCE_TYPE
 from tests.support.runs.histories import marker
 
@@ -162,6 +163,29 @@ async def test_a_grant_is_taken_back_by_what_came_after_it(events: list[HistoryE
     assert bool((await read(*events)).grants) is in_force
 
 
+def held_grant(minutes: float) -> HistoryEvent:
+    """The news that a remembered decision of minute 1 takes effect in this minute."""
+    took_effect = NOON + timedelta(minutes=minutes)
+    verdict = VERDICT.model_copy(update={"at": NOON + timedelta(minutes=1), "effective_at": took_effect})
+    return told("deliver_decision", DeliverDecisionInput(key="1", id="a1", verdict=verdict))
+
+
+@pytest.mark.parametrize(
+    ("events", "in_force"),
+    [
+        ([ASK, DECIDE, *task(1), *task(2), held_grant(2)], True),
+        # there was nothing to take back while the decision was held
+        ([ASK, DECIDE, *task(1), REVOKE, *task(1.5), *task(2), held_grant(2)], True),
+        ([ASK, DECIDE, *task(1), *task(2), held_grant(2), REVOKE, *task(3)], False),
+        ([ASK, DECIDE, *task(1), *task(2), held_grant(2), REVOKE], False),
+    ],
+)
+async def test_the_grant_of_a_held_decision_begins_when_it_takes_effect(
+    events: list[HistoryEvent], in_force: bool
+) -> None:
+    assert bool((await read(*events)).grants) is in_force
+
+
 async def test_what_a_grant_answered_is_no_grant() -> None:
     echoed = VERDICT.model_copy(update={"door": "grant"})
     once = VERDICT.model_copy(update={"remember": Remember.NONE})
@@ -211,11 +235,21 @@ class Desk:
         self._signal("revoke_grant", revocation)
         self.state = with_revocation(self.state, revocation)
 
+    def undo(self, approval: str, by: str) -> None:
+        """A person takes a held decision back."""
+        undo = UndoInput(id=approval, by=by)
+        now = self._signal("undo", undo)
+        self.state, taken_back = desk.with_undo(self.state, undo, now=now)
+        self._record(undone=UndoNews(id=taken_back.id, at=now))
+
+    def let_take_effect(self, approval: str, by: str) -> None:
+        """A person does not wait for the end of a hold, by an update: no signal is in the history."""
+        self.state, answered = desk.with_effect(self.state, UndoInput(id=approval, by=by), now=self._tick())
+        self._deliver(answered)
+
     def wait(self, minutes: float) -> None:
         """Time passes, and the timer of the desk fires."""
-        self._minutes += minutes
-        self.events += task(self._minutes)
-        self.state, late = desk.at_time(self.state, now=NOON + timedelta(minutes=self._minutes))
+        self.state, late = desk.at_time(self.state, now=self._tick(minutes))
         self._deliver(late)
 
     def _news(self, name: str, kind: str, message: Any) -> datetime:
@@ -223,6 +257,15 @@ class Desk:
 
     def _signal(self, name: str, message: Any) -> datetime:
         return self._happens(signaled(name, message))
+
+    def _tick(self, minutes: float = 1) -> datetime:
+        self._minutes += minutes
+        self.events += task(self._minutes)
+        return NOON + timedelta(minutes=self._minutes)
+
+    def _record(self, **news: Any) -> None:
+        """The news that the desk keeps in the history wherever the question comes from."""
+        self.events.append(at(recorded(**news), self._minutes))
 
     def _happens(self, event: HistoryEvent) -> datetime:
         self._minutes += 1
@@ -232,6 +275,9 @@ class Desk:
     def _deliver(self, answered: list[Approval]) -> None:
         for one in answered:
             key, votes = one.request.key, one.votes
+            if one.held is not None:
+                self._record(held=HoldNews(id=one.id, held=one.held))
+                continue
             if one.verdict is None:
                 given = DeliverVotesInput(key=key, id=one.id, votes=votes)
                 event = recorded(voted=given) if self._near else told("deliver_votes", given)
@@ -243,6 +289,12 @@ class Desk:
 
 ALWAYS = {"remember": "session"}
 TWO_AGREE: dict[str, Any] = {"quorum": 2, "args_schema": {"type": "object"}}
+HELD: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
+    ("ask", ("1",), {}),
+    ("ask", ("2",), {}),
+    ("decide", (), {"id": "a1", "by": "bob", "hold": 60, **ALWAYS}),
+]
+LAST_VOTE: tuple[str, tuple[str, ...], dict[str, Any]] = ("decide", (), {"by": "eve", "hold": 60})
 STEPS: dict[str, list[tuple[str, tuple[str, ...], dict[str, Any]]]] = {
     "asked": [("ask", ("1",), {}), ("ask", ("2",), {"tool": "other"})],
     "decided": [("ask", ("1",), {}), ("decide", (), {"id": "a1", "by": "bob"}), ("ask", ("2",), {})],
@@ -286,6 +338,25 @@ STEPS: dict[str, list[tuple[str, tuple[str, ...], dict[str, Any]]]] = {
         ("ask", ("1",), {"timeout_seconds": 60, "deadline": NOON + timedelta(minutes=2)}),
         ("wait", (), {"minutes": 5}),
         ("ask", ("2",), {}),
+    ],
+    "held": [*HELD, ("decide", (), {"id": "a2"})],
+    "held, and taken back": [*HELD, ("undo", ("a1", "bob"), {}), ("decide", (), {"id": "a1", "by": "eve"})],
+    "held and taken back, twice": [
+        *HELD,
+        ("undo", ("a1", "bob"), {}),
+        ("decide", (), {"id": "a1", "by": "eve", "hold": 60}),
+        ("undo", ("a1", "eve"), {}),
+    ],
+    "held, and in effect by itself": [*HELD, ("wait", (), {"minutes": 1}), ("ask", ("3",), {})],
+    "held, and in effect at once": [*HELD, ("let_take_effect", ("a1", "bob"), {}), ("ask", ("3",), {})],
+    "held, in effect and revoked": [*HELD, ("wait", (), {"minutes": 1}), ("revoke", ("a1",), {})],
+    "held, and withdrawn": [*HELD, ("withdraw", ("1",), {})],
+    "held beside a vote": [("ask", ("1",), TWO_AGREE), ("decide", (), {"by": "bob"}), LAST_VOTE],
+    "held beside a vote, and taken back": [
+        ("ask", ("1",), TWO_AGREE),
+        ("decide", (), {"by": "bob"}),
+        LAST_VOTE,
+        ("undo", ("a1", "eve"), {}),
     ],
 }
 

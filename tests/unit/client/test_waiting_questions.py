@@ -13,8 +13,9 @@ from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS, OldestRuns
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch, LlmDoError, UsageError
-from llm_do_temporal.messages.approvals import PendingApprovalMemo, RequestApprovalInput
+from llm_do_temporal.messages.approvals import RequestApprovalInput
 from llm_do_temporal.messages.base import PENDING_MEMO
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from tests.support.runs.list_server import KEY, ListServer
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

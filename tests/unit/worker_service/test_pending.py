@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from llm_do_temporal.encryption.keys import Key
-from llm_do_temporal.messages.approvals import PendingApprovalMemo
+from llm_do_temporal.messages.runs import PendingApprovalMemo
 from tests.support.runs.list_server import KEY, ListServer
 from worker_service.metrics import UNKNOWN, count_pending, pause_after
 

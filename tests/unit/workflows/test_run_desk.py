@@ -16,7 +16,6 @@ from llm_do_temporal.messages.approvals import (
     DecisionKind,
     DeliverDecisionInput,
     DeliverVotesInput,
-    DeskRecord,
     DeskState,
     Remember,
     WithdrawApprovalsInput,
@@ -28,6 +27,7 @@ from llm_do_temporal.messages.base import (
     STATE_ATTRIBUTE,
     WORKER_ATTRIBUTE,
 )
+from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.policy.budget.limits import Amounts, Limits
 from llm_do_temporal.workflows.run.desk import RunDesk

@@ -1,0 +1,143 @@
+"""Decisions that are held before they take effect, on a real server: taken back, let go, and left to their time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.testing import WorkflowEnvironment
+
+from llm_do_temporal.client import LlmDoClient, Question
+from llm_do_temporal.errors import DecisionRefused, RunCancelled
+from llm_do_temporal.messages.approvals import UndoInput
+from llm_do_temporal.messages.base import UNDO_SIGNAL, UNDO_UPDATE
+from llm_do_temporal.service.build import ServiceSettings, build_worker
+from llm_do_temporal.testing import call, scripted
+from tests.support.runs.delegation import delegation_to, tool_results
+from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
+from tests.support.runs.place import Place
+
+ADA = {"by": "ada", "hold": 60}
+NONSENSE: list[tuple[Any, ...]] = [(), ({"id": "a1"}, {"id": "a1"}), (None,), ({},), ({"id": ""},), ({"idd": "a1"},)]
+
+
+def undo(approval: str = "a1", by: str = "ada") -> UndoInput:
+    return UndoInput(id=approval, by=by)
+
+
+async def only(place: Place, run: str) -> Question:
+    (question,) = await place.client.questions(run)
+    return question
+
+
+async def test_a_decision_can_be_taken_back_and_another_one_taken(place: Place) -> None:
+    run, main = await start_parked(place, write_call(), "Done.")
+    taken = await place.decide(run, id="a1", **ADA)
+    assert taken.held is not None
+    assert taken.verdict is None
+    seen = await only(place, run)
+    assert seen.held == taken.held
+    assert not seen.is_open
+    assert await place.client.approvals(run) == []
+    with pytest.raises(DecisionRefused, match=r"already decided: approve by ada at .*; it takes effect at "):
+        await place.decide(run, id="a1", by="bob")
+    with pytest.raises(DecisionRefused, match="decided by 'ada', who alone can take that back; not 'bob'"):
+        await place.client.undo(run, undo(by="bob"))
+    again = await place.client.undo(run, undo())
+    assert again is not None
+    await place.pending_is(run, "a1")
+    with pytest.raises(DecisionRefused, match="is not decided; there is nothing to take back"):
+        await place.client.undo(run, undo())
+    await place.decide(run, "reject", id="a1", note="rather not", by="bob")
+    await place.client.result(run)
+    assert not (place.folder / "a.txt").exists()
+    assert tool_results(main, "write_file") == ["Rejected by bob: rather not"]
+    told = await only(place, run)
+    assert [one.vote.by for one in told.undone] == ["ada"]
+    with pytest.raises(DecisionRefused, match="has ended"):
+        await place.client.undo(run, undo())
+
+
+async def test_a_decision_that_is_left_alone_takes_effect_by_itself(place: Place) -> None:
+    run, _ = await start_parked(place, write_call(), "Done.")
+    await place.decide(run, id="a1", by="ada", hold=1)
+    await place.client.result(run)
+    assert (place.folder / "a.txt").read_text() == "hi"
+    verdict = (await only(place, run)).verdict
+    assert verdict is not None
+    assert verdict.effective_at is not None
+    assert verdict.effective_at > verdict.at
+
+
+async def test_decisions_on_questions_of_others_are_held_and_let_go_too(place: Place) -> None:
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("child", scripted([write_call("/1.txt"), write_call("/2.txt")], "Done."), toolsets=FILESYSTEM)
+    place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
+    run = await place.start("main")
+    await place.pending(run, 2)
+    await place.decide(run, id="a1", **ADA)
+    await place.decide(run, "reject", id="a2", note="no", **ADA)
+    assert await place.client.approvals(run) == []
+    assert {one.held is not None for one in await place.client.questions(run)} == {True}
+    for approval in ("a1", "a2"):
+        effect = await place.client.let_take_effect(run, undo(approval))
+        assert effect is not None
+        assert effect.verdict is not None
+        with pytest.raises(DecisionRefused, match=f"the decision on approval '{approval}' has taken effect at"):
+            await place.client.undo(run, undo(approval))
+    await place.client.result(run)
+    assert [(place.folder / name).exists() for name in ("1.txt", "2.txt")] == [True, False]
+
+
+async def test_a_run_that_is_cancelled_does_nothing_that_was_held(place: Place) -> None:
+    run, _ = await start_parked(place, write_call(), "Never.")
+    await place.decide(run, id="a1", **ADA)
+    await place.client.cancel(run)
+    with pytest.raises(RunCancelled):
+        await place.client.result(run)
+    assert not (place.folder / "a.txt").exists()
+    seen = await only(place, run)
+    assert seen.withdrawn
+    assert seen.verdict is None
+
+
+async def test_nonsense_about_undo_is_refused_or_noted_and_the_run_goes_on(place: Place) -> None:
+    run, _ = await start_parked(place, write_call(), "Done.")
+    await place.decide(run, id="a1", **ADA)
+    handle = place.client.temporal.get_workflow_handle(run)
+    for payload in NONSENSE:
+        await handle.signal(UNDO_SIGNAL, args=payload)
+        with pytest.raises(WorkflowUpdateFailedError):
+            await handle.execute_update(UNDO_UPDATE, args=payload)
+    for hold in (10**9, -1, "10"):
+        await place.signal(run, {"id": "a1", "decision": "approve", "hold": hold})
+    ignored = (await place.client.desk(run)).ignored
+    assert len(ignored) == len(NONSENSE) + 3
+    assert all("malformed" in note.reason for note in ignored)
+    await handle.signal(UNDO_SIGNAL, {"id": "a1", "by": "ada"})
+    await place.pending_is(run, "a1")
+    await place.decide(run)
+    assert (await place.client.result(run)).output == "Done."
+
+
+async def test_a_hold_outlives_the_worker_service(server: WorkflowEnvironment, tmp_path: Path) -> None:
+    place = Place(tmp_path, LlmDoClient(server.client), f"test-{uuid4().hex}")
+    place.workshop()
+    settings = ServiceSettings(task_queue=place.queue)
+    async with build_worker(server.client, place.folder, settings):
+        run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
+        await place.pending(run, 2)
+        await place.decide(run, id="a1", by="ada", hold=1)
+        await place.decide(run, id="a2", **ADA)
+    assert [one.held is not None for one in await place.client.questions(run)] == [True, True]
+    assert not (place.folder / "a.txt").exists()
+    await place.client.temporal.get_workflow_handle(run).signal(UNDO_SIGNAL, {"id": "a2", "by": "ada"})
+    async with build_worker(server.client, place.folder, settings):
+        await place.completed(run, "write_file /a.txt (2 bytes)")
+        await place.decide(run, "reject", id="a2", note="no")
+        await place.client.result(run)
+        await place.replay()
+    assert not (place.folder / "b.txt").exists()
