@@ -20,7 +20,7 @@ from tests.support.runs.delegation import delegation_to, tool_results
 from tests.support.runs.parked import FILESYSTEM, start_parked, write_call
 from tests.support.runs.place import Place
 
-ADA = {"by": "ada", "hold": 60}
+ADA: dict[str, Any] = {"by": "ada", "hold": 60}
 NONSENSE: list[tuple[Any, ...]] = [(), ({"id": "a1"}, {"id": "a1"}), (None,), ({},), ({"id": ""},), ({"idd": "a1"},)]
 
 
@@ -77,9 +77,9 @@ async def test_decisions_on_questions_of_others_are_held_and_let_go_too(place: P
     place.worker("child", scripted([write_call("/1.txt"), write_call("/2.txt")], "Done."), toolsets=FILESYSTEM)
     place.worker("main", scripted(call("child", input="go"), "Done."), toolsets=delegation_to("child"))
     run = await place.start("main")
-    await place.pending(run, 2)
-    await place.decide(run, id="a1", **ADA)
-    await place.decide(run, "reject", id="a2", note="no", **ADA)
+    wanted = {one.request.args["path"]: one.id for one in await place.pending(run, 2)}
+    await place.decide(run, id=wanted["/1.txt"], **ADA)
+    await place.decide(run, "reject", id=wanted["/2.txt"], note="no", **ADA)
     assert await place.client.approvals(run) == []
     assert {one.held is not None for one in await place.client.questions(run)} == {True}
     for approval in ("a1", "a2"):
@@ -129,15 +129,15 @@ async def test_a_hold_outlives_the_worker_service(server: WorkflowEnvironment, t
     settings = ServiceSettings(task_queue=place.queue)
     async with build_worker(server.client, place.folder, settings):
         run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
-        await place.pending(run, 2)
-        await place.decide(run, id="a1", by="ada", hold=1)
-        await place.decide(run, id="a2", **ADA)
+        wanted = {one.request.args["path"]: one.id for one in await place.pending(run, 2)}
+        await place.decide(run, id=wanted["/a.txt"], by="ada", hold=1)
+        await place.decide(run, id=wanted["/b.txt"], **ADA)
     assert [one.held is not None for one in await place.client.questions(run)] == [True, True]
     assert not (place.folder / "a.txt").exists()
-    await place.client.temporal.get_workflow_handle(run).signal(UNDO_SIGNAL, {"id": "a2", "by": "ada"})
+    await place.client.temporal.get_workflow_handle(run).signal(UNDO_SIGNAL, undo(wanted["/b.txt"]))
     async with build_worker(server.client, place.folder, settings):
-        await place.completed(run, "write_file /a.txt (2 bytes)")
-        await place.decide(run, "reject", id="a2", note="no")
+        await place.completed(run, "write /a.txt")
+        await place.decide(run, "reject", id=wanted["/b.txt"], note="no")
         await place.client.result(run)
         await place.replay()
     assert not (place.folder / "b.txt").exists()
