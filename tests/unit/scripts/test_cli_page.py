@@ -16,6 +16,7 @@ def faults_of(root: Path, page: str) -> list[Fault]:
     for folder in ("concepts", "how-to", "reference"):
         (root / "docs" / folder).mkdir(parents=True, exist_ok=True)
     # The page links to these.
+    (root / "docs/concepts/approvals.md").write_text("# Approvals\n\n## Undo\n")
     (root / "docs/concepts/limits.md").write_text("# Limits\n")
     (root / "docs/how-to/observe.md").write_text("# Observability\n\n## Traces\n")
     (root / "docs/how-to/encrypt.md").write_text("# Encryption\n\n## A key that is missing or wrong\n")
