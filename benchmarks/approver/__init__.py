@@ -1,0 +1,1 @@
+"""A morning of somebody who approves: forty questions of three runs, whose right answers are known."""
