@@ -13,9 +13,10 @@ from typing import Any, Literal, cast
 
 from llm_do_temporal.client import Question
 
-LONG_CHARS, LONG_LINES = 2_000, 30
 _NAMES, _SIGNS = ("--- ", "+++ "), ("+", "-", " ", "@", "\\")
 """Beginnings of the two lines that name the file, and of all others of a diff."""
+LONG_CHARS, LONG_LINES = 8_000, 120
+"""Longest part that is shown open; of a longer one nobody sees the end without meaning to."""
 MAX_COMPARED_LINES = 4_000
 """Longest texts compared line by line, which takes the square of the lines; longer ones differ in one block."""
 

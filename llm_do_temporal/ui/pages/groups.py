@@ -22,8 +22,10 @@ from llm_do_temporal.client.decisions import Fate, counted
 from llm_do_temporal.client.groups import QuestionGroup, grouped, read_group, read_run
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.ui.bulk_decisions import BulkDecisions
+from llm_do_temporal.ui.content.group_tables import read_tables
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.pages.queue import first_waiting, remember_answer
 
 PAGE_ROWS = 200
 """Questions on one page of a table."""
@@ -41,15 +43,6 @@ FATES = {
     Fate.REFUSED: "refused",
     Fate.UNKNOWN: "unknown: the connection was lost",
 }
-
-
-class Row(NamedTuple):
-    """Question in a table."""
-
-    entry: InboxEntry
-    value: str
-    """The question as it is shown, for the form."""
-    cells: list[str]
 
 
 class Scope(NamedTuple):
@@ -107,6 +100,10 @@ async def show_outcome(request: Request) -> Response:
     bulk = known.find(request.path_params["bulk"], request.state.user)
     if bulk is None:
         raise HTTPException(404, "What became of it is no longer kept here.")
+    for outcome in bulk.outcomes:
+        # The server lists it a moment longer.
+        if outcome.fate not in (Fate.CHANGED, Fate.REFUSED, Fate.UNKNOWN):
+            remember_answer(request, outcome.question)
     return render(
         request,
         "outcome.html",
@@ -116,6 +113,7 @@ async def show_outcome(request: Request) -> Response:
         counts=counted(bulk.outcomes),
         fates=FATES,
         left=len(bulk.questions) - len(bulk.outcomes),
+        following=await first_waiting(request) if bulk.is_done else None,
     )
 
 
@@ -130,7 +128,7 @@ async def _table(request: Request, scope: Scope, *, status: int = 200, problem: 
         "groups.html",
         status=status,
         scope=scope,
-        tables=[(group, _rows(group, found)) for group, found in _part(groups, number)],
+        tables=await read_tables(request.app.state.client, _part(groups, number)),
         total=rows,
         runs=len({entry.run for group in groups for entry in group.entries}),
         first=(number - 1) * PAGE_ROWS + 1,
@@ -167,7 +165,7 @@ async def _review(
         "groups_review.html",
         status=status,
         scope=scope,
-        tables=[(group, _rows(group, group.entries)) for group in groups],
+        tables=await read_tables(request.app.state.client, [(group, group.entries) for group in groups]),
         what=what,
         total=len(questions),
         left_out=0 if chosen is None else len(set(chosen)) - len(questions),
@@ -202,10 +200,6 @@ def _part(groups: Sequence[QuestionGroup], number: int) -> list[tuple[QuestionGr
             found.append((group, group.entries[begin:end]))
         first -= len(group.entries)
     return found
-
-
-def _rows(group: QuestionGroup, entries: Sequence[InboxEntry]) -> list[Row]:
-    return [Row(one, json.dumps([one.run, one.id, one.digest]), group.cells(one)) for one in entries]
 
 
 def _selection(text: str) -> list[FrozenQuestion]:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from llm_do_temporal.client import LlmDoClient, Question
+from llm_do_temporal.client import FrozenQuestion, LlmDoClient, Question
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -80,6 +80,12 @@ async def after_decision(request: Request, question: Question, kind: DecisionKin
     return inbox_address(request, **told)
 
 
+async def first_waiting(request: Request) -> str | None:
+    """Return the address of the oldest question that waits for this person; None where none does."""
+    _, entries = await _read(request)
+    return address_in_queue(request, entries[0].run, entries[0].id) if entries else None
+
+
 def address_in_queue(request: Request, run: str, approval: str, **told: str) -> str:
     """Return the address of a question that keeps the filter, and the answers so far, of the request's own address."""
     return approval_address(run, approval) + kept_query(request, **told)
@@ -104,7 +110,7 @@ def wanted_of(query: Mapping[str, str], *, only_given: bool = False) -> dict[str
     return {name: value for name, value in wanted.items() if value or not only_given}
 
 
-def remember_answer(request: Request, question: Question) -> None:
+def remember_answer(request: Request, question: Question | FrozenQuestion) -> None:
     """Remember that this person has answered; the oldest answers of everybody are forgotten."""
     answered: dict[tuple[str, str, str], None] = request.app.state.answered
     answered[request.state.user, question.run, question.id] = None

@@ -1,7 +1,8 @@
 "use strict";
 // The keys of every page, which `?` lists. Works on what pages mark: data-item to move over, data-key to press.
 
-const typing = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+const BOXES = 'input[type="checkbox"], input[type="radio"]';
+const typing = (target) => target.closest("input, textarea, select, [contenteditable]") !== null && !target.matches(BOXES);
 
 function move(step) {
   const items = [...document.querySelectorAll("[data-item]")];
@@ -22,6 +23,12 @@ function press(key) {
   return true;
 }
 
+// Ticks the row in which the focus is, or all rows, as a click on the box does.
+function tick(all) {
+  const row = document.activeElement?.closest("[data-item]");
+  (all ? document.querySelector("[data-all]") : row?.querySelector('input[name="question"]'))?.click();
+}
+
 function openAll() {
   document.querySelectorAll("main details").forEach((part) => { part.open = true; });
   noteOpened();
@@ -39,7 +46,8 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "?") document.getElementById("keys")?.showModal();
   else if (event.key === "o") openAll();
   else if (event.key === "i") location.assign("/");
-  else if (!["a", "r", "e", "g", "u"].includes(event.key) || !press(event.key)) return;
+  else if (event.key === "x" || event.key === "X") tick(event.key === "X");
+  else if (!["a", "A", "r", "R", "e", "g", "u"].includes(event.key) || !press(event.key)) return;
   event.preventDefault();
 });
 

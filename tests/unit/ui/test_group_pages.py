@@ -217,3 +217,17 @@ async def test_nothing_ticked_is_said_and_text_of_models_is_text(waiting: Waitin
     said = await ada.send(page, page.form(scope="group"), what="approve")
     assert said.status == 422
     assert "Tick the questions" in said.text
+
+
+async def test_after_many_decisions_the_oldest_question_that_is_left_comes_next(waiting: Waiting) -> None:
+    ada = await browser(waiting)
+    waiting.fates = {"a3": (Fate.CHANGED, "")}
+    page = await ada.open(f"/groups/{KEY}")
+    review = await ada.send(page, page.form(scope="group"), what="approve-all")
+    done = await ada.send(review, review.form(decision="approve"))
+    # The list has them a moment longer; what has changed waits again.
+    assert 'href="/runs/run-0/approvals/a3" data-key="j"' in done.html
+    del waiting.entries[3]
+    assert 'href="/runs/run-0/approvals/a12" data-key="j"' in (await ada.open(done.address)).html
+    del waiting.entries[-1]
+    assert 'data-key="j"' not in (await ada.open(done.address)).html
