@@ -43,6 +43,8 @@ class Person:
     """Pages of which not all lines of the calls could be brought onto the screen."""
     handled: set[str] = field(default_factory=set[str])
     """Tables that were gone through already: what is left of them is answered one by one."""
+    waited: float = 0.0
+    """Seconds in which the person could only wait for a page."""
 
     async def answer_all(self, calls: int) -> float:
         """Answer so many questions; seconds from the inbox to the last answer."""
@@ -147,7 +149,6 @@ class Person:
             if not sight.unseen:
                 return sight
             before = await self.page.evaluate("scrollY")
-            # A key for which no element has to have the focus.
             await self.page.mouse.wheel(0, await self.page.evaluate("innerHeight * 0.7"))
             self.counts["scrolls"] += 1
             await self._look(QUESTION_SECONDS)
@@ -171,8 +172,10 @@ class Person:
         if not goes:
             await self.page.keyboard.press(key)
             return
+        began = time.monotonic()
         async with self.page.expect_navigation(wait_until="load"):
             await self.page.keyboard.press(key)
+        self.waited += time.monotonic() - began
 
     async def _type(self, text: str) -> None:
         self.counts["letters"] += len(text)
