@@ -17,6 +17,8 @@ _NAMES, _SIGNS = ("--- ", "+++ "), ("+", "-", " ", "@", "\\")
 """Beginnings of the two lines that name the file, and of all others of a diff."""
 LONG_CHARS, LONG_LINES = 8_000, 120
 """Longest part that is shown open; of a longer one nobody sees the end without meaning to."""
+LINE_CHARS = 80
+"""Longest JSON that stands on one line."""
 MAX_COMPARED_LINES = 4_000
 """Longest texts compared line by line, which takes the square of the lines; longer ones differ in one block."""
 
@@ -87,7 +89,8 @@ def _of_use(payload: Mapping[str, Any]) -> Iterator[Part]:
 def _part(label: str, value: Any) -> Part:
     if isinstance(value, str):
         return Part(label, "text", value)
-    return Part(label, "json", json.dumps(value, indent=2, ensure_ascii=False))
+    line = json.dumps(value, ensure_ascii=False)
+    return Part(label, "json", line if len(line) <= LINE_CHARS else json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _lines(args: Mapping[str, Any], name: str) -> list[str]:
