@@ -14,7 +14,8 @@ ALONE = -1
 _READ = """() => {
   const rows = [...document.querySelectorAll("tbody tr[data-item]")];
   const bar = document.querySelector(".bar, .decide-many")?.getBoundingClientRect();
-  const bottom = Math.min(innerHeight, bar?.top ?? innerHeight);
+  // While it sticks to the bottom of the screen, lines are below it.
+  const bottom = bar !== undefined && bar.bottom >= innerHeight - 1 ? bar.top : innerHeight;
   const linesOf = (element) => {
     const found = [];
     const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
