@@ -30,6 +30,8 @@ _READ = """() => {
         at += line.length + 1;
         if (line.trim() === "") continue;
         const boxes = [...range.getClientRects()].filter((box) => box.width > 0);
+        // The same line may stand on the other side, or nowhere until a part is unfolded.
+        if (boxes.length === 0 && node.parentElement.closest("details:not([open])") === null) continue;
         const shown = boxes.length > 0 && boxes.every((box) => box.top >= 0 && box.bottom <= bottom + 1
           && box.left >= -1 && box.right <= innerWidth + 1);
         found.push([line.trim(), shown]);
