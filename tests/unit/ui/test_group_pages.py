@@ -231,3 +231,12 @@ async def test_after_many_decisions_the_oldest_question_that_is_left_comes_next(
     assert 'href="/runs/run-0/approvals/a12" data-key="j"' in (await ada.open(done.address)).html
     del waiting.entries[-1]
     assert 'data-key="j"' not in (await ada.open(done.address)).html
+
+
+async def test_a_group_of_one_run_names_it_by_its_task_once() -> None:
+    ada = await browser(Waiting([entry(number, run="only", task="tidy up") for number in range(4)]))
+    assert "4 equal: write_file *.md in /notes of tidy up only oldest asked" in (await ada.open("/")).text
+    table = await ada.open(f"/groups/{KEY}")
+    # In the head of the table, and hidden with each row for those who hear the page.
+    assert table.text.count("tidy up") == 1
+    assert "content: x in all" in table.text
