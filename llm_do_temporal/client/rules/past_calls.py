@@ -22,7 +22,7 @@ from llm_do_temporal.client.history.beginnings import Beginnings
 from llm_do_temporal.client.history.events import read_chain
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.history.questions import Question, read_desk
-from llm_do_temporal.client.views.memos import ANSWERED_RUNS, NEWEST_EXECUTION
+from llm_do_temporal.client.views.memos import ANSWERED_RUNS, NEWEST_EXECUTION, read_memo
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -87,6 +87,8 @@ class PastCall:
     """The question, with the whole call; `question.verdict` is the decision."""
     asker: AskingWorker | None
     """None where the run's history does not have the definition: that of a worker below a worker of the entry."""
+    task: str = ""
+    """First line of the run's prompt; empty where nothing tells it."""
 
     @property
     def run(self) -> str:
@@ -209,7 +211,9 @@ class PastCallReader:
             return known
         async with turn:
             try:
-                return await past_calls_of(execution.id, read_chain(self._client, execution.id, None, wait=False))
+                task = (await read_memo(execution)).begun.task
+                events = read_chain(self._client, execution.id, None, wait=False)
+                return await past_calls_of(execution.id, events, task)
             except (KeyMismatch, UsageError):
                 return execution.id
             except RPCError as error:
@@ -218,11 +222,14 @@ class PastCallReader:
                 return ""
 
 
-async def past_calls_of(run: str, events: AsyncIterator[HistoryEvent]) -> tuple[PastCall, ...]:
-    """Return the calls that asked in a run with these events. Raises UsageError where a value is kept elsewhere."""
+async def past_calls_of(run: str, events: AsyncIterator[HistoryEvent], task: str = "") -> tuple[PastCall, ...]:
+    """Return the calls that asked in a run with this task and these events.
+
+    Raises UsageError where a value is kept elsewhere.
+    """
     askers = _Askers()
     account = await read_desk(run, askers.passed(events))
-    return tuple(PastCall(question, askers.found.get(question.request.path)) for question in account.questions)
+    return tuple(PastCall(one, askers.found.get(one.request.path), task) for one in account.questions)
 
 
 class _Askers:

@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.messages.runs import first_line
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import run_address
@@ -24,14 +25,16 @@ async def confirm_retry(request: Request) -> Response:
     """Show what is left over of a batch, and ask whether to do it again."""
     run = request.path_params["run"]
     client: LlmDoClient = request.app.state.client
-    left = (await client.unfinished(run)).batch
-    assert left is not None, "what is unfinished is a batch"
-    names = [item.name for item in left.items]
-    unusable = {item.name: item.unusable for item in left.items if item.unusable}
+    left = await client.unfinished(run)
+    assert left.batch is not None, "what is unfinished is a batch"
+    items = left.batch.items
+    names = [item.name for item in items]
+    unusable = {item.name: item.unusable for item in items if item.unusable}
     return render(
         request,
         "retry.html",
         run=run,
+        task=first_line(left.prompt) or run,
         names=names[:MOST_NAMES],
         total=len(names),
         unusable=unusable,

@@ -62,6 +62,7 @@ def past_call(
     decision: str | None = "approve",
     *,
     run: str = "r1",
+    task: str = "",
     by: str = "ann",
     door: str = "signal",
     note: str = "",
@@ -77,7 +78,7 @@ def past_call(
         verdict = Verdict.model_validate({"decision": kind, **given})
     question = Question(id="a1", run=run, request=request, asked_at=at, verdict=verdict)
     asker = AskingWorker(sha256=_SHA, shell=shell, rules=ApprovalRules(), mode=Mode.INTERACTIVE)
-    return PastCall(question, asker)
+    return PastCall(question, asker, task)
 
 
 def past_calls(*calls: PastCall, **more: Any) -> PastCalls:

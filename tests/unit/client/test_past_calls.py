@@ -17,6 +17,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.rules.past_calls import CallAnswer, PastCall, PastCallReader, past_calls_of
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
+from llm_do_temporal.messages.base import RUN_MEMO
+from llm_do_temporal.messages.runs import RunMemo
 from tests.support.runs.histories import read_history
 
 HISTORIES = Path(__file__).parents[2] / "replay" / "histories"
@@ -109,6 +111,8 @@ class Server:
         for run in self.runs:
             info = WorkflowExecutionInfo()
             info.execution.workflow_id, info.execution.run_id = run, f"id-{run}"
+            (memo,) = await self.data_converter.encode([RunMemo(worker="clerk", task=f"the task of {run}")])
+            info.memo.fields[RUN_MEMO].CopyFrom(memo)
             status = "RUNNING" if run in self.open else "COMPLETED"
             info.status = WorkflowExecutionStatus.Value(f"WORKFLOW_EXECUTION_STATUS_{status}")
             yield WorkflowExecution._from_raw_info(info, "default", self.data_converter)  # pyright: ignore[reportPrivateUsage]
@@ -139,7 +143,7 @@ async def test_the_calls_of_all_runs_are_in_the_order_in_which_they_asked() -> N
     assert found.runs == 2
     assert len(found.calls) == 4
     assert [call.asked_at for call in found.calls] == sorted(call.asked_at for call in found.calls)
-    assert {call.run for call in found.calls} == {"a", "b"}
+    assert {(call.run, call.task) for call in found.calls} == {("a", "the task of a"), ("b", "the task of b")}
 
 
 async def test_only_what_was_asked_since_then_counts() -> None:

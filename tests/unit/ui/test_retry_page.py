@@ -24,6 +24,7 @@ class Ended:
     """A client for one run that has ended and left these items."""
 
     left: tuple[BatchItem, ...]
+    prompt: str = ""
     started: dict[str, StartRunInput] = field(default_factory=dict[str, StartRunInput])
 
     @property
@@ -39,7 +40,7 @@ class Ended:
         """See LlmDoClient."""
         if not self.left:
             raise UsageError(f"all 2 items of run '{run}' have completed; there is nothing to do")
-        return StartRunInput(worker="reader", batch=Batch(items=self.left), started_by="bob")
+        return StartRunInput(worker="reader", prompt=self.prompt, batch=Batch(items=self.left), started_by="bob")
 
     async def start(self, request: StartRunInput, *, run: str) -> str:
         """See LlmDoClient."""
@@ -93,3 +94,10 @@ async def test_where_no_file_can_be_used_there_is_no_button() -> None:
 async def test_a_batch_that_is_done_says_so() -> None:
     page = await (await browser_at(Ended(()))).open("/runs/decks/retry")
     assert (page.status, "have completed" in page.text) == (404, True)
+
+
+async def test_the_batch_is_called_by_its_task() -> None:
+    page = await (await browser_at(Ended((BAD,), "Read them.\nAll of them."))).open("/runs/decks/retry")
+    assert "Runs / Read them. / retry" in page.text
+    assert "Read them. decks" in page.text
+    assert "/ decks / retry" in (await (await browser_at(Ended((BAD,)))).open("/runs/decks/retry")).text

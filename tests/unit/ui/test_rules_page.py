@@ -67,7 +67,7 @@ def some_calls() -> Past:
         (
             past_call(asked_to_write("/notes/a.md"), run="good-run"),
             past_call(asked_to_write("/notes/b.md"), "reject", run="bad-run", note=f"no {SCRIPT}"),
-            past_call(asked_to_write("/plans/c.md"), run="plan-run"),
+            past_call(asked_to_write("/plans/c.md"), run="plan-run", task=f"Plan {SCRIPT}"),
         )
     )
 
@@ -91,7 +91,8 @@ async def test_past_calls_are_looked_at_when_somebody_asks(folder: Path) -> None
     assert past.asked == [30]
     assert "3 calls in 3 runs of the last 30 days: 3 asked then, 2 would ask today" in page.text
     assert "1 newly passed" in page.text
-    assert "plan-run" in page.html
+    assert f"Plan {SCRIPT} run plan-run" in page.text
+    assert SCRIPT not in page.html
     assert "Nothing newly passes that a person rejected or changed" in page.text
     assert "a sibling folder with the same beginning" in page.text
 
