@@ -54,7 +54,7 @@ class BatchProgress:
         if self.left is not None:
             parts.append(f"about {_rough(self.left)} left")
         if self.cost_usd is not None:
-            parts.append(f"${self.cost_usd:,.4f}")
+            parts.append(_money(self.cost_usd))
         return " · ".join(parts)
 
 
@@ -108,9 +108,14 @@ def _rows(view: RunView, shown: list[tuple[str, Item]]) -> Iterator[ItemRow]:
             took="" if begun is None or ended is None else _rough(ended - begun),
             turns=str(usage.requests) if usage.requests else "",
             tokens=f"{tokens:,}" if tokens else "",
-            cost="" if usage.cost_usd is None else f"${usage.cost_usd:,.4f}",
+            cost="" if usage.cost_usd is None else _money(usage.cost_usd),
             error="" if item.error is None else str(item.error["message"]),
         )
+
+
+def _money(amount: Decimal) -> str:
+    """Return an amount of US dollars; `free` for nothing."""
+    return f"${amount:,.4f}" if amount else "free"
 
 
 def _rough(time: timedelta) -> str:

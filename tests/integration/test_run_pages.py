@@ -33,7 +33,7 @@ async def test_the_list_shows_runs_with_what_they_spent_and_filters_them(place: 
     assert run not in page.text
     page = await page_with(ada, f"/runs?state=open&begins={run}", "waiting", "1 question")
     assert done not in page.text
-    assert (await ada.open("/runs?state=lost")).status == 404
+    assert (await ada.open("/runs?state=lost")).status == 422
     assert "No run is like that" in (await ada.open("/runs?begins=it's%20nothing")).text
     await place.client.cancel(run)
 

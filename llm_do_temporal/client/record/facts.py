@@ -48,6 +48,13 @@ class RunFacts:
         return self.prompt.strip() == self.task
 
     @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """Items of a batch that failed, as name and reason; of an open one those whose file cannot be used."""
+        if self.outcomes:
+            return tuple((one.name, one.message or "") for one in self.outcomes if one.status == "failed")
+        return tuple((item.name, item.unusable) for item in self.items if item.unusable)
+
+    @property
     def all_attachments(self) -> tuple[Attachment, ...]:
         """Files given to the run, and those of its items."""
         return (*self.attachments, *(file for item in self.items for file in item.attachments))

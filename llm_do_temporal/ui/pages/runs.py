@@ -14,7 +14,7 @@ from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.views.run_list import list_runs, read_all_spent, read_filter
 from llm_do_temporal.client.views.tree import Accounts
 from llm_do_temporal.definitions.workshop.workshop import parse_workshop
-from llm_do_temporal.errors import WorkshopNotFound
+from llm_do_temporal.errors import UsageError, WorkshopNotFound
 from llm_do_temporal.policy.run_filter import STATES, RunFilter
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.security.settings import UiSettings
@@ -44,7 +44,11 @@ async def show_runs(request: Request) -> Response:
     """Show a part of the list of runs that the filters in the address let through."""
     client: LlmDoClient = request.app.state.client
     settings: UiSettings = request.app.state.settings
-    wanted = filter_in(request)
+    try:
+        wanted = filter_in(request)
+    except UsageError as error:
+        title, step = "This filter cannot be used", error.next_step or "Go back, and change it."
+        return render(request, "error.html", status=422, title=title, message=error.message, next_step=step)
     page = await list_runs(client.temporal, wanted, page=request.query_params.get("page", ""))
     views = {} if settings.workshop is None else await asyncio.to_thread(_views, settings.workshop)
     return render(

@@ -94,3 +94,13 @@ def test_the_clock_of_a_batch_that_never_began_stands() -> None:
     progress = progress_of(view, START + timedelta(days=1))
     assert progress is not None
     assert progress.elapsed == timedelta()
+
+
+def test_what_costs_nothing_is_free() -> None:
+    view = batch("completed", status="completed", ended_after=10)
+    node = view.nodes["r/main/item-1"]
+    node.usage = Usage(requests=1, input_tokens=1_000, output_tokens=200, cost_usd=Decimal())
+    assert " free" in "\n".join(summary_lines(view, None))
+    progress = progress_of(view, after(10))
+    assert progress is not None
+    assert progress.line.endswith(" · free")

@@ -94,7 +94,8 @@ async def test_a_filter_is_an_address_and_its_view_a_tab(server: RunServer, tmp_
     assert "&lt;b&gt;" in page.html
     here = await browser.open("/runs?who=bob&text=mail")
     assert '<a href="/runs?who=bob&amp;text=mail" aria-current="page">mail of bob</a>' in here.html
-    assert (await browser.open("/runs?state=lost")).status == 404
+    wrong = await browser.open("/runs?state=lost")
+    assert (wrong.status, "This filter cannot be used" in wrong.text) == (422, True)
     assert "No run is like that" in (await browser.open("/runs?text=nothing")).text
 
 
