@@ -1,4 +1,7 @@
-"""Equal questions of several runs, decided together: with and without scripts, on a phone, and by everybody at once."""
+"""Equal questions of several runs, decided together: with and without scripts, on a phone, and by everybody at once.
+
+Last, every page is held against axe: here are runs of every kind.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from axe_playwright_python.async_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
 from playwright.async_api import Page, expect
 
 from llm_do_temporal.client.groups import QuestionGroup, read_groups
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.messages.base import DECIDE_SIGNAL
+from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.accessibility import assert_accessible
 from tests.support.people.office import Office, office_in, write
 from tests.support.people.tmux import at_terminal
 
@@ -56,13 +62,6 @@ async def told(person: Page) -> dict[tuple[str, str], str]:
     return {(run.strip(), question.split()[0]): outcome for question, run, outcome in rows}
 
 
-async def is_accessible(page: Page) -> None:
-    found = await Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
-    wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert wide <= 0, page.url
-
-
 @pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 async def test_a_group_is_found_in_the_inbox_and_some_of_it_decided(office: Office, scripts: bool) -> None:
     name = f"some-{scripts}"
@@ -71,7 +70,7 @@ async def test_a_group_is_found_in_the_inbox_and_some_of_it_decided(office: Offi
     await ada.goto(office.link)
     await expect(ada.get_by_role("link", name=f"{RUNS * WRITES} equal: {group.title}")).to_be_visible()
     if scripts:
-        await is_accessible(ada)
+        await assert_accessible(ada)
     await ada.get_by_role("link", name=f"{RUNS * WRITES} equal: {group.title}").click()
     ticked = [await ada.get_by_label(f"write_file /{name}/{number}-1.md").all() for number in range(RUNS)]
     if scripts:
@@ -87,15 +86,15 @@ async def test_a_group_is_found_in_the_inbox_and_some_of_it_decided(office: Offi
     for (box,) in ticked:
         await box.check()
     if scripts:
-        await is_accessible(ada)
+        await assert_accessible(ada)
     await ada.get_by_role("button", name=f"Reject {RUNS if scripts else ''} selected".replace("  ", " ")).click()
     await ada.get_by_label("Reason").fill("not the first")
     if scripts:
-        await is_accessible(ada)
+        await assert_accessible(ada)
     await ada.get_by_role("button", name=f"Reject these {RUNS}").click()
     await expect(ada.get_by_role("heading", level=1)).to_have_text(f"{RUNS} of {RUNS} rejected")
     if scripts:
-        await is_accessible(ada)
+        await assert_accessible(ada)
     for number in range(RUNS):
         by_id = {one.request.args["path"]: one for one in await office.client.questions(f"{name}-{number}")}
         verdicts = {path: one.verdict for path, one in by_id.items()}
@@ -148,3 +147,44 @@ async def test_two_browsers_a_terminal_and_a_signal_decide_the_same_group_at_onc
     for one in asked:
         is_approved = verdicts[one.run, one.id].decision == "approve"
         assert (office.read(one.request.args["path"].lstrip("/")) is not None) is is_approved
+
+
+async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
+    (office.desk.workshop / "files/axe.txt").write_text("before\n")
+    calls = [write("/axe.txt", "line\n" * 100 + "\u202e"), write("/table/axe.csv", "a,b\n1,2\n")]
+    await office.asking("axe", calls)
+    await office.asks("axe", "a2")
+    items = (BatchItem(name="good", prompt="[]"), BatchItem(name="bad.pdf", unusable="the file 'bad.pdf' is empty"))
+    await office.client.start(StartRunInput(worker="clerk", batch=Batch(items=items)), run="batch")
+    ids = {one.request.args["path"]: one.id for one in await office.client.questions("axe")}
+    address, other = office.approval("axe", ids["/axe.txt"]), office.approval("axe", ids["/table/axe.csv"])
+    ada = await office.person()
+    pages = ["/sign-in", "/", "/nowhere", "/runs", "/runs?state=failed", "/charts", "/start", "/rules"]
+    pages += [f"/runs/axe{page}" for page in ("", "/invocations/main", "/grants", "/cancel", "/approvals")]
+    for where in (*(office.link + page for page in pages), address, other, f"{address}/edit", f"{address}/edit?raw"):
+        await ada.goto(where)
+        await assert_accessible(ada)
+    await ada.goto(f"{address}/edit")
+    # Hidden characters are edited as JSON.
+    await ada.get_by_label("content").fill("no JSON")
+    await ada.get_by_role("button", name="Show the difference").click()
+    await expect(ada.get_by_role("alert")).to_contain_text("content: ")
+    await assert_accessible(ada)
+    await ada.get_by_label("content").fill('"other"')
+    await ada.get_by_role("button", name="Show the difference").click()
+    await expect(ada.get_by_role("heading", level=1)).to_contain_text("with these changes?")
+    await assert_accessible(ada)
+    remembered = Decision(id=ids["/axe.txt"], decision=DecisionKind.REJECT, note="seen", remember=Remember.SESSION)
+    await office.client.decide("axe", remembered)
+    await ada.goto(other)
+    await ada.get_by_label("Agree to write_file of .csv files below /table").check()
+    await ada.locator(".decide").get_by_role("button", name="Approve", exact=True).click()
+    await office.client.result("axe")
+    assert (await office.client.result("batch")).items is not None
+    entry = "add={tool: write_file, below: /x}"
+    pages = ["/runs/axe", "/runs/axe/grants", "/rules?days=7", f"/rules?{entry}", "/rules?add=x"]
+    pages += ["/runs/batch", "/runs/batch/retry"]
+    for where in (*(office.link + page for page in pages), address, other):
+        await ada.goto(where)
+        await ada.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+        await assert_accessible(ada)

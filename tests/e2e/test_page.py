@@ -7,17 +7,16 @@ import json
 import re
 import signal
 from collections.abc import AsyncIterator
-from typing import Any, cast
 
 import httpx2
 import pytest
 import pytest_asyncio
-from axe_playwright_python.async_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
 from playwright.async_api import Page, expect
 
 from llm_do_temporal.client.embedded.server import any_free_port
-from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.accessibility import assert_accessible
 from tests.support.people.desk import Desk
 from tests.support.people.office import Office, link_of, office_in, write
 from tests.support.workshops.hostile import hostile_pdf
@@ -274,8 +273,8 @@ async def test_what_a_model_writes_grows_on_an_open_page(office: Office) -> None
     await expect(ada.locator("#live pre")).to_contain_text("one two")
     assert await ada.locator("#live pre").inner_text() != words
     await expect(bob.locator(".writing")).to_contain_text("one two")
-    await _is_accessible(ada)
-    await _is_accessible(bob)
+    await assert_accessible(ada)
+    await assert_accessible(bob)
     office.gate.open()
     await expect(ada.locator("#entries .entry.text pre")).to_have_text(words)
     await expect(ada.locator("#entries")).to_contain_text("Ended: completed")
@@ -298,33 +297,6 @@ async def test_a_run_that_is_started_to_approve_everything_asks_nobody(office: O
     assert office.read("unasked.txt") == "nobody was asked"
 
 
-async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
-    (office.desk.workshop / "files/axe.txt").write_text("before\n")
-    address = await office.asking("axe", [write("/axe.txt", "line\n" * 100 + "\u202e")])
-    ada = await office.person()
-    pages = ["/sign-in", "/", "/nowhere", "/runs", "/start", "/runs/axe", "/runs/axe/invocations/main"]
-    pages += ["/runs/axe/grants", "/runs/axe/cancel"]
-    for where in (*(office.link + page for page in pages), address, f"{address}/edit?raw"):
-        await ada.goto(where)
-        await _is_accessible(ada)
-    await ada.goto(f"{address}/edit")
-    await _is_accessible(ada)
-    # Hidden characters are edited as JSON.
-    await ada.get_by_label("content").fill("no JSON")
-    await ada.get_by_role("button", name="Show the difference").click()
-    await expect(ada.get_by_role("alert")).to_contain_text("content: ")
-    await _is_accessible(ada)
-    await ada.get_by_label("content").fill('"other"')
-    await ada.get_by_role("button", name="Show the difference").click()
-    await expect(ada.get_by_role("heading", level=1)).to_contain_text("with these changes?")
-    await _is_accessible(ada)
-    remembered = Decision(id="a1", decision=DecisionKind.REJECT, note="seen", remember=Remember.SESSION)
-    await office.client.decide("axe", remembered)
-    for where in (address, f"{office.link}/runs/axe/grants"):
-        await ada.goto(where)
-        await _is_accessible(ada)
-
-
 async def test_a_pdf_is_shown_and_its_scripts_are_not_run(office: Office) -> None:
     """Nor is its name taken for anything but text. Dialogs are complaints of every browser here."""
     (office.desk.workshop / "files" / HOSTILE_NAME).write_bytes(hostile_pdf())
@@ -336,7 +308,7 @@ async def test_a_pdf_is_shown_and_its_scripts_are_not_run(office: Office) -> Non
         await ada.locator("iframe").scroll_into_view_if_needed()
     answer = await sent.value
     assert (answer.status, answer.headers["content-type"]) == (200, "application/pdf")
-    await _is_accessible(ada)
+    await assert_accessible(ada)
     await expect(ada.get_by_role("heading", level=3).filter(has_text=".pdf")).to_have_text('/x"><b>\\u202efdp.pdf')
     async with ada.expect_download(lambda file: file.url.endswith("?download")) as kept:
         await ada.get_by_role("link", name="Download").click()
@@ -348,18 +320,6 @@ async def _is_told(office: Office, page: Page, run: str, words: str) -> None:
     """The page of the first approval of a run says so: whoever has decided with scripts has gone on from it."""
     await page.goto(office.approval(run))
     await expect(page.get_by_role("status")).to_contain_text(words)
-
-
-async def _is_accessible(page: Page) -> None:
-    """In light on a wide screen, and in dark on a phone."""
-    for width in (1280, 390):
-        await page.emulate_media(color_scheme="light" if width > 1000 else "dark")
-        await page.set_viewport_size({"width": width, "height": 844})
-        found = cast("dict[str, Any]", (await Axe().run(page, options={"resultTypes": ["violations"]})).response)
-        problems = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
-        assert not problems, f"{page.url}, {width} wide: {problems}"
-        wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
-        assert not wide, f"{page.url} is wider than the window"
 
 
 async def test_without_a_worker_service_decisions_wait_for_one(office: Office) -> None:
