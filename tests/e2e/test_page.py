@@ -230,6 +230,7 @@ async def test_a_run_is_stopped_after_one_more_question(office: Office) -> None:
 
 async def test_all_is_done_without_scripts(office: Office) -> None:
     ada = await office.person(java_script_enabled=False)
+    await expect(ada.get_by_text("Notify me")).to_be_hidden()
     await ada.get_by_role("link", name="Start", exact=True).click()
     await ada.get_by_label("Worker", exact=True).select_option("clerk")
     same, other = write("/plain.txt", "x"), write("/other.txt", "y")
