@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FEWEST_KEY_DIGITS = 4
 """Shortest beginning of a group's key that may stand for the whole of it."""
+_LEFT_OUT = "…"
+"""Cell of an argument that a memo had no room for: an empty one would say that it is empty."""
 _AT_ONCE = 8
 """Histories read side by side."""
 
@@ -73,9 +75,10 @@ class QuestionGroup:
         return sum(entry.group is not None and not entry.group.is_whole for entry in self.entries)
 
     def cells(self, entry: InboxEntry) -> list[str]:
-        """Return the values of one question, one for each column."""
+        """Return the values of one question, one for each column; `…` for one that there was no room for."""
         told = _cells(entry)
-        return [told.get(name, "") for name in self.columns]
+        is_cut = entry.group is not None and not entry.group.is_whole
+        return [told.get(name, _LEFT_OUT if is_cut else "") for name in self.columns]
 
     def frozen(self) -> list[FrozenQuestion]:
         """Return the questions as they are shown now."""

@@ -137,6 +137,14 @@ def test_nothing_of_what_is_to_be_decided_is_cut(width: int | None) -> None:
     assert any(len(line) == 60 and line.endswith("…") for line in group_lines(group, 60, 10))
 
 
+def test_an_argument_that_there_was_no_room_for_does_not_look_empty() -> None:
+    full = CallGroup(key=KEY, title="t", cells={"to": "a", "text": ""})
+    crowded = CallGroup(key=KEY, title="t", cells={"to": "b"}, is_whole=False)
+    (group,) = grouped([entry(1, group=full), entry(2, group=crowded)])
+    assert group.columns == ("to", "text")
+    assert [group.cells(one) for one in group.entries] == [["a", ""], ["b", "…"]]
+
+
 def test_text_of_models_is_not_obeyed() -> None:
     hostile = CallGroup(key=KEY, title="a\x1b[2J\nb", cells={"pa\x1bth": "\u202ex"})
     other = CallGroup(key=KEY, title="t", cells={"pa\x1bth": "y\n\nz"})
