@@ -24,6 +24,7 @@ from llm_do_temporal.cli.terminal.pictures.question import fit_question, questio
 from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings, read_surroundings
 from llm_do_temporal.cli.terminal.pictures.text_lines import joined
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Prompter
+from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion
 from llm_do_temporal.client.groups import read_group
@@ -128,13 +129,19 @@ class Asker:
         width, height = self._console.width, self._console.height - _MENU_LINES
         fitted = fit_question(question, self._around, width, height, others=others)
         self._unread = fitted.unread
-        note_shown(question.run, [ShownQuestion(question.id, question.request.digest)], on=self._console.file)
+        self._note(question)
         self._console.print(joined(fitted.lines))
 
     async def _read(self, question: Question, prompter: Prompter) -> None:
         """Show the whole question in the pager."""
         await prompter.read(question_text(question, self._around, self._console.width))
         self._unread = 0
+        self._note(question)
+
+    def _note(self, question: Question) -> None:
+        """Note that this terminal has shown the question; or none, while some of it was not read."""
+        shown = [] if self._unread else [ShownQuestion(question.id, question.request.digest)]
+        note_shown(question.run, shown, on=self._console.file)
 
     async def _ask_once(self, question: Question, prompter: Prompter) -> Parting | None:
         """Ask for one letter and do as it says; None: the question may still stand."""
@@ -265,7 +272,7 @@ class Asker:
             agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
             prompter.tell(f"{question.id} {_DONE[kind]}: {agreed}, it waits for others")
         else:
-            more = f", and {grant.words}" if grant is not None else ""
+            more = f", and {visible_line(grant.words)}" if grant is not None else ""
             prompter.tell(f"{question.id} {_DONE[kind]}{more}")
 
     def _check(self, question: Question) -> None:

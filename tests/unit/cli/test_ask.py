@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from io import StringIO
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import pytest
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.console import Console
 from llm_do_temporal.cli.terminal import ask as asking
 from llm_do_temporal.cli.terminal import prompts as prompting
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
+from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings
 from llm_do_temporal.client.client import LlmDoClient
@@ -100,6 +101,26 @@ async def test_nobody_agrees_to_what_the_screen_had_no_room_for(
     assert "the end" not in shown
     assert "the end" in rest
     assert [one.decision for one in desk.taken] == [DecisionKind.APPROVE]
+
+
+@pytest.mark.parametrize(("letters", "is_noted"), [(["b"], False), (["v", *[""] * 4, "b"], True)])
+async def test_only_what_was_read_is_what_this_terminal_has_shown(
+    typed: Callable[..., None],
+    pending: Question,
+    monkeypatch: pytest.MonkeyPatch,
+    letters: list[str],
+    is_noted: bool,
+) -> None:
+    """A later `approve RUN` takes what was shown last: a call whose end was on no screen is not among that."""
+    noted: list[list[str]] = []
+
+    def note(run: str, shown: Sequence[ShownQuestion], *, on: IO[str]) -> None:
+        noted.append([one.id for one in shown])
+
+    monkeypatch.setattr(asking, "note_shown", note)
+    typed(*letters)
+    assert await Desk().ask(replace(pending, request=pending.request.model_copy(update={"args": LONG}))) is Parting.LEFT
+    assert noted == [[], [pending.id]] if is_noted else noted == [[]]
 
 
 async def test_what_is_wrong_is_rejected_without_reading_on(typed: Callable[..., None], pending: Question) -> None:
