@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from llm_do_temporal.client import FrozenQuestion, LlmDoClient, QuestionOutcome
+from llm_do_temporal.client.decisions import UndoOutcome, undo_each
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 
 MOST_KEPT = 100
@@ -26,12 +27,29 @@ class BulkDecision:
     kind: DecisionKind
     questions: list[FrozenQuestion]
     outcomes: list[QuestionOutcome] = field(default_factory=list[QuestionOutcome])
+    undone: dict[FrozenQuestion, UndoOutcome] = field(default_factory=dict[FrozenQuestion, UndoOutcome])
+    """Answers about decisions that were to be taken back."""
     task: asyncio.Task[None] | None = None
 
     @property
     def is_done(self) -> bool:
         """Whether every question has an outcome, or none will follow."""
         return self.task is None or self.task.done()
+
+    @property
+    def held(self) -> list[QuestionOutcome]:
+        """Outcomes of decisions that were held, and that nobody wanted to take back."""
+        return [one for one in self.outcomes if one.until is not None and one.question not in self.undone]
+
+    def is_undone(self, question: FrozenQuestion) -> bool:
+        """Whether the decision on this question was taken back."""
+        return question in self.undone and self.undone[question].is_open
+
+    async def undo(self, client: LlmDoClient) -> None:
+        """Take all of it back that has not taken effect."""
+        questions = [one.question for one in self.held]
+        for outcome in await undo_each(client, questions, self.by):
+            self.undone[outcome.question] = outcome
 
 
 class BulkDecisions:

@@ -5,12 +5,14 @@ Called by the commands. Nothing is served beyond this machine unless the options
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.environment import undo_seconds
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.http_server import BoundServer, check_names, is_any, listen, shown_address
@@ -39,6 +41,7 @@ class PageServer(BoundServer):
     def __init__(self, options: PageOptions) -> None:
         self._access, token = admitted(options.admission, options.host, what=_WHAT)
         check_names(options.host, options.allowed_hosts, what=_WHAT)
+        self._undo_seconds = undo_seconds(os.environ)
         super().__init__(_listen(options))
         self._hosts = own_hosts(options.host, self.port, *options.allowed_hosts)
         self.address = shown_address(options.allowed_hosts[0] if is_any(options.host) else options.host, self.port)
@@ -55,7 +58,7 @@ class PageServer(BoundServer):
         embedded: bool = False,
     ) -> None:
         """Answer until `stop` is called. `embedded` says whether the client's server is an embedded one."""
-        settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace, embedded)
+        settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace, embedded, self._undo_seconds)
         await self._answer(build_app(settings, client))
 
 

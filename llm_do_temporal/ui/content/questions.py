@@ -37,17 +37,20 @@ async def question_among(request: Request) -> tuple[Question, list[Question]]:
 
 
 async def decide(request: Request, question: Question, decision: Decision) -> bool:
-    """Send a decision; return True if a worker service took it, False if it waits for one to start.
+    """Send a decision, held as long as the page holds decisions.
 
+    Return True if a worker service took it, False if it waits for one to start.
     Sending it twice is no mistake: the same decision of the same person counts as taken.
     Raises DecisionRefused.
     """
     client: LlmDoClient = request.app.state.client
+    hold = request.app.state.settings.undo_seconds
     try:
-        return await client.decide(question.run, decision) is not None
+        return await client.decide(question.run, decision.model_copy(update={"hold": hold})) is not None
     except DecisionRefused:
         now = await question_of(request)
-        taken = [*now.votes, *([now.verdict] if now.verdict is not None else [])]
+        held = [] if now.held is None else [now.held.vote]
+        taken = [*now.votes, *held, *([now.verdict] if now.verdict is not None else [])]
         if any(_is_same(verdict, decision) for verdict in taken):
             return True
         raise

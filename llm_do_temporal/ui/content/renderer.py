@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
+from math import ceil
 from typing import Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
@@ -62,6 +63,11 @@ def until(moment: datetime) -> str:
     """Return the rough time until `moment`; `now` once it has passed."""
     left = _aware(moment) - datetime.now(UTC)
     return "now" if left.total_seconds() <= 0 else span(left)
+
+
+def seconds_until(moment: datetime) -> int:
+    """Return the whole seconds until `moment`; 0 once it has passed."""
+    return max(0, ceil((_aware(moment) - datetime.now(UTC)).total_seconds()))
 
 
 def when(moment: datetime) -> str:
@@ -122,7 +128,7 @@ def _make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (visible, visible_line, pretty, ago, until, when, to, money, span)
+    filters = (visible, visible_line, pretty, ago, until, seconds_until, when, to, money, span)
     environment.filters.update(cast("dict[str, Any]", {function.__name__: function for function in filters}))
     for address in (
         run_address,

@@ -23,6 +23,13 @@ def with_one_more(tally: str, kind: DecisionKind) -> str:
     return ".".join(map(str, counts))
 
 
+def with_one_less(tally: str, kind: DecisionKind) -> str:
+    """Return the tally after a decision of this kind was taken back."""
+    counts, place = _counts(tally), list(_KINDS).index(kind)
+    counts[place] = max(counts[place] - 1, 0)
+    return ".".join(map(str, counts))
+
+
 def answered(query: Mapping[str, str]) -> str:
     """Return in words what the tally in an address says; empty without one."""
     counts = _counts(query.get(TALLY, ""))

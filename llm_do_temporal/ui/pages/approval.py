@@ -10,15 +10,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from llm_do_temporal.client import Question
+from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.errors import DecisionRefused, UsageError
-from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, UndoInput
 from llm_do_temporal.policy.kinds.grants import DEFAULT_TIMES
 from llm_do_temporal.ui.content.arguments import editable_json, read_object
 from llm_do_temporal.ui.content.attachments import shown_attachments
 from llm_do_temporal.ui.content.background import read_background
 from llm_do_temporal.ui.content.call_parts import difference, parts_of
 from llm_do_temporal.ui.content.documents.shown_part import shown_part, shown_parts
+from llm_do_temporal.ui.content.last_answer import answered_last, own_address
 from llm_do_temporal.ui.content.precedents import precedents_of
 from llm_do_temporal.ui.content.questions import (
     SPANS,
@@ -32,7 +33,13 @@ from llm_do_temporal.ui.content.questions import (
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.staleness import file_now
 from llm_do_temporal.ui.pages.attachments import with_documents
-from llm_do_temporal.ui.pages.queue import address_in_queue, after_decision, answered_last, kept_query, queue_of
+from llm_do_temporal.ui.pages.queue import (
+    address_again,
+    address_in_queue,
+    after_decision,
+    kept_query,
+    queue_of,
+)
 
 ONWARD = "onward"
 """Field of a form that is there where a script has put it: whoever decides goes on to the next question."""
@@ -96,6 +103,23 @@ async def address_after(request: Request, question: Question, kind: DecisionKind
     return address_in_queue(request, question.run, question.id, **({} if taken else {"sent": "yes"}))
 
 
+async def undo_decision(request: Request) -> Response:
+    """Take back the visitor's decision, which has not taken effect, or let it take effect at once."""
+    question, form = await question_of(request), request.state.form
+    client: LlmDoClient = request.app.state.client
+    undo, is_now = UndoInput(id=question.id, by=request.state.user), text_of(form, "step") == "now"
+    address = own_address(text_of(form, "here")) or address_in_queue(request, question.run, question.id)
+    try:
+        await (client.let_take_effect if is_now else client.undo)(question.run, undo)
+    except DecisionRefused as refused:
+        if is_now and question.verdict is not None:
+            return RedirectResponse(address, status_code=303)
+        return await _page(request, status=409, problem=_sentence(refused.message))
+    if not is_now and question.held is not None:
+        address = address_again(request, question, question.held.vote.decision)
+    return RedirectResponse(address, status_code=303)
+
+
 async def _page(request: Request, *, status: int = 200, **more: Any) -> Response:
     """Return the page of the question that the address names, as it stands now."""
     workshop, client = request.app.state.settings.workshop, request.app.state.client
@@ -103,7 +127,7 @@ async def _page(request: Request, *, status: int = 200, **more: Any) -> Response
     background, queue, last, parts, now, attachments = await asyncio.gather(
         read_background(client, question),
         queue_of(request, question),
-        answered_last(request, question, known),
+        answered_last(request, {question.run: known}),
         asyncio.to_thread(shown_parts, parts_of(question), question.request),
         asyncio.to_thread(file_now, question, workshop),
         with_documents(request, shown_attachments(question, workshop)),
@@ -120,7 +144,6 @@ async def _page(request: Request, *, status: int = 200, **more: Any) -> Response
         background=background,
         precedents=precedents_of(question, known),
         queue=queue,
-        query=kept_query(request),
         last=last,
         changed=[shown_part(part) for part in _changed(question)],
         kinds=kinds_for(question, known),
@@ -135,7 +158,8 @@ async def _page(request: Request, *, status: int = 200, **more: Any) -> Response
 def _state(request: Request, question: Question, **more: Any) -> dict[str, Any]:
     approvers = question.request.approvers
     barred = bool(approvers) and request.state.user not in approvers
-    return {"question": question, "asked": question.request, "barred": barred, **more}
+    context = {"question": question, "asked": question.request, "barred": barred, "query": kept_query(request)}
+    return {**context, **more}
 
 
 def _changed(question: Question) -> list[Any]:
@@ -152,4 +176,5 @@ routes = [
     Route("/runs/{run}/approvals/{approval}", show_approval, methods=["GET"]),
     Route("/runs/{run}/approvals/{approval}", take_decision, methods=["POST"]),
     Route("/runs/{run}/approvals/{approval}/state", show_state),
+    Route("/runs/{run}/approvals/{approval}/undo", undo_decision, methods=["POST"]),
 ]

@@ -21,11 +21,11 @@ from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient
 from llm_do_temporal.client.decisions import Fate, counted
 from llm_do_temporal.client.groups import QuestionGroup, grouped, read_group, read_run
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
-from llm_do_temporal.ui.bulk_decisions import BulkDecisions
+from llm_do_temporal.ui.bulk_decisions import BulkDecision, BulkDecisions
 from llm_do_temporal.ui.content.group_tables import read_tables
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
-from llm_do_temporal.ui.pages.queue import first_waiting, remember_answer
+from llm_do_temporal.ui.pages.queue import first_waiting, forget_answer, remember_answer
 
 PAGE_ROWS = 200
 """Questions on one page of a table."""
@@ -87,22 +87,40 @@ async def decide(request: Request) -> Response:
         problem = "Say why: the model is told the reason."
         return await _review(request, _scope(request), questions, kind.value, status=422, problem=problem)
     known: BulkDecisions = request.app.state.bulk_decisions
-    decision = Decision(decision=kind, note=note, by=request.state.user)
+    hold = request.app.state.settings.undo_seconds
+    decision = Decision(decision=kind, note=note, by=request.state.user, hold=hold)
     bulk = known.begin(request.app.state.client, questions, decision)
     if bulk.task is not None:
         await asyncio.wait({bulk.task}, timeout=_PATIENCE_SECONDS)
     return RedirectResponse(f"/outcomes/{bulk.id}", status_code=303)
 
 
-async def show_outcome(request: Request) -> Response:
-    """Show what became of a decision, question by question."""
+async def undo(request: Request) -> Response:
+    """Take back all of a decision that has not taken effect."""
+    bulk = _bulk(request)
+    await bulk.undo(request.app.state.client)
+    for question in bulk.undone:
+        if bulk.is_undone(question):
+            forget_answer(request, question)
+    return RedirectResponse(f"/outcomes/{bulk.id}", status_code=303)
+
+
+def _bulk(request: Request) -> BulkDecision:
+    """Return the decision that the address names. Raises HTTPException."""
     known: BulkDecisions = request.app.state.bulk_decisions
     bulk = known.find(request.path_params["bulk"], request.state.user)
     if bulk is None:
         raise HTTPException(404, "What became of it is no longer kept here.")
+    return bulk
+
+
+async def show_outcome(request: Request) -> Response:
+    """Show what became of a decision, question by question."""
+    bulk = _bulk(request)
+    held = [one.until for one in bulk.held if one.until is not None]
     for outcome in bulk.outcomes:
         # The server lists it a moment longer.
-        if outcome.fate not in (Fate.CHANGED, Fate.REFUSED, Fate.UNKNOWN):
+        if outcome.fate not in (Fate.CHANGED, Fate.REFUSED, Fate.UNKNOWN) and not bulk.is_undone(outcome.question):
             remember_answer(request, outcome.question)
     return render(
         request,
@@ -114,6 +132,7 @@ async def show_outcome(request: Request) -> Response:
         fates=FATES,
         left=len(bulk.questions) - len(bulk.outcomes),
         following=await first_waiting(request) if bulk.is_done else None,
+        undo_until=max(held, default=None),
     )
 
 
@@ -234,4 +253,5 @@ routes = [
     Route("/review", review, methods=["POST"]),
     Route("/decisions", decide, methods=["POST"]),
     Route("/outcomes/{bulk}", show_outcome, methods=["GET"]),
+    Route("/outcomes/{bulk}/undo", undo, methods=["POST"]),
 ]

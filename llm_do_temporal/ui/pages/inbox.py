@@ -13,7 +13,9 @@ from starlette.routing import Route
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.groups import alone, grouped
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
+from llm_do_temporal.ui.content.last_answer import answered_last
 from llm_do_temporal.ui.content.renderer import render
+from llm_do_temporal.ui.content.tally import TALLY
 
 FILTERS = ("worker", "run", "tool", "text")
 PAGE_CARDS = 100
@@ -43,6 +45,9 @@ async def show_inbox(request: Request) -> Response:
     first, end = (number - 1) * PAGE_CARDS, number * PAGE_CARDS
     given = {name: value for name, value in wanted.items() if value}
     kept = {**given, "view": _APART} if is_apart else given
+    # The list refreshes itself again and again; what was answered before it stands above it.
+    did = None if "hx-request" in request.headers else await answered_last(request, {})
+    tally = request.query_params.get(TALLY, "")
     return render(
         request,
         "inbox.html",
@@ -52,6 +57,8 @@ async def show_inbox(request: Request) -> Response:
         open_members=OPEN_MEMBERS,
         other_view=_address(given if is_apart else {**given, "view": _APART}, 1),
         locked=locked[max(first - len(groups), 0) : max(end - len(groups), 0)],
+        did=did,
+        query="?" + urlencode({**given, **({TALLY: tally} if tally else {})}),
         found=len(found),
         total=len(entries),
         further=contents.further,

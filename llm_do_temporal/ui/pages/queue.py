@@ -18,12 +18,11 @@ from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.redaction.hidden_characters import made_visible
-from llm_do_temporal.ui.content.tally import TALLY, with_one_more
+from llm_do_temporal.ui.content.last_answer import ANSWERED_LAST
+from llm_do_temporal.ui.content.tally import TALLY, with_one_less, with_one_more
 from llm_do_temporal.ui.content.urls import approval_address
 from llm_do_temporal.ui.pages.inbox import FILTERS, passes
 
-ANSWERED_LAST = "did"
-"""Field of an address with the run and the id, `RUN/a1`, of the question that was answered before this one."""
 GROUP = "group"
 """Field of an address with the key of a group of equal questions, to which the queue is narrowed."""
 MOST_REMEMBERED = 10_000
@@ -98,6 +97,14 @@ def kept_query(request: Request, **told: str) -> str:
     return f"?{query}" if query else ""
 
 
+def address_again(request: Request, question: Question, kind: DecisionKind) -> str:
+    """Return the address of a question whose decision of this kind was taken back: it waits for this person again."""
+    forget_answer(request, question)
+    tally = request.query_params.get(TALLY, "")
+    told = {TALLY: with_one_less(tally, kind)} if tally else {}
+    return address_in_queue(request, question.run, question.id, **told)
+
+
 def inbox_address(request: Request, **told: str) -> str:
     """Return the address of the inbox with the filter of the request's own address."""
     query = urlencode(wanted_of(request.query_params, only_given=True) | told)
@@ -118,20 +125,10 @@ def remember_answer(request: Request, question: Question | FrozenQuestion) -> No
         del answered[next(iter(answered))]
 
 
-async def answered_last(request: Request, question: Question, known: list[Question]) -> Question | None:
-    """Return the question that the address says was answered last, as it stands now; None without one.
-
-    `known` are the questions of the run of `question`.
-    """
-    run, _, approval = request.query_params.get(ANSWERED_LAST, "").rpartition("/")
-    if not run:
-        return None
-    client: LlmDoClient = request.app.state.client
-    try:
-        questions = known if run == question.run else await client.questions(run)
-    except LlmDoError:
-        return None
-    return next((one for one in questions if one.id == approval), None)
+def forget_answer(request: Request, question: Question | FrozenQuestion) -> None:
+    """Forget that this person has answered: the answer was taken back."""
+    answered: dict[tuple[str, str, str], None] = request.app.state.answered
+    answered.pop((request.state.user, question.run, question.id), None)
 
 
 async def tell_waiting(request: Request) -> Response:

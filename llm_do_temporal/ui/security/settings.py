@@ -23,3 +23,5 @@ class UiSettings:
     namespace: str = "default"
     embedded: bool = False
     """Whether runs go to an embedded worker service, which shares this environment and so its default model."""
+    undo_seconds: int = 0
+    """Seconds for which a decision is held, so that whoever decided can take it back; 0: it takes effect at once."""

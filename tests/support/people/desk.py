@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from llm_do_temporal.client.embedded.server import HostInfo, running_host
+from llm_do_temporal.environment import UNDO_VARIABLE
 from tests.support.patience import PATIENCE_SECONDS, eventually
 from tests.support.providers.provider import FakeProvider
 from tests.support.servers.temporal import PROGRAMS
@@ -149,7 +150,8 @@ def desk_in(folder: Path) -> Generator[Desk]:
     shutil.copytree(SHIPPED, workshop, ignore=shutil.ignore_patterns(*left_behind))
     hidden = ("TEMPORAL_", "LLM_DO_", "OPENAI_", "ANTHROPIC_", "OTEL_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
-    environment |= {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
+    # A held decision would keep every run waiting; the tests of undo say how long they hold.
+    environment |= {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config"), UNDO_VARIABLE: "0"}
     desk = Desk(workshop, environment)
     try:
         yield desk

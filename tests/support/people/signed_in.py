@@ -16,11 +16,13 @@ SCRIPT = "<script>alert(1)</script>"
 
 
 async def signed_in_browser(
-    place: Place, user: str = "ada", *, workshop: bool = True, embedded: bool = False
+    place: Place, user: str = "ada", *, workshop: bool = True, embedded: bool = False, undo_seconds: int = 0
 ) -> Browser:
-    """Return a browser in which `user` has signed in."""
+    """Return a browser in which `user` has signed in, at a page that holds decisions for so long."""
     folder = place.folder if workshop else None
-    settings = UiSettings(TokenAccess(TOKENS), ("127.0.0.1:8234",), folder, embedded=embedded)
+    settings = UiSettings(
+        TokenAccess(TOKENS), ("127.0.0.1:8234",), folder, embedded=embedded, undo_seconds=undo_seconds
+    )
     opened = Browser(build_app(settings, place.client), BASE)
     assert (await opened.open(f"/sign-in?token={TOKENS[user]}")).status == 200
     return opened
