@@ -16,6 +16,7 @@ from rich.console import Console
 
 from llm_do_temporal.cli.decisions import outcome_lines
 from llm_do_temporal.cli.groups import group_lines
+from llm_do_temporal.cli.holds import Holds
 from llm_do_temporal.cli.terminal.edit_arguments import ask_for_change
 from llm_do_temporal.cli.terminal.kinds import ask_for_grant
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
@@ -66,6 +67,8 @@ class Parting(Enum):
     LEFT = auto()
     SKIPPED = auto()
     """Left for the next one."""
+    UNDONE = auto()
+    """Left for a question whose answer was taken back."""
 
 
 class Asker:
@@ -79,13 +82,16 @@ class Asker:
         leave_key: LeaveKey,
         votes_of: Callable[[Question], int | None],
         groups: GroupAsker | None = None,
+        holds: Holds | None = None,
     ) -> None:
         """`votes_of` returns the number of votes that a question has so far; None once it needs no answer.
 
-        Without `groups` no group of equal questions is offered.
+        Without `groups` no group of equal questions is offered, and without `holds` answers take effect at once.
         """
         self.answered: set[tuple[str, str]] = set()
         """Run and id of each question that needs no further answer of this person."""
+        self.reopened: set[tuple[str, str]] = set()
+        """Run and id of each question whose answer was taken back here, for the caller to ask again."""
         self.stopped: set[str] = set()
         """Ids of the runs that were asked to stop."""
         self._client = client
@@ -94,6 +100,7 @@ class Asker:
         self._leave_key = leave_key
         self._votes_of = votes_of
         self._groups = groups
+        self._holds = holds if holds is not None else Holds(client, 0)
         self._around: Surroundings | None = None
         self._unread = 0
         """Lines of the call that the screen had no room for, and that were not read yet."""
@@ -153,7 +160,7 @@ class Asker:
             "[m]odify" if can_change else "",
             f"[g]roup of {equal}" if equal > 1 else "",
         )
-        letters += ("[v]iew all", self._leave_key.menu, "[?] more")
+        letters += ("[v]iew all", self._leave_key.menu, self._holds.offer, "[?] more")
         prompter.tell("  ".join(letter for letter in letters if letter))
         line = await prompter.line(f"{question.id}> ")
         choice = (line or "").strip().lower()[:1]
@@ -161,6 +168,9 @@ class Asker:
             return Parting.LEFT
         if choice == "j" and self._leave_key.skips:
             return Parting.SKIPPED
+        if choice == "u" and self._holds.newest is not None:
+            await self.take_back(prompter.tell)
+            return Parting.UNDONE if self.reopened else None
         if choice in _AGREEING and self._unread:
             prompter.tell(f"{self._unread:,} lines of it were not shown yet; here is all of it, then answer")
             await self._read(question, prompter)
@@ -179,6 +189,8 @@ class Asker:
             await self._modify(question, prompter)
         elif choice == "v":
             await self._read(question, prompter)
+        elif choice == "t" and self._holds.newest is not None:
+            await self._holds.let_go(prompter.tell)
         elif choice == "x":
             await self._stop(question, prompter)
         elif choice == "g" and self._groups is not None and equal > 1:
@@ -202,9 +214,17 @@ class Asker:
             "v": "show the whole question, with all that the model said",
             "j": "leave it unanswered, and go to the next question" if self._leave_key.skips else "",
             self._leave_key.letter: "leave it unanswered",
+            "u": "take your last answer back, while it has not taken effect" if self._holds.newest else "",
+            "t": "let your last answer take effect now" if self._holds.newest else "",
             "x": "stop the whole run, after one more question",
         }
         return "\n".join(f"  {letter}  {meaning}" for letter, meaning in letters.items() if meaning)
+
+    async def take_back(self, tell: Callable[[str], None]) -> None:
+        """Take the newest answer back that has not taken effect."""
+        again = await self._holds.undo(tell)
+        self.answered -= again
+        self.reopened |= again
 
     async def _with_text(self, question: Question, prompter: Prompter, kind: DecisionKind, ask: str) -> None:
         note = (await prompter.line(ask) or "").strip()
@@ -256,6 +276,7 @@ class Asker:
             remember=remember,
             by=login_name(),
             grant=grant,
+            hold=self._holds.seconds,
         )
         try:
             taken = await self._client.decide(question.run, decision)
@@ -268,6 +289,9 @@ class Asker:
         self.answered.add((question.run, question.id))
         if taken is None:
             prompter.tell(f"{question.id} {_DONE[kind]}: sent; no worker service has answered yet")
+        elif taken.held is not None:
+            frozen = FrozenQuestion(question.run, question.id, question.request.digest)
+            prompter.tell(f"{question.id} {_DONE[kind]}: {self._holds.note([frozen], taken.held.until)}")
         elif taken.verdict is None:
             agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
             prompter.tell(f"{question.id} {_DONE[kind]}: {agreed}, it waits for others")
@@ -285,13 +309,22 @@ class GroupAsker:
     """Asks about groups, one at a time."""
 
     def __init__(
-        self, client: LlmDoClient, console: Console, interrupt: Interrupt, known: Callable[[str], int]
+        self,
+        client: LlmDoClient,
+        console: Console,
+        interrupt: Interrupt,
+        known: Callable[[str], int],
+        holds: Holds | None = None,
     ) -> None:
-        """`known` returns the number of questions in the list that are of the group with this key."""
+        """`known` returns the number of questions in the list that are of the group with this key.
+
+        Without `holds` answers take effect at once.
+        """
         self._client = client
         self._console = console
         self._interrupt = interrupt
         self._known = known
+        self._holds = holds if holds is not None else Holds(client, 0)
 
     def count(self, question: Question) -> int:
         """Return the number of questions in the list that are equal to this one, with itself."""
@@ -332,8 +365,12 @@ class GroupAsker:
     async def _decide(
         self, prompter: Prompter, questions: Sequence[FrozenQuestion], decision: Decision
     ) -> set[tuple[str, str]]:
-        outcomes = await self._client.decide_many(questions, decision.model_copy(update={"by": login_name()}))
+        answer = decision.model_copy(update={"by": login_name(), "hold": self._holds.seconds})
+        outcomes = await self._client.decide_many(questions, answer)
         prompter.tell("\n".join(outcome_lines(outcomes)))
+        held = [(one.question, one.until) for one in outcomes if one.until is not None]
+        if held:
+            prompter.tell(self._holds.note([question for question, _ in held], max(until for _, until in held)))
         return {(one.question.run, one.question.id) for one in outcomes if one.fate not in _UNSETTLED}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from playwright.async_api import Browser, ConsoleMessage, Dialog, Page, Request, async_playwright
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
+from llm_do_temporal.environment import UNDO_VARIABLE
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.people.chromium import launch
@@ -117,12 +118,13 @@ class Office:
 
 
 @asynccontextmanager
-async def office_in(folder: Path) -> AsyncGenerator[Office]:
-    """An office in `folder`; nothing that its browsers complained about is let pass."""
+async def office_in(folder: Path, *, undo_seconds: int = 0) -> AsyncGenerator[Office]:
+    """An office in `folder` that holds decisions for so long; nothing that its browsers complained about is let
+    pass."""
     gate = Gate()
     with temporal_server() as address, desk_in(folder) as desk, _clerks(gate) as provider:
         use_provider(desk, provider)
-        desk.environment["TEMPORAL_ADDRESS"] = address
+        desk.environment |= {"TEMPORAL_ADDRESS": address, UNDO_VARIABLE: str(undo_seconds)}
         (desk.workshop / "clerk.worker").write_text(CLERK)
         workshop = desk.workshop / "workshop.yaml"
         workshop.write_text(workshop.read_text().replace("worker.call: pre_approved", "worker.call: needs_approval"))

@@ -1,0 +1,168 @@
+"""Answers that are held on the terminal: offered for undo while that is possible, told of on leaving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import cast
+
+import pytest
+from rich.console import Console
+
+from llm_do_temporal.cli.holds import Holds
+from llm_do_temporal.cli.terminal import ask as asking
+from llm_do_temporal.cli.terminal import prompts as prompting
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
+from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.decisions import FrozenQuestion
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.errors import DecisionRefused
+from llm_do_temporal.messages.approvals import Approval, Decision, HeldDecision, UndoInput, Verdict
+
+FIRST, SECOND, THIRD = (FrozenQuestion("r1", f"a{number}", "") for number in (1, 2, 3))
+
+
+def later(seconds: float = 60) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+class Desk(LlmDoClient):
+    """Takes decisions and gives them back; `late` names those that have taken effect meanwhile."""
+
+    def __init__(self, *late: str) -> None:
+        self.late = late
+        self.taken: list[Decision] = []
+        self.undone: list[str] = []
+        self.released: list[str] = []
+        self.asked: Question | None = None
+
+    async def decide(self, run: str, decision: Decision) -> Approval | None:
+        """See LlmDoClient."""
+        assert self.asked is not None
+        self.taken.append(decision)
+        facts = {"decision": decision.decision, "args": {}, "by": decision.by, "at": later(0), "door": "update"}
+        vote = Verdict.model_validate(facts)
+        held = HeldDecision(vote=vote, until=later(decision.hold)) if decision.hold else None
+        verdict = None if decision.hold else vote
+        asked = self.asked
+        return Approval(id=asked.id, asked_at=asked.asked_at, request=asked.request, held=held, verdict=verdict)
+
+    async def undo(self, run: str, undo: UndoInput) -> Approval | None:
+        """See LlmDoClient."""
+        return self._take(undo, self.undone)
+
+    async def let_take_effect(self, run: str, undo: UndoInput) -> Approval | None:
+        """See LlmDoClient."""
+        return self._take(undo, self.released)
+
+    def _take(self, undo: UndoInput, taken: list[str]) -> None:
+        if undo.id in self.late:
+            raise DecisionRefused(f"{undo.id} has taken effect")
+        taken.append(undo.id)
+
+
+async def test_the_newest_answer_is_taken_back_first() -> None:
+    desk, told = Desk(), list[str]()
+    holds = Holds(desk, 10)
+    assert holds.offer == ""
+    assert holds.note([FIRST], later(9.5)) == "takes effect in 10 s; u takes it back"
+    holds.note([SECOND], later(9.5))
+    assert holds.offer == "[u]ndo a2, [t]ake effect now (10 s)"
+    assert holds.names == {("r1", "a1"), ("r1", "a2")}
+    assert await holds.undo(told.append) == {("r1", "a2")}
+    assert holds.offer.startswith("[u]ndo a1,")
+    await holds.let_go(told.append)
+    assert (desk.undone, desk.released) == (["a2"], ["a1"])
+    assert await holds.undo(told.append) == set()
+    assert [line.partition(":")[0] for line in told] == [
+        "a2 of r1 waits again",
+        "a1",
+        "nothing can be taken back any more",
+    ]
+
+
+async def test_an_answer_about_many_is_taken_back_one_by_one_and_each_is_told() -> None:
+    holds, told = Holds(Desk("a2"), 10), list[str]()
+    holds.note([FIRST, SECOND, THIRD], later())
+    assert holds.offer.startswith("[u]ndo all 3,")
+    assert await holds.undo(told.append) == {("r1", "a1"), ("r1", "a3")}
+    assert "a2 of r1 stands: a2 has taken effect" in told
+
+
+def test_what_has_taken_effect_is_not_offered() -> None:
+    holds = Holds(Desk(), 10)
+    holds.note([FIRST], later(-1))
+    assert (holds.newest, holds.offer, holds.names) == (None, "", set())
+    assert holds.farewell(str) == []
+
+
+def test_who_leaves_is_told_how_to_take_it_back_and_need_not_wait() -> None:
+    holds = Holds(Desk(), 10)
+    holds.note([FIRST], later(9.5))
+    (line,) = holds.farewell(lambda words: f"llm-do-temporal {words}")
+    assert line == "a1 of r1 takes effect in 10 s; `llm-do-temporal undo r1 a1` takes it back"
+    holds.note([FrozenQuestion("r1", f"a{number}", "") for number in range(2, 12)], later())
+    assert holds.farewell(str)[-1] == "6 more take effect then"
+    assert len(holds.farewell(str)) == 6
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return the way to say which lines a person will type, one at each prompt."""
+    monkeypatch.setattr(asking, "forget_typed", lambda: None)
+
+    async def nothing(client: object, question: Question, known: Sequence[Question]) -> None:
+        return None
+
+    monkeypatch.setattr(asking, "read_surroundings", nothing)
+
+    def type_lines(*lines: str) -> None:
+        left: Iterator[str] = iter(lines)
+
+        async def read(prompt: str) -> str:
+            assert prompt
+            return next(left)
+
+        monkeypatch.setattr(prompting, "read_line", read)
+
+    return type_lines
+
+
+@pytest.mark.parametrize("seconds", [10, 0])
+async def test_the_next_question_offers_to_take_the_last_answer_back(
+    typed: Callable[..., None], pending: Question, seconds: int
+) -> None:
+    desk, screen, votes_of = Desk(), StringIO(), len
+    holds = Holds(desk, seconds)
+    console = Console(file=screen, width=100, height=24)
+    asker = Asker(
+        cast("LlmDoClient", desk),
+        console,
+        Interrupt(),
+        LeaveKey("b", "[b]ack"),
+        lambda asked: votes_of(asked.votes),
+        holds=holds,
+    )
+    following = replace(pending, id="a9")
+    desk.asked = pending
+    typed("a")
+    assert await asker.ask(pending, [pending]) is Parting.SETTLED
+    assert [one.hold for one in desk.taken] == [seconds]
+    typed("u", "b")
+    parting = await asker.ask(following, [following])
+    shown = screen.getvalue()
+    name = (pending.run, pending.id)
+    if seconds:
+        assert parting is Parting.UNDONE
+        assert f"{pending.id} approved: takes effect in 10 s; u takes it back" in shown
+        assert f"[u]ndo {pending.id}, [t]ake effect now" in shown
+        assert asker.reopened == {name}
+        assert name not in asker.answered
+    else:
+        assert parting is Parting.LEFT
+        assert "[u]ndo" not in shown
+        assert "'u' is not an answer" in shown
+        assert name in asker.answered
