@@ -24,7 +24,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class HeldAnswer:
-    """One answer of a person, about one question or about many, that has not taken effect."""
+    """Answer of a person, about one question or about many, that has not taken effect."""
 
     questions: tuple[FrozenQuestion, ...]
     until: datetime

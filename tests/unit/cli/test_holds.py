@@ -43,8 +43,7 @@ class Desk(LlmDoClient):
         """See LlmDoClient."""
         assert self.asked is not None
         self.taken.append(decision)
-        facts = {"decision": decision.decision, "args": {}, "by": decision.by, "at": later(0), "door": "update"}
-        vote = Verdict.model_validate(facts)
+        vote = Verdict(decision=decision.decision, args={}, by=decision.by, at=later(0), door="update")
         held = HeldDecision(vote=vote, until=later(decision.hold)) if decision.hold else None
         verdict = None if decision.hold else vote
         asked = self.asked
