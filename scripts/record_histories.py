@@ -19,6 +19,7 @@ from llm_do_temporal import __version__
 ROOT = Path(__file__).parents[1]
 HISTORIES = ROOT / "tests" / "replay" / "histories"
 FEATURES = {
+    "allowed": "test_kinds.py::test_an_entry_lets_calls_of_the_whole_tree_through_and_stands_in_the_audit",
     "approval-by-signal": "test_approvals.py::test_an_approved_call_is_carried_out[signal]",
     "attachments": "test_approval_policy.py::test_sharing_asks_per_attachment_and_then_the_call_asks",
     "batch": "test_batches.py::test_questions_of_all_items_are_answered_at_the_run",
@@ -34,6 +35,9 @@ FEATURES = {
     "failed-child": "test_delegation.py::test_a_child_that_fails_is_a_tool_result_and_the_parent_goes_on",
     "fallback-models": "test_failing_models.py::test_when_the_last_fails_too_the_first_is_asked_again",
     "files": "test_files.py::test_a_worker_writes_reads_edits_and_lists",
+    "grant-by-kind": "test_kinds.py::test_a_grant_for_two_answers_two_of_eight_calls_at_once_and_can_be_taken_back",
+    "grant-continued": "test_kinds.py::test_a_run_that_is_continued_as_new_takes_its_grant_along",
+    "held": "test_undo.py::test_a_decision_that_is_left_alone_takes_effect_by_itself",
     "limits": "test_limits.py::test_approving_goes_on_by_as_much_again_and_a_change_by_another_amount",
     "mistyped-context": "test_templates.py"
     "::test_a_word_that_looks_like_a_path_and_is_none_is_an_error_that_names_what_was_meant",
@@ -54,6 +58,7 @@ FEATURES = {
     "templates": "test_templates.py::test_the_configuration_of_the_reference_evaluates_a_deck",
     "tool-context": "test_tool_context.py::test_two_workers_run_side_by_side_and_a_write_asks",
     "typed-input": "test_typed_input.py::test_input_parts_make_the_prompt_and_attach_the_callers_files",
+    "undone": "test_undo.py::test_decisions_on_questions_of_others_are_held_and_let_go_too",
     "unknown-outcome": "test_unknown_outcomes.py::test_a_person_is_asked_whether_to_run_it_again[approve]",
     "worker-create": "test_worker_creation.py::test_a_worker_is_made_and_called_in_the_same_run",
 }
