@@ -85,7 +85,8 @@ async def _answer_in_browser(scene: Scene, size: str, pictures: Path | None) -> 
         await browser.close()
     counts = ", ".join(f"{count} {name}" for name, count in person.counts.items())
     unread = "".join(f"\n  not all of it could be read: {one}" for one in person.unread)
-    return f"{size}: {seconds:.1f} s, {person.waited:.1f} s of it waiting for pages; {counts}{unread}"
+    parts = f"{person.spent:.1f} s to read, press and type, {person.waited:.1f} s to wait for pages"
+    return f"{size}: {seconds:.1f} s: {parts}; {counts}{unread}"
 
 
 def told(score: Score, begun: datetime) -> str:

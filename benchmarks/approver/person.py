@@ -45,6 +45,8 @@ class Person:
     """Tables that were gone through already: what is left of them is answered one by one."""
     waited: float = 0.0
     """Seconds in which the person could only wait for a page."""
+    spent: float = 0.0
+    """Seconds that the person takes to read, to press keys and to type, whatever the machine takes besides."""
 
     async def answer_all(self, calls: int) -> float:
         """Answer so many questions; seconds from the inbox to the last answer."""
@@ -136,7 +138,7 @@ class Person:
         await self._approve()
 
     async def _approve(self) -> None:
-        await asyncio.sleep(_SETTLE_SECONDS)
+        await self._rest(_SETTLE_SECONDS)
         await self._press("a")
         await self._press("Enter", goes=True)
 
@@ -163,12 +165,16 @@ class Person:
         self.counts["screens"] += 1
         if self.pictures is not None:
             await self.page.screenshot(path=self.pictures / f"{self.counts['screens']:03}.png")
+        await self._rest(seconds)
+
+    async def _rest(self, seconds: float) -> None:
+        self.spent += seconds
         await asyncio.sleep(seconds)
 
     async def _press(self, key: str, *, goes: bool = False) -> None:
         """Press a key; `goes` if it leads to another page, which is waited for."""
         self.counts["keys"] += 1
-        await asyncio.sleep(KEY_SECONDS)
+        await self._rest(KEY_SECONDS)
         if not goes:
             await self.page.keyboard.press(key)
             return
@@ -179,4 +185,5 @@ class Person:
 
     async def _type(self, text: str) -> None:
         self.counts["letters"] += len(text)
+        self.spent += len(text) * KEY_SECONDS
         await self.page.keyboard.type(text, delay=KEY_SECONDS * 1000)
