@@ -19,7 +19,7 @@ from llm_do_temporal.messages.base import DECIDE_SIGNAL
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
 from tests.support.patience import PATIENCE_SECONDS
-from tests.support.people.accessibility import assert_accessible
+from tests.support.people.accessibility import PHONE_PIXELS, assert_accessible
 from tests.support.people.office import Office, office_in, write
 from tests.support.people.tmux import at_terminal
 
@@ -70,7 +70,7 @@ async def test_a_group_is_found_in_the_inbox_and_some_of_it_decided(office: Offi
     await ada.goto(office.link)
     await expect(ada.get_by_role("link", name=f"{RUNS * WRITES} equal: {group.title}")).to_be_visible()
     if scripts:
-        await assert_accessible(ada)
+        await assert_accessible(ada, [PHONE_PIXELS])
     await ada.get_by_role("link", name=f"{RUNS * WRITES} equal: {group.title}").click()
     ticked = [await ada.get_by_label(f"write_file /{name}/{number}-1.md").all() for number in range(RUNS)]
     if scripts:
@@ -86,15 +86,15 @@ async def test_a_group_is_found_in_the_inbox_and_some_of_it_decided(office: Offi
     for (box,) in ticked:
         await box.check()
     if scripts:
-        await assert_accessible(ada)
+        await assert_accessible(ada, [PHONE_PIXELS])
     await ada.get_by_role("button", name=f"Reject {RUNS if scripts else ''} selected".replace("  ", " ")).click()
     await ada.get_by_label("Reason").fill("not the first")
     if scripts:
-        await assert_accessible(ada)
+        await assert_accessible(ada, [PHONE_PIXELS])
     await ada.get_by_role("button", name=f"Reject these {RUNS}").click()
     await expect(ada.get_by_role("heading", level=1)).to_have_text(f"{RUNS} of {RUNS} rejected")
     if scripts:
-        await assert_accessible(ada)
+        await assert_accessible(ada, [PHONE_PIXELS])
     for number in range(RUNS):
         by_id = {one.request.args["path"]: one for one in await office.client.questions(f"{name}-{number}")}
         verdicts = {path: one.verdict for path, one in by_id.items()}
@@ -159,8 +159,8 @@ async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
     ids = {one.request.args["path"]: one.id for one in await office.client.questions("axe")}
     address, other = office.approval("axe", ids["/axe.txt"]), office.approval("axe", ids["/table/axe.csv"])
     ada = await office.person()
-    pages = ["/sign-in", "/", "/nowhere", "/runs", "/runs?state=failed", "/charts", "/start", "/rules"]
-    pages += [f"/runs/axe{page}" for page in ("", "/invocations/main", "/grants", "/cancel", "/approvals")]
+    pages = ["/sign-in", "/", "/nowhere", "/runs", "/charts", "/start"]
+    pages += [f"/runs/axe{page}" for page in ("", "/invocations/main", "/cancel", "/approvals")]
     for where in (*(office.link + page for page in pages), address, other, f"{address}/edit", f"{address}/edit?raw"):
         await ada.goto(where)
         await assert_accessible(ada)
@@ -181,8 +181,8 @@ async def test_no_page_puts_anybody_at_a_disadvantage(office: Office) -> None:
     await ada.locator(".decide").get_by_role("button", name="Approve", exact=True).click()
     await office.client.result("axe")
     assert (await office.client.result("batch")).items is not None
-    entry = "add={tool: write_file, below: /x}"
-    pages = ["/runs/axe", "/runs/axe/grants", "/rules?days=7", f"/rules?{entry}", "/rules?add=x"]
+    entry = "days=7&add={tool: write_file, below: /x}"
+    pages = ["/runs/axe", "/runs/axe/grants", f"/rules?{entry}", "/rules?add=x"]
     pages += ["/runs/batch", "/runs/batch/retry"]
     for where in (*(office.link + page for page in pages), address, other):
         await ada.goto(where)
