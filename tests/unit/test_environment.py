@@ -9,7 +9,7 @@ import pytest
 
 import llm_do_temporal
 from llm_do_temporal.encryption.keys import key_ring
-from llm_do_temporal.environment import KNOWN, PREFIX, check_spelling
+from llm_do_temporal.environment import KNOWN, PREFIX, check_spelling, undo_seconds
 from llm_do_temporal.errors import UsageError
 from worker_service.settings import BUILD_VARIABLE, DEPLOYMENT_VARIABLE, Settings, read_settings
 
@@ -67,3 +67,14 @@ def test_every_variable_that_is_read_is_known() -> None:
     aliases = {key: field.validation_alias for key, field in Settings.model_fields.items() if field.validation_alias}
     assert aliases == {"deployment_name": DEPLOYMENT_VARIABLE, "build_id": BUILD_VARIABLE}
     assert named | {PREFIX + key.upper() for key in Settings.model_fields.keys() - aliases} == KNOWN
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(None, 10), ("", 10), ("0", 0), (" 7 ", 7), ("60", 60)])
+def test_decisions_are_held_for_ten_seconds_unless_the_variable_says_otherwise(text: str | None, seconds: int) -> None:
+    assert undo_seconds({} if text is None else {"LLM_DO_UNDO_SECONDS": text}) == seconds
+
+
+@pytest.mark.parametrize("text", ["-1", "61", "1.5", "ten", "9" * 5000, "٣"])
+def test_another_time_to_hold_decisions_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"LLM_DO_UNDO_SECONDS is .* number of seconds from 0 to 60"):
+        undo_seconds({"LLM_DO_UNDO_SECONDS": text})

@@ -15,7 +15,7 @@ from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, rende
 from llm_do_temporal.cli.text import visible_block, visible_line
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
 from llm_do_temporal.client.record.facts import RunFacts
-from llm_do_temporal.client.record.story import Story
+from llm_do_temporal.client.record.story import Story, TakenBack
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.pending_work import note_troubles
@@ -67,6 +67,7 @@ def render_record(
         parts.append(Text("templates", style="bold"))
         parts.extend(Text(visible_line(line, _PIPE_WIDTH)) for line in templates)
     lines = [_decision_line(event) for event in decided]
+    lines += [_taken_back_line(one) for one in ([] if story is None else story.taken_back)]
     lines += [f"  {one.id}  {_waiting(one)}  {one.path}: {visible_line(one.summary, 200)}" for one in view.pending]
     if lines:
         parts.append(Text("approvals", style="bold"))
@@ -136,6 +137,9 @@ def _story_json(story: Story) -> dict[str, Any]:
         "input": facts.input,
         "output": facts.output,
         "files": {"given": given, "written": written},
+        "taken_back": [
+            {"id": one.id, "decision": one.decision, "by": one.by, "at": one.at.isoformat()} for one in story.taken_back
+        ],
     }
 
 
@@ -165,6 +169,10 @@ def _decision_line(event: ViewEvent) -> str:
     return (
         f"  {data.get('id')}  {data.get('decision')}  {who}, {when}, {door}  {event.path}: {data.get('summary')}{note}"
     )
+
+
+def _taken_back_line(one: TakenBack) -> str:
+    return f"  {one.id}  {one.decision} of {one.by or 'somebody'}, taken back {one.at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _waiting(one: PendingApprovalMemo) -> str:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 
+from llm_do_temporal.client.history.desk_news import news_at_desk
 from llm_do_temporal.client.history.events import ENDS
 from llm_do_temporal.client.record.facts import RunFacts, facts_at_end, facts_at_start
 from llm_do_temporal.client.record.files import FileReader, WrittenFile, last_written
+from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.messages.base import ENTRY_PATH
+from llm_do_temporal.messages.effects import HoldNews, UndoNews
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """Decision that was taken back before it took effect."""
+
+    id: str
+    """Id of the approval."""
+    decision: str
+    by: str
+    at: datetime
+    """Time at which it was taken back."""
 
 
 class Story:
@@ -15,6 +34,9 @@ class Story:
 
     def __init__(self, run: str) -> None:
         self.facts = RunFacts()
+        self.taken_back: list[TakenBack] = []
+        self._held: dict[str, Verdict] = {}
+        """Decisions that were held last, by the id of the approval."""
         self._run = run
         self._files: dict[str, FileReader] = {}
 
@@ -33,3 +55,21 @@ class Story:
             self.facts = facts_at_start(event)
         elif event.event_type in ENDS:
             self.facts = facts_at_end(self.facts, event)
+        else:
+            self._take_news(event)
+
+    def _take_news(self, event: HistoryEvent) -> None:
+        news = news_at_desk(event)
+        if news is None or news.is_outside or news.kind not in ("held", "undone"):
+            return
+        try:
+            if news.kind == "held":
+                hold = HoldNews.model_validate(news.value)
+                self._held[hold.id] = hold.held.vote
+                return
+            undo = UndoNews.model_validate(news.value)
+        except ValidationError:
+            return
+        vote = self._held.pop(undo.id, None)
+        if vote is not None:
+            self.taken_back.append(TakenBack(undo.id, vote.decision.value, vote.by, undo.at))

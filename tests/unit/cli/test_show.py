@@ -7,7 +7,7 @@ from rich.console import Console
 from llm_do_temporal.cli.reports.show import record_json, render_record
 from llm_do_temporal.client.client import RunSummary
 from llm_do_temporal.client.record.facts import RunFacts
-from llm_do_temporal.client.record.story import Story
+from llm_do_temporal.client.record.story import Story, TakenBack
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.files.attachments import Attachment
@@ -61,6 +61,17 @@ def story() -> Story:
     output = "\n".join(["Done \x1b[1m.", *(f"line {number}" for number in range(2, 60))])
     told.facts = RunFacts("Sell the boat\nfor 3 coins", None, (attachment,), has_result=True, output=output)
     return told
+
+
+def test_a_record_tells_what_was_taken_back(view: RunView) -> None:
+    told = story()
+    told.taken_back.append(TakenBack("a1", "approve", "ann\x1b[1m", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)))
+    console = Console(width=150, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_record(SUMMARY, view, [DECIDED], after(75), told))
+    assert "  a1  approve of ann\\x1b[1m, taken back 2026-01-02 03:04:05 UTC" in capture.get().splitlines()
+    (kept,) = record_json(SUMMARY, view, [DECIDED], told)["taken_back"]
+    assert (kept["id"], kept["decision"], kept["at"]) == ("a1", "approve", "2026-01-02T03:04:05+00:00")
 
 
 def test_a_record_begins_with_the_task_and_has_prompt_result_and_files(view: RunView) -> None:

@@ -11,10 +11,18 @@ from typing import Any, cast
 import pytest
 
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.decisions import RUNS_AT_ONCE, Fate, FrozenQuestion, QuestionOutcome, counted
+from llm_do_temporal.client.decisions import RUNS_AT_ONCE, Fate, FrozenQuestion, QuestionOutcome, counted, undo_each
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.errors import ConnectionFailed, DecisionRefused, LlmDoError, UsageError
-from llm_do_temporal.messages.approvals import Approval, Decision, DecisionKind, RequestApprovalInput, Verdict
+from llm_do_temporal.messages.approvals import (
+    Approval,
+    Decision,
+    DecisionKind,
+    HeldDecision,
+    RequestApprovalInput,
+    UndoInput,
+    Verdict,
+)
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -30,6 +38,10 @@ def asked(run: str, number: int = 1, **request: Any) -> Question:
 def verdict(by: str = "bob", **more: Any) -> Verdict:
     facts = {"decision": "reject", "args": {"x": 1}, "by": by, "at": NOON, "door": "update"} | more
     return Verdict.model_validate(facts)
+
+
+def held() -> HeldDecision:
+    return HeldDecision(vote=verdict(), until=NOON)
 
 
 def frozen(question: Question) -> FrozenQuestion:
@@ -97,6 +109,8 @@ async def test_each_question_is_decided_as_it_was_shown() -> None:
     ("now", "fate", "words"),
     [
         (replace(asked("one"), verdict=verdict()), Fate.LATE, "rejected by bob at 12:00:00 UTC"),
+        (replace(asked("one"), held=held()), Fate.LATE, "rejected by bob at 12:00:00 UTC"),
+        (replace(asked("one"), held=held(), withdrawn=True), Fate.GONE, "no answer"),
         (replace(asked("one"), withdrawn=True), Fate.GONE, "no answer"),
         (asked("one", args={"x": 2}), Fate.CHANGED, "something else"),
         (replace(asked("one"), votes=(verdict("eve", args={"x": 3}),)), Fate.CHANGED, "eve has changed the arguments"),
@@ -115,6 +129,24 @@ async def test_a_vote_counts_and_waits_for_others() -> None:
     question = asked("one", quorum=2)
     (outcome,) = await Desks([question]).decide_many([frozen(question)], APPROVE)
     assert (outcome.fate, outcome.words) == (Fate.AGREED, "1 of 2 people have agreed")
+
+
+async def test_what_is_taken_back_is_told_question_by_question() -> None:
+    class Held(Desks):
+        async def undo(self, run: str, undo: UndoInput) -> Approval | None:
+            assert undo.by == "ada"
+            if run == "late":
+                raise DecisionRefused("it has taken effect")
+            asked_so = self._questions[run, undo.id]
+            return None if run == "asleep" else Approval(id=undo.id, asked_at=NOON, request=asked_so.request)
+
+    questions = [asked(run) for run in ("fine", "late", "asleep")]
+    outcomes = await undo_each(Held(questions), [*map(frozen, questions), frozen(questions[0])], "ada")
+    assert [(one.question.run, one.is_open, one.words) for one in outcomes] == [
+        ("fine", True, ""),
+        ("late", False, "it has taken effect"),
+        ("asleep", True, "sent, but no worker service has answered yet"),
+    ]
 
 
 async def test_one_failure_hides_no_other_outcome() -> None:

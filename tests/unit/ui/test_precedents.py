@@ -10,8 +10,9 @@ import pytest
 from llm_do_temporal.client import Question
 from llm_do_temporal.messages.approvals import DecisionKind, RequestApprovalInput, Verdict
 from llm_do_temporal.policy.uses import CapabilityUse
+from llm_do_temporal.ui.content.last_answer import own_address
 from llm_do_temporal.ui.content.precedents import MOST_SHOWN, place_of, precedents_of
-from llm_do_temporal.ui.content.tally import answered, with_one_more
+from llm_do_temporal.ui.content.tally import answered, with_one_less, with_one_more
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -76,3 +77,30 @@ def test_a_tally_counts_and_a_forged_one_says_nothing() -> None:
     assert answered({"tally": tally}) == "3 questions answered: 2 approved, 1 rejected"
     for forged in ("", "x", "1.2", "1.2.x", "-1.0.0", f"{10**7}.0.0", "0.0.0", "٣.0.0.0"):
         assert answered({"tally": forged}) == ""
+
+
+def test_an_answer_that_was_taken_back_does_not_count() -> None:
+    assert with_one_less("2.0.1", DecisionKind.APPROVE) == "1.0.1"
+    assert with_one_less("2.0.1", DecisionKind.MODIFY) == "2.0.1"
+    assert with_one_less("forged", DecisionKind.REJECT) == "0.0.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("/", True),
+        ("/?worker=a&did=r%2Fa1", True),
+        ("/runs/r/approvals/a1?tally=1.0.0", True),
+        # another site
+        ("//evil.example/runs/", False),
+        ("https://evil.example/runs/r", False),
+        ("/\\evil.example", False),
+        ("/runs/r\r\nSet-Cookie: a=b", False),
+        # another page
+        ("/start", False),
+        ("runs/r", False),
+        ("", False),
+    ],
+)
+def test_only_pages_with_questions_are_gone_back_to(text: str, own: bool) -> None:
+    assert own_address(text) == (text if own else None)
