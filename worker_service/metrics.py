@@ -12,7 +12,6 @@ from collections import Counter
 from typing import TypeAlias
 
 from temporalio.client import Client
-from temporalio.common import SearchAttributeKey
 from temporalio.runtime import (
     LogForwardingConfig,
     LoggingConfig,
@@ -23,7 +22,8 @@ from temporalio.runtime import (
 )
 from temporalio.service import RPCError
 
-from llm_do_temporal.client.views.memos import read_listing
+from llm_do_temporal.client.views.memos import asked_in_all, read_listing
+from llm_do_temporal.client.views.server_list import attribute_of, every_part
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW, WORKER_ATTRIBUTE
 from llm_do_temporal.workflows.runtime.metrics import COST, UNKNOWN, WAITED, worker_label
@@ -37,8 +37,6 @@ _PAUSE_FACTOR = 20
 _DOLLARS = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0]
 _SECONDS = [1.0, 10.0, 60.0, 600.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0]
 _OPEN = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus = 'Running' AND {PENDING_ATTRIBUTE} > 0"
-_PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
-_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 Asker: TypeAlias = tuple[str, str]
 """Worker and model of an approval."""
 _log = logging.getLogger("worker_service")
@@ -106,11 +104,11 @@ async def count_pending(client: Client) -> Counter[Asker]:
     Approvals that a run's memo has no room for, or hides, count for the run's first worker. Raises RPCError.
     """
     found: Counter[Asker] = Counter()
-    async for execution in client.list_workflows(_OPEN):
-        shown = (await read_listing(execution)).pending  # none where the memo is another workshop's
+    async for info in (info async for part in every_part(client, _OPEN) for info in part.found):
+        listed = await read_listing(info, client.data_converter)
+        shown = listed.pending  # none where the memo is another workshop's
         found.update((worker_label(each.worker, generated=each.generated), each.model or UNKNOWN) for each in shown)
-        attributes = execution.typed_search_attributes
-        further = (attributes.get(_PENDING) or 0) - len(shown)
+        further = asked_in_all(info, listed) - len(shown)
         if further > 0:
-            found[attributes.get(_WORKER) or UNKNOWN, UNKNOWN] += further
+            found[attribute_of(info, WORKER_ATTRIBUTE) or UNKNOWN, UNKNOWN] += further
     return found

@@ -193,8 +193,8 @@ class LlmDoClient:
     async def status(self, run: str) -> RunSummary:
         """Return the state of one run. Raises KeyMismatch."""
         async with translated(run):
-            description = await self._handle(run).describe()
-            return _summary(listed_run(description, await read_memo(description)))
+            info = (await self._handle(run).describe()).raw_info
+            return _summary(listed_run(info, await read_memo(info, self.temporal.data_converter)))
 
     async def approvals(self, run: str | None = None) -> list[Question]:
         """Return the questions that wait for a person, oldest first, of one run or of all that can be read.

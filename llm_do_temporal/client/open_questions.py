@@ -58,4 +58,6 @@ async def _questions_of(client: LlmDoClient, run: str, turn: asyncio.Semaphore) 
 async def _locked(client: LlmDoClient, run: str, key: str) -> LockedRun:
     async with translated(run):
         description = await client.temporal.get_workflow_handle(run).describe()
-        return LockedRun.of(description, replace(await read_listing(description), missing_key=key))
+        info = description.raw_info
+        listed = await read_listing(info, client.temporal.data_converter)
+        return LockedRun.of(info, replace(listed, missing_key=key))

@@ -1,7 +1,8 @@
 """Runs that have ended, with their costs and waits: an index in memory, filled from the ends of histories.
 
 The server stays the only source: how many runs ended, and how, it counts itself; what they cost stands in the last
-event of each, which is read once. An index that is lost is filled again.
+event of each, which is read once. An index that is lost is filled again. Neither the list nor the ends are read whole
+for one page: whoever looks at the charts of ten thousand runs sees those of the newest at once.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from temporalio.client import Client, WorkflowExecution
-from temporalio.common import SearchAttributeKey
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.client import Client
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.charts.weeks import EndedRun, Outcome, Week
 from llm_do_temporal.client.connection.errors import is_missing, translated
-from llm_do_temporal.client.views.memos import ANSWERED_RUNS, NEWEST_EXECUTION, read_listing
+from llm_do_temporal.client.views.memos import read_listing
 from llm_do_temporal.client.views.run_list import stamp
+from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, attribute_of, read_part
 from llm_do_temporal.client.views.tree import Accounts, Branch, state_of
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
@@ -28,10 +31,11 @@ MOST_RUNS = 20_000
 """Runs that are indexed; of more, the newest."""
 READ_AT_ONCE = 250
 """Ends of runs that are read for one page."""
+LISTED_AT_ONCE = READ_AT_ONCE
+"""Runs that are listed with one question to the server."""
 _ENDED = f"WorkflowType = '{RUN_WORKFLOW}' AND ExecutionStatus != 'Running' AND {NEWEST_EXECUTION}"
 _LATE = timedelta(minutes=1)
 """Time by which a server may list a run later than its end."""
-_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,17 @@ class Reading:
     """Number of runs whose ends cannot be read here, or are no longer kept."""
 
 
+@dataclass(frozen=True)
+class _Rest:
+    """Rest of a list of runs, the newest ends first."""
+
+    query: str
+    token: bytes = b""
+    """Token of the next part; empty where none was read."""
+    until: datetime | None = None
+    """End of the last run that was read, and those of the rest ended no later; None: none was read."""
+
+
 class PastRuns:
     """Index of the runs that have ended."""
 
@@ -56,30 +71,58 @@ class PastRuns:
         self._outcomes: dict[str, Outcome | None] = {}
         """Outcomes by run id; None where the end cannot be read."""
         self._newest: datetime | None = None
+        """End of the newest run that was listed; None: none was."""
+        self._unlisted: list[_Rest] = []
+        """Rests of lists that were read in part; that of the newest runs last."""
         self._turn = asyncio.Lock()
 
     async def read(self, since: datetime, *, most: int = READ_AT_ONCE) -> Reading:
         """Return the runs that ended since then, after reading the ends of some more. Raises ConnectionFailed."""
         async with self._turn, translated():
-            await self._list(since)
-            unread = [run for run in self._runs.values() if run.run_id not in self._outcomes]
-            unread.sort(key=lambda run: run.ended_at, reverse=True)
-            outcomes = await asyncio.gather(*(self._outcome(run) for run in unread[:most]))
-            for run, outcome in zip(unread, outcomes, strict=False):
+            await self._list_news(since)
+            while len(self._unread()) < most and self._unlisted:
+                await self._list(self._unlisted[-1])
+                self._forget(since)
+            unread = sorted(self._unread(), key=lambda run: run.ended_at, reverse=True)[:most]
+            outcomes = await asyncio.gather(*(self._outcome(run) for run in unread))
+            for run, outcome in zip(unread, outcomes, strict=True):
                 self._outcomes[run.run_id] = outcome
+            listed = len(self._runs)
+            if self._unlisted:
+                ended = await self._client.count_workflows(_ended_since(since))
+                # There are more, whatever was counted.
+                listed = max(listed, min(ended.count, MOST_RUNS), len(self._outcomes) + 1)
         told = [(run, self._outcomes[run.run_id]) for run in self._runs.values() if run.run_id in self._outcomes]
         read = [(run, outcome) for run, outcome in told if outcome is not None]
-        return Reading(read, len(self._runs) - len(told), len(told) - len(read))
+        return Reading(read, listed - len(told), len(told) - len(read))
 
-    async def _list(self, since: datetime) -> None:
-        """Bring the index up to date with the server's list, and forget what ended before `since`."""
+    def _unread(self) -> list[EndedRun]:
+        return [run for run in self._runs.values() if run.run_id not in self._outcomes]
+
+    async def _list_news(self, since: datetime) -> None:
+        """List the newest runs that ended since the last time, or since then where nothing was listed yet."""
         bound = since if self._newest is None else max(since, self._newest - _LATE)
-        query = f"{_ENDED} AND CloseTime >= '{stamp(bound)}'"
-        async for execution in self._client.list_workflows(query, page_size=ANSWERED_RUNS, limit=MOST_RUNS):
-            if execution.close_time is not None and execution.run_id not in self._runs:
-                self._runs[execution.run_id] = await _ended(execution, execution.close_time)
+        await self._list(_Rest(_ended_since(bound)))
+        self._forget(since)
+
+    async def _list(self, rest: _Rest) -> None:
+        """Take the next part of a list into the index, and remember where it goes on."""
+        part = await read_part(self._client, rest.query, token=rest.token, size=LISTED_AT_ONCE)
+        self._unlisted = [one for one in self._unlisted if one is not rest]
+        for info in part.found:
+            if info.HasField("close_time") and info.execution.run_id not in self._runs:
+                self._runs[info.execution.run_id] = await _ended(info, self._client.data_converter)
+        if part.following:
+            until = part.found[-1].close_time.ToDatetime(UTC)
+            self._unlisted.append(_Rest(rest.query, part.following, until))
+
+    def _forget(self, since: datetime) -> None:
+        """Forget the runs that ended before then, and of very many the oldest."""
         kept = sorted((run for run in self._runs.values() if run.ended_at >= since), key=lambda run: run.ended_at)
-        self._runs = {run.run_id: run for run in kept[-MOST_RUNS:]}
+        kept = kept[-MOST_RUNS:]
+        if len(kept) == MOST_RUNS:
+            self._unlisted = [rest for rest in self._unlisted if rest.until is None or rest.until >= kept[0].ended_at]
+        self._runs = {run.run_id: run for run in kept}
         self._outcomes = {run: outcome for run, outcome in self._outcomes.items() if run in self._runs}
         if kept:
             self._newest = kept[-1].ended_at
@@ -96,6 +139,10 @@ class PastRuns:
             return None
         usage = spent.total
         return Outcome(usage.cost_usd, usage.costs, bool(usage.unpriced), spent.waited or Waits())
+
+
+def _ended_since(moment: datetime) -> str:
+    return f"{_ENDED} AND CloseTime >= '{stamp(moment)}'"
 
 
 async def count_ended(client: Client, weeks: Sequence[Week]) -> None:
@@ -117,8 +164,9 @@ async def _count(client: Client, week: Week) -> None:
             week.failed += number
 
 
-async def _ended(execution: WorkflowExecution, ended_at: datetime) -> EndedRun:
-    worker = execution.typed_search_attributes.get(_WORKER)
+async def _ended(info: WorkflowExecutionInfo, converter: DataConverter) -> EndedRun:
+    worker: str | None = attribute_of(info, WORKER_ATTRIBUTE)
     if worker is None:
-        worker = (await read_listing(execution)).begun.worker
-    return EndedRun(execution.id, execution.run_id, worker, state_of(execution), execution.start_time, ended_at)
+        worker = (await read_listing(info, converter)).begun.worker
+    run, began, ended = info.execution, info.start_time.ToDatetime(UTC), info.close_time.ToDatetime(UTC)
+    return EndedRun(run.workflow_id, run.run_id, worker, state_of(info), began, ended)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client, TLSConfig
+from temporalio.client import Client, PayloadLimitsConfig, TLSConfig
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
 
@@ -26,6 +26,8 @@ DEFAULT_NAMESPACE = "default"
 CONNECT_SECONDS = 10
 OUT_OF_REACH = "TMPRL1105"
 """The SDK's code of the error for a value that is kept outside where no place to look for it is known."""
+_LIMITS = PayloadLimitsConfig(memo_warn_size=256 * 1024)
+"""Sizes of which the SDK warns. A memo lists up to twenty questions, and the SDK's 2 KiB are passed by four."""
 _OS_MESSAGE = re.compile(r'Os \{[^{}]*message: "([^"]+)"')
 
 _EXCERPT = re.compile(r"\s*\d*\s*\|")
@@ -94,7 +96,10 @@ async def _connect(config: dict[str, Any], workshop: Path | None) -> Client:
     try:
         client = await asyncio.wait_for(
             Client.connect(
-                data_converter=encrypting(pydantic_data_converter, ring), interceptors=tracing_interceptors(), **config
+                data_converter=encrypting(pydantic_data_converter, ring),
+                interceptors=tracing_interceptors(),
+                payload_limits=_LIMITS,
+                **config,
             ),
             timeout=CONNECT_SECONDS,
         )

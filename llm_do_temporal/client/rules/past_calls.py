@@ -22,7 +22,8 @@ from llm_do_temporal.client.history.beginnings import Beginnings
 from llm_do_temporal.client.history.events import read_chain
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.history.questions import Question, read_desk
-from llm_do_temporal.client.views.memos import ANSWERED_RUNS, NEWEST_EXECUTION, read_memo
+from llm_do_temporal.client.views.memos import read_begun
+from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, NEWEST_EXECUTION
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -211,7 +212,7 @@ class PastCallReader:
             return known
         async with turn:
             try:
-                task = (await read_memo(execution)).begun.task
+                task = (await read_begun(execution.raw_info, self._client.data_converter)).task
                 events = read_chain(self._client, execution.id, None, wait=False)
                 return await past_calls_of(execution.id, events, task)
             except (KeyMismatch, UsageError):

@@ -26,7 +26,6 @@ from llm_do_temporal.client.traces.flow import (
     asked_model,
     first_model,
     is_effect_of_run,
-    is_object,
     nanoseconds,
     reason_of,
 )
@@ -305,9 +304,12 @@ class Tracer:
         call_id = str(part.get("tool_call_id"))
         name, shape = tool_shape(str(part.get("tool_name")), call_id)
         arguments = arguments_of(part)
-        flow.arguments[call_id] = arguments
+        key = f"{turn.key}:{call_id}"
+        if (before := flow.calls.get(call_id)) is not None:  # an id that a model gave twice
+            flow.unclaimed.remove(before.key)
+        flow.unclaimed.add(key, str(part.get("tool_name")), arguments)
         flow.calls[call_id] = OpenSpan(
-            f"{turn.key}:{call_id}",
+            key,
             name,
             at,
             flow.span.key,
@@ -324,7 +326,7 @@ class Tracer:
             span = flow.calls.pop(str(part.get("tool_call_id")), None)
             if span is None:
                 continue
-            flow.arguments.pop(str(part.get("tool_call_id")), None)
+            flow.unclaimed.remove(span.key)
             content = scrubbed(part.get("content"), binary=self._binary)
             span.attributes["gen_ai.tool.call.result"] = as_text(content)
             failed = part.get("part_kind") == "retry-prompt" or part.get("outcome", "success") != "success"
@@ -340,18 +342,7 @@ class Tracer:
         worker = str(cast("JsonObject", given.get("worker") or {}).get("name") or "")
         said = given.get("prompt") or given.get("input")
         files = [file.get("path") for file in cast("list[JsonObject]", given.get("attachments") or [])]
-        taken = set(self._callers.values())
-        best, found = -1, flow.span.key
-        for call_id, span in flow.calls.items():
-            arguments = flow.arguments.get(call_id)
-            named = cast("JsonObject", arguments) if is_object(arguments) else {}
-            if span.key in taken or worker not in (span.attributes["gen_ai.tool.name"], named.get("worker_name")):
-                continue
-            alike = int(said in (named.get("input"), named.get("input_data")))
-            alike += int(files == (named.get("attachments") or []))
-            if alike > best:
-                best, found = alike, span.key
-        return found
+        return flow.unclaimed.take(worker, said, files) or flow.span.key
 
     # --- approvals ---
 

@@ -15,6 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES
 from llm_do_temporal.client.history.local_activities import local_effect
+from llm_do_temporal.client.traces.open_calls import OpenCalls
 from llm_do_temporal.client.traces.spans import OpenSpan
 from llm_do_temporal.errors import error_classes
 from llm_do_temporal.messages.activities import RECORD_AT_DESK
@@ -35,8 +36,8 @@ class Flow:
     effects: dict[int, OpenSpan] = field(default_factory=dict[int, OpenSpan])
     calls: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
     """Open tool calls by their ids."""
-    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Arguments of the open tool calls by their ids."""
+    unclaimed: OpenCalls = field(default_factory=OpenCalls)
+    """Open tool calls of which no invocation is known that they have started."""
     questions: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
     answered: bool = False
     """Whether the workflow has ended."""

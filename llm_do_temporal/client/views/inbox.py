@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from temporalio.client import Client, WorkflowExecution
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import refuses_attributes
 from llm_do_temporal.client.history.questions import Question
-from llm_do_temporal.client.views.memos import ANSWERED_RUNS, KnownMemos, RunListing, asked_in_all, started_at
+from llm_do_temporal.client.views.memos import KnownMemos, RunListing, asked_in_all, started_at
 from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS, OldestRuns
+from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, every_part
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
 from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
@@ -73,9 +75,10 @@ class LockedRun:
     """Id of the missing key."""
 
     @classmethod
-    def of(cls, execution: WorkflowExecution, listed: RunListing) -> LockedRun:
+    def of(cls, info: WorkflowExecutionInfo, listed: RunListing) -> LockedRun:
         """Return the facts that are known of the run without its key."""
-        return cls(execution.id, listed.begun.worker, listed.waiting, started_at(execution, listed), listed.missing_key)
+        run, began = info.execution.workflow_id, started_at(info, listed)
+        return cls(run, listed.begun.worker, listed.waiting, began, listed.missing_key)
 
 
 @dataclass(frozen=True)
@@ -140,9 +143,13 @@ class InboxReader:
 
     async def _everything(self, query: str) -> _Reading:
         reading = _Reading()
-        async for execution in self._client.list_workflows(query, page_size=ANSWERED_RUNS):
-            reading.take(execution, await self._known.read(execution))
+        async for part in every_part(self._client, query):
+            for info in part.found:
+                await self._take(reading, info)
         return reading
+
+    async def _take(self, reading: _Reading, info: WorkflowExecutionInfo) -> None:
+        reading.take(info, await self._known.read(info, self._client.data_converter))
 
     async def _oldest_of(self, waiting: int) -> _Reading:
         """Read the oldest of so many runs, up to MOST_RUNS that ask something that can be read here.
@@ -156,11 +163,11 @@ class InboxReader:
             if waiting - len(reading.taken) > most:
                 count = partial(self._count, after)
                 until = await self._oldest.find(count, datetime.now(UTC), most=most, after=after)
-            listed = self._client.list_workflows(_waiting(after, until), page_size=min(most, ANSWERED_RUNS))
-            for execution in reversed([execution async for execution in listed]):
+            parts = every_part(self._client, _waiting(after, until), first=min(most, ANSWERED_RUNS))
+            for info in reversed([info async for part in parts for info in part.found]):
                 if reading.asking == MOST_RUNS:
                     break
-                reading.take(execution, await self._known.read(execution))
+                await self._take(reading, info)
             if until is None:
                 break
             most, after = 2 * most, until
@@ -184,16 +191,17 @@ class _Reading:
         self._entries: list[InboxEntry] = []
         self._locked: list[LockedRun] = []
 
-    def take(self, execution: WorkflowExecution, listed: RunListing) -> None:
+    def take(self, info: WorkflowExecutionInfo, listed: RunListing) -> None:
         """Add what a run asks."""
-        self.taken.add(execution.run_id)
+        run = info.execution.workflow_id
+        self.taken.add(info.execution.run_id)
         self.asking += bool(listed.pending)
         if listed.missing_key and listed.waiting != 0:
-            self._locked.append(LockedRun.of(execution, listed))
-        self._entries.extend(_entry(execution.id, listed.begun, one) for one in listed.pending)
-        left_out = asked_in_all(execution, listed) - len(listed.pending)
+            self._locked.append(LockedRun.of(info, listed))
+        self._entries.extend(_entry(run, listed.begun, one) for one in listed.pending)
+        left_out = asked_in_all(info, listed) - len(listed.pending)
         if listed.pending and left_out > 0:
-            self._crowded[execution.id] = left_out
+            self._crowded[run] = left_out
 
     def contents(self) -> InboxContents:
         """Return the questions, the oldest first."""

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio.api.common.v1 import Payload
-from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
-from temporalio.common import SearchAttributeKey
+from temporalio.api.enums.v1 import WorkflowExecutionStatus
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.history.payloads import decode_json
+from llm_do_temporal.client.views.server_list import attribute_of
 from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_MEMO, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
-NEWEST_EXECUTION = "ExecutionStatus != 'ContinuedAsNew'"
-"""Condition of a query with which a workflow that was continued as new is listed once."""
-ANSWERED_RUNS = 1_000
-"""Runs that the server lists in one answer at most."""
-_PENDING_COUNT = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
 _QUESTIONS = TypeAdapter(list[PendingApprovalMemo])
-_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 
 
 @dataclass(frozen=True)
@@ -43,24 +38,28 @@ class RunListing:
     """The id of the encryption key without which the memo cannot be read."""
 
 
-async def read_memo(execution: WorkflowExecution) -> RunListing:
+async def read_memo(info: WorkflowExecutionInfo, converter: DataConverter) -> RunListing:
     """Return the facts in the memo. Raises KeyMismatch."""
+    begun = await read_begun(info, converter)
     # A list has thousands of them: what nobody asks for is not decrypted.
-    names = (RUN_MEMO, PENDING_MEMO) if _is_open(execution) else (RUN_MEMO,)
-    fields, converter = execution.raw_info.memo.fields, execution.data_converter
-    memo = {name: await _value(fields[name], converter) for name in names if name in fields}
-    pending = pending_from_memo(memo.get(PENDING_MEMO))
-    return RunListing(run_from_memo(memo), tuple(pending), len(pending))
+    value = await _field(info, PENDING_MEMO, converter) if _is_open(info) else None
+    pending = pending_from_memo(value)
+    return RunListing(begun, tuple(pending), len(pending))
 
 
-async def read_listing(execution: WorkflowExecution) -> RunListing:
+async def read_begun(info: WorkflowExecutionInfo, converter: DataConverter) -> RunMemo:
+    """Return the facts about the run in its memo, and nothing of its questions. Raises KeyMismatch."""
+    return run_from_memo({RUN_MEMO: await _field(info, RUN_MEMO, converter)})
+
+
+async def read_listing(info: WorkflowExecutionInfo, converter: DataConverter) -> RunListing:
     """Return the facts in the memo; where its key is missing, those in the search attributes."""
     try:
-        return await read_memo(execution)
+        return await read_memo(info, converter)
     except KeyMismatch as error:
-        told = execution.typed_search_attributes
-        waiting = told.get(_PENDING_COUNT) if _is_open(execution) else 0
-        return RunListing(RunMemo(worker=told.get(_WORKER) or ""), (), waiting, missing_key=error.key)
+        waiting = attribute_of(info, PENDING_ATTRIBUTE) if _is_open(info) else 0
+        begun = RunMemo(worker=attribute_of(info, WORKER_ATTRIBUTE) or "")
+        return RunListing(begun, (), waiting, missing_key=error.key)
 
 
 class KnownMemos:
@@ -69,20 +68,26 @@ class KnownMemos:
     def __init__(self) -> None:
         self._known: dict[str, tuple[bytes, RunListing]] = {}
 
-    async def read(self, execution: WorkflowExecution) -> RunListing:
-        """Return the facts in the memo of an open execution, as `read_listing` does."""
-        memo = execution.raw_info.memo.SerializeToString(deterministic=True)
-        before = self._known.get(execution.run_id)
+    async def read(self, info: WorkflowExecutionInfo, converter: DataConverter) -> RunListing:
+        """Return the facts in the memo of an open run, as `read_listing` does."""
+        memo, run_id = info.memo.SerializeToString(deterministic=True), info.execution.run_id
+        before = self._known.get(run_id)
         if before is not None and before[0] == memo:
             return before[1]
-        listed = await read_listing(execution)
+        listed = await read_listing(info, converter)
         if not listed.missing_key:  # the key may be there the next time
-            self._known[execution.run_id] = memo, listed
+            self._known[run_id] = memo, listed
         return listed
 
     def keep(self, run_ids: Container[str]) -> None:
         """Forget the memos of all other executions."""
         self._known = {run_id: known for run_id, known in self._known.items() if run_id in run_ids}
+
+
+async def _field(info: WorkflowExecutionInfo, name: str, converter: DataConverter) -> Any:
+    """Return the value of a field of the memo; None where it has no such field. Raises KeyMismatch."""
+    fields = info.memo.fields
+    return await _value(fields[name], converter) if name in fields else None
 
 
 async def _value(payload: Payload, converter: DataConverter) -> Any:
@@ -96,18 +101,23 @@ async def _value(payload: Payload, converter: DataConverter) -> Any:
     return (await converter.decode([payload]))[0]
 
 
-def started_at(execution: WorkflowExecution, listed: RunListing) -> datetime:
+def started_at(info: WorkflowExecutionInfo, listed: RunListing) -> datetime:
     """Return the start of the run: that of its first execution, where it was continued as new."""
-    return listed.begun.started_at or execution.start_time
+    return listed.begun.started_at or info.start_time.ToDatetime(UTC)
 
 
-def asked_in_all(execution: WorkflowExecution, listed: RunListing) -> int:
+def ended_at(info: WorkflowExecutionInfo) -> datetime | None:
+    """Return the end of the run; None: it is open."""
+    return info.close_time.ToDatetime(UTC) if info.HasField("close_time") else None
+
+
+def asked_in_all(info: WorkflowExecutionInfo, listed: RunListing) -> int:
     """Return the number of questions that an open run asks, those that its memo has no room for included."""
-    return max(execution.typed_search_attributes.get(_PENDING_COUNT) or 0, len(listed.pending))
+    return max(attribute_of(info, PENDING_ATTRIBUTE) or 0, len(listed.pending))
 
 
-def _is_open(execution: WorkflowExecution) -> bool:
-    return execution.status is WorkflowExecutionStatus.RUNNING
+def _is_open(info: WorkflowExecutionInfo) -> bool:
+    return info.status == WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING
 
 
 def pending_from_memo(value: Any) -> list[PendingApprovalMemo]:

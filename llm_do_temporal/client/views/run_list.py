@@ -16,19 +16,22 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from pydantic import ValidationError
-from temporalio.client import Client, WorkflowExecution
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.client import Client
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import is_missing, translated
 from llm_do_temporal.client.views.items import with_counts
 from llm_do_temporal.client.views.memos import (
-    ANSWERED_RUNS,
-    NEWEST_EXECUTION,
     RunListing,
+    ended_at,
+    read_begun,
     read_listing,
     read_memo,
     started_at,
 )
+from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, NEWEST_EXECUTION, every_part, read_part
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
@@ -38,8 +41,10 @@ from llm_do_temporal.policy.run_filter import RunFilter
 
 PAGE_RUNS = 25
 MOST_LOOKED_AT = 1_000
-"""Runs whose memos are read for one page, where the server alone cannot tell which pass."""
-_LOOKED_AT_ONCE = 100
+"""Runs after which a page goes on with the next one, where the server alone cannot tell which pass: it lists no more
+than some thousand in a second."""
+_LOOKED_AT_FIRST = 100
+"""Runs that a page asks for first: mostly some of them are wanted."""
 _STATES = {
     "open": "Running",
     "running": "Running",
@@ -105,45 +110,42 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
     `page` is `following` of the page before. Where the server alone cannot judge, up to MOST_LOOKED_AT runs are looked
     at, so that a page may have fewer runs than there are. Raises UsageError for a page that is none, ConnectionFailed.
     """
-    query, (token, after) = _query(wanted), _place(page)
-    if not wanted.needs_memo:
-        found, following = await _part(client, query, token, PAGE_RUNS)
-        return RunPage([(await _read(one))[0] for one in found], _address(following, ""))
-    runs: list[ListedRun] = []
-    looked_at = locked = 0
-    while looked_at < MOST_LOOKED_AT:
-        found, following = await _part(client, query, token, _LOOKED_AT_ONCE)
-        seen = [one.run_id for one in found]
-        rest = found[seen.index(after) + 1 :] if after in seen else found
-        for number, one in enumerate(rest, start=1):
-            run, begun = await _read(one)
-            looked_at += 1
-            locked += bool(run.missing_key)
-            if _passes(wanted, run, begun):
-                runs.append(run)
-            if len(runs) == PAGE_RUNS and (following is not None or number < len(rest)):
-                return RunPage(runs, _address(token, run.run_id), looked_at, locked)
-        if following is None:
-            return RunPage(runs, None, looked_at, locked)
-        token, after = following, ""
-    return RunPage(runs, _address(token, ""), looked_at, locked)
+    query, (token, after), converter = _query(wanted), _place(page), client.data_converter
+    async with translated():
+        if not wanted.needs_memo:
+            part = await read_part(client, query, token=token, size=PAGE_RUNS)
+            listed = [listed_run(info, await read_listing(info, converter)) for info in part.found]
+            return RunPage(listed, _address(part.following, ""))
+        search = _Search(wanted, converter)
+        # The part in which the page before has ended must be so large that its last run is in it.
+        parts = every_part(client, query, token=token, first=ANSWERED_RUNS if after else _LOOKED_AT_FIRST)
+        async for part in parts:
+            seen = [info.execution.run_id for info in part.found]
+            rest = part.found[seen.index(after) + 1 :] if after in seen else part.found
+            for number, info in enumerate(rest, start=1):
+                await search.look_at(info)
+                if len(search.runs) == PAGE_RUNS and (part.following or number < len(rest)):
+                    return search.page(_address(part.token, info.execution.run_id))
+            after = ""
+            if not part.following or search.looked_at >= MOST_LOOKED_AT:
+                return search.page(_address(part.following, ""))
+    raise AssertionError("the last part of a list is followed by none")
 
 
 async def every_run(client: Client, wanted: RunFilter = _EVERY, *, limit: int) -> AsyncIterator[ListedRun]:
     """Yield the first runs that pass the filter, however many must be looked at. Raises ConnectionFailed."""
     # Left alone, the server would read a thousand, whatever the limit.
-    most = None if wanted.needs_memo else limit
     size = ANSWERED_RUNS if wanted.needs_memo else min(limit, ANSWERED_RUNS)
     found = 0
     async with translated():
-        async for execution in client.list_workflows(_query(wanted), page_size=size, limit=most):
-            listed = await read_listing(execution)
-            run = listed_run(execution, listed)
-            if _passes(wanted, run, listed.begun):
-                yield run
-                found += 1
-            if found == limit:
-                return
+        async for part in every_part(client, _query(wanted), first=size):
+            for info in part.found:
+                run, _ = await _chosen(info, client.data_converter, wanted)
+                if run is not None:
+                    yield run
+                    found += 1
+                if found == limit:
+                    return
 
 
 def read_filter(given: Mapping[str, Any]) -> RunFilter:
@@ -163,7 +165,7 @@ async def read_run(client: Client, run: str) -> ListedRun:
         description = await client.get_workflow_handle(run).describe()
         if description.workflow_type != RUN_WORKFLOW:
             raise UsageError(f"'{run}' is a workflow, and no run")
-        return listed_run(description, await read_memo(description))
+        return listed_run(description.raw_info, await read_memo(description.raw_info, client.data_converter))
 
 
 async def read_spent(accounts: Accounts, run: ListedRun) -> Spent:
@@ -194,28 +196,50 @@ def _as_branch(run: ListedRun) -> Branch:
     return Branch(run.run, run.run_id, "", run.worker, "", status, run.started_at, run.ended_at)
 
 
-async def _part(
-    client: Client, query: str, token: bytes | None, size: int
-) -> tuple[Sequence[WorkflowExecution], bytes | None]:
-    """Return a part of the server's list, and the token of what comes after it."""
-    listing = client.list_workflows(query, page_size=size, next_page_token=token)
-    async with translated():
-        await listing.fetch_next_page()
-    return listing.current_page or (), listing.next_page_token or None
+class _Search:
+    """Page of a list for which memos are read."""
+
+    def __init__(self, wanted: RunFilter, converter: DataConverter) -> None:
+        self.runs: list[ListedRun] = []
+        self.looked_at = 0
+        self._locked = 0
+        self._wanted = wanted
+        self._converter = converter
+
+    async def look_at(self, info: WorkflowExecutionInfo) -> None:
+        """Add a run to the page if it passes the filter."""
+        run, is_locked = await _chosen(info, self._converter, self._wanted)
+        self.looked_at += 1
+        self._locked += is_locked
+        if run is not None:
+            self.runs.append(run)
+
+    def page(self, following: str | None) -> RunPage:
+        """Return the page, with the token of the next one."""
+        return RunPage(self.runs, following, self.looked_at, self._locked)
 
 
-async def _read(execution: WorkflowExecution) -> tuple[ListedRun, RunMemo]:
-    """Return a run with its memo."""
-    listed = await read_listing(execution)
-    return listed_run(execution, listed), listed.begun
+async def _chosen(
+    info: WorkflowExecutionInfo, converter: DataConverter, wanted: RunFilter
+) -> tuple[ListedRun | None, bool]:
+    """Return the run, None if it does not pass the filter; and whether its memo cannot be read here."""
+    if wanted.text or wanted.who:
+        # Most runs of a long list are not wanted: of these nothing else is read.
+        try:
+            begun, is_locked = await read_begun(info, converter), False
+        except KeyMismatch:
+            begun, is_locked = RunMemo(worker=""), True
+        if not wanted.finds(run=info.execution.workflow_id, task=begun.task, started_by=begun.started_by):
+            return None, is_locked
+    listed = await read_listing(info, converter)
+    run = listed_run(info, listed)
+    return run if _is_in_state(wanted.state, run) else None, bool(run.missing_key)
 
 
-def _passes(wanted: RunFilter, run: ListedRun, begun: RunMemo) -> bool:
-    if wanted.state in ("running", "waiting") and run.status != wanted.state:
-        return False
-    if wanted.state == "partly failed" and not (begun.items is not None and begun.items.failed):
-        return False
-    return wanted.finds(run=run.run, task=begun.task, started_by=begun.started_by)
+def _is_in_state(state: str, run: ListedRun) -> bool:
+    if state in ("running", "waiting"):
+        return run.status == state
+    return state != "partly failed" or (run.items is not None and run.items.failed > 0)
 
 
 def _query(wanted: RunFilter) -> str:
@@ -235,38 +259,38 @@ def stamp(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def _address(token: bytes | None, after: str) -> str | None:
+def _address(token: bytes, after: str) -> str | None:
     """Return the place in the list behind the run `after` in the part that begins at a token of the server."""
-    if token is None and not after:
+    if not token and not after:
         return None
-    place = {"part": base64.b64encode(token or b"").decode(), "after": after}
+    place = {"part": base64.b64encode(token).decode(), "after": after}
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
-def _place(page: str) -> tuple[bytes | None, str]:
+def _place(page: str) -> tuple[bytes, str]:
     """Return the server's token, and the last run of the page before; both are empty for the first page."""
     if not page:
-        return None, ""
+        return b"", ""
     try:
         place: Any = json.loads(base64.urlsafe_b64decode(page))
         told = cast("dict[str, Any]", place) if isinstance(place, dict) else {}
-        return base64.b64decode(str(told["part"])) or None, str(told["after"])
+        return base64.b64decode(str(told["part"])), str(told["after"])
     except (binascii.Error, ValueError, KeyError) as error:
         raise UsageError("this address does not name a part of the list") from error
 
 
-def listed_run(execution: WorkflowExecution, listed: RunListing) -> ListedRun:
+def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> ListedRun:
     """Return a run as its listing tells it."""
     return ListedRun(
-        run=execution.id,
-        run_id=execution.run_id,
+        run=info.execution.workflow_id,
+        run_id=info.execution.run_id,
         worker=listed.begun.worker,
         started_by=listed.begun.started_by,
-        status="waiting" if listed.waiting else state_of(execution),
+        status="waiting" if listed.waiting else state_of(info),
         pending=listed.pending,
         waiting=listed.waiting or 0,
-        started_at=started_at(execution, listed),
-        ended_at=execution.close_time,
+        started_at=started_at(info, listed),
+        ended_at=ended_at(info),
         items=listed.begun.items,
         task=listed.begun.task,
         missing_key=listed.missing_key,

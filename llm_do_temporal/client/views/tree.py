@@ -8,13 +8,14 @@ looked at are read, and of ended invocations no more than the last event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import is_missing
@@ -22,6 +23,7 @@ from llm_do_temporal.client.history.beginnings import Beginnings, told_in
 from llm_do_temporal.client.history.events import put_back, read_events
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.views.run_view import Node, template_of
+from llm_do_temporal.client.views.server_list import every_part
 from llm_do_temporal.messages.base import ENTRY_PATH
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.runs import workflow_id_of
@@ -32,7 +34,7 @@ MOST_KEPT = 20_000
 """Invocations that have ended and are remembered; those read first leave first."""
 MOST_BELOW = 200
 """Invocations under way below one whose histories are read to know what it has spent so far."""
-_STATES = {
+_STATES: Mapping[int, str] = {
     WorkflowExecutionStatus.RUNNING: "running",
     WorkflowExecutionStatus.CONTINUED_AS_NEW: "running",
     WorkflowExecutionStatus.COMPLETED: "completed",
@@ -96,17 +98,17 @@ async def list_tree(client: Client, run: str) -> list[Branch]:
     """Return the roots of a run's tree: one, or one for each item of a batch. Raises RPCError."""
     found: dict[str, Branch] = {}
     query = f"WorkflowId = '{quoted(run)}' OR WorkflowId STARTS_WITH '{quoted(run)}/'"
-    async for execution in client.list_workflows(query):
-        known = found.get(execution.id)
-        await put_back(execution.raw_info.memo, client.data_converter)
-        if execution.id == run and not told_in(execution.raw_info.memo):
+    async for info in (info async for part in every_part(client, query) for info in part.found):
+        await put_back(info.memo, client.data_converter)
+        branch = _branch(info)
+        known = found.get(branch.workflow_id)
+        if branch.workflow_id == run and not told_in(info.memo):
             continue  # a batch has no entry invocation, and a run that was refused never had one
-        branch = _branch(execution)
-        if known is None or known.started_at < branch.started_at:
-            found[execution.id] = branch
         # A workflow that was continued as new is listed once for each of its runs.
-        began = min(execution.start_time, known.started_at if known is not None else execution.start_time)
-        found[execution.id].started_at = began
+        began = branch.started_at if known is None else min(branch.started_at, known.started_at)
+        if known is None or known.started_at < branch.started_at:
+            found[branch.workflow_id] = branch
+        found[branch.workflow_id].started_at = began
     roots: list[Branch] = []
     for branch in sorted(found.values(), key=lambda one: _order(one.path)):
         above = branch.path.rpartition("/")[0]
@@ -215,21 +217,22 @@ class Accounts:
             return Spent()
 
 
-def state_of(execution: WorkflowExecution) -> str:
+def state_of(info: WorkflowExecutionInfo) -> str:
     """Return the name of a workflow's state."""
-    return _STATES.get(execution.status, "unknown") if execution.status is not None else "unknown"
+    return _STATES.get(info.status, "unknown")
 
 
-def _branch(execution: WorkflowExecution) -> Branch:
-    told = told_in(execution.raw_info.memo)
-    path = execution.id.partition("/")[2] or ENTRY_PATH
-    status = state_of(execution)
-    ended = None if status == "running" else execution.close_time
+def _branch(info: WorkflowExecutionInfo) -> Branch:
+    told = told_in(info.memo)
+    workflow_id, began = info.execution.workflow_id, info.start_time.ToDatetime(UTC)
+    path = workflow_id.partition("/")[2] or ENTRY_PATH
+    status = state_of(info)
+    ended = None if status == "running" else info.close_time.ToDatetime(UTC)
     template = template_of(told)
     worker = str(told.get("worker") or path) if template is None else str(template["name"])
     model = str(told.get("model") or "")
     item = str(told.get("item") or "")
-    return Branch(execution.id, execution.run_id, path, worker, model, status, execution.start_time, ended, item=item)
+    return Branch(workflow_id, info.execution.run_id, path, worker, model, status, began, ended, item=item)
 
 
 def _order(path: str) -> list[tuple[str, int]]:

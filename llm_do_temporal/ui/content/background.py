@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from llm_do_temporal.client import LlmDoClient, Question
 from llm_do_temporal.client.connection.errors import translated
-from llm_do_temporal.client.views.memos import read_memo
+from llm_do_temporal.client.views.memos import read_begun
 from llm_do_temporal.client.views.transcript_pages import read_newest
 from llm_do_temporal.client.views.transcripts import Entry
 from llm_do_temporal.errors import LlmDoError
@@ -81,7 +81,7 @@ def words_before(entries: Sequence[Entry], question: Question) -> Words | None:
 async def _begun(client: Client, run: str) -> RunMemo:
     try:
         async with translated(run):
-            return (await read_memo(await client.get_workflow_handle(run).describe())).begun
+            return await read_begun((await client.get_workflow_handle(run).describe()).raw_info, client.data_converter)
     except LlmDoError:
         return RunMemo(worker="")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import WorkflowExecutionStatus
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest, ListWorkflowExecutionsResponse
 from temporalio.client import WorkflowExecution, WorkflowExecutionCount
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -44,6 +45,7 @@ class ListServer:
     knows_no_attributes: bool = False
     """Whether its namespace does not know our search attributes."""
     described: list[str] = field(default_factory=list[str])
+    namespace: str = "default"
 
     def __post_init__(self) -> None:
         self._writer = encrypting(pydantic_data_converter, KeyRing.of(KEY))
@@ -82,13 +84,21 @@ class ListServer:
             if name != RUN_MEMO or name not in info.memo.fields:
                 info.memo.fields[name].CopyFrom((await writer.encode([value]))[0])
 
-    async def list_workflows(
-        self, query: str, *, page_size: int = 1000, limit: int | None = None
-    ) -> AsyncIterator[WorkflowExecution]:
+    @property
+    def workflow_service(self) -> ListServer:
         """See Client."""
-        self.page_sizes.append(page_size)
-        for info in self._found(query)[:limit]:
-            yield self._listed(info)
+        return self
+
+    async def list_workflow_executions(
+        self, request: ListWorkflowExecutionsRequest, *, retry: bool
+    ) -> ListWorkflowExecutionsResponse:
+        """See WorkflowService. A token is the number of runs before the part."""
+        assert retry
+        self.page_sizes.append(request.page_size)
+        found, first = self._found(request.query), int(request.next_page_token or 0)
+        end = first + request.page_size
+        following = str(end).encode() if end < len(found) else b""
+        return ListWorkflowExecutionsResponse(executions=found[first:end], next_page_token=following)
 
     async def count_workflows(self, query: str) -> WorkflowExecutionCount:
         """See Client."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import WorkflowExecutionStatus as Status
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
-from temporalio.client import WorkflowExecution, WorkflowExecutionCount, WorkflowExecutionCountAggregationGroup
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest, ListWorkflowExecutionsResponse
+from temporalio.client import WorkflowExecutionCount, WorkflowExecutionCountAggregationGroup
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 
@@ -36,6 +35,7 @@ class RunServer:
     runs: list[WorkflowExecutionInfo] = field(default_factory=list[WorkflowExecutionInfo])
     data_converter: DataConverter = pydantic_data_converter
     queries: list[str] = field(default_factory=list[str])
+    namespace: str = "default"
 
     async def put(
         self,
@@ -56,12 +56,21 @@ class RunServer:
         info.memo.fields[RUN_MEMO].CopyFrom(payload)
         self.runs.append(info)
 
-    def list_workflows(
-        self, query: str, *, page_size: int = 1000, next_page_token: bytes | None = None, limit: int | None = None
-    ) -> RunListing:
+    @property
+    def workflow_service(self) -> RunServer:
         """See Client."""
-        self.queries.append(query)
-        return RunListing(self, self._found(query)[:limit], page_size, int(next_page_token or 0))
+        return self
+
+    async def list_workflow_executions(
+        self, request: ListWorkflowExecutionsRequest, *, retry: bool
+    ) -> ListWorkflowExecutionsResponse:
+        """See WorkflowService. A token is the number of runs before the part."""
+        assert retry
+        self.queries.append(request.query)
+        found, first = self._found(request.query), int(request.next_page_token or 0)
+        end = first + request.page_size
+        following = str(end).encode() if end < len(found) else b""
+        return ListWorkflowExecutionsResponse(executions=found[first:end], next_page_token=following)
 
     async def count_workflows(self, query: str) -> WorkflowExecutionCount:
         """See Client; counts by status."""
@@ -79,32 +88,6 @@ class RunServer:
             bound = datetime.fromisoformat(time)
             found = [info for info in found if (_time(info, which) >= bound) is (sign == ">=")]
         return sorted(found, key=lambda info: (_time(info, "CloseTime"), _time(info, "StartTime")), reverse=True)
-
-
-@dataclass
-class RunListing:
-    """Answer of the server: a page at a time, or all of it in turn."""
-
-    server: RunServer
-    found: list[WorkflowExecutionInfo]
-    page_size: int
-    first: int
-    current_page: list[WorkflowExecution] | None = None
-    next_page_token: bytes | None = None
-
-    async def fetch_next_page(self) -> None:
-        """See WorkflowExecutionAsyncIterator."""
-        end = self.first + self.page_size
-        self.current_page = [self._listed(info) for info in self.found[self.first : end]]
-        self.next_page_token = str(end).encode() if end < len(self.found) else None
-
-    async def __aiter__(self) -> AsyncIterator[WorkflowExecution]:
-        for info in self.found:
-            yield self._listed(info)
-
-    def _listed(self, info: WorkflowExecutionInfo) -> WorkflowExecution:
-        converter: Any = self.server.data_converter
-        return WorkflowExecution._from_raw_info(info, "default", converter)  # pyright: ignore[reportPrivateUsage]
 
 
 def _time(info: WorkflowExecutionInfo, which: str) -> datetime:

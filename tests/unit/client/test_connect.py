@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import TLSConfig
+from pydantic import TypeAdapter
+from temporalio.client import Client, TLSConfig
 
-from llm_do_temporal.client.connection.connect import Connection, connect_config
+from llm_do_temporal.client.connection.connect import Connection, connect, connect_config
+from llm_do_temporal.messages.approvals import Approval, RequestApprovalInput
+from llm_do_temporal.messages.runs import PendingApprovalMemo
+from llm_do_temporal.workflows.run.visibility import pending_memo
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 CONFIGURED = TLSConfig(server_root_ca_cert=b"ca", domain="temporal", client_cert=b"cert", client_private_key=b"key")
 
@@ -80,3 +87,26 @@ def test_where_nothing_is_configured_flags_say_it_all(flags: dict[str, Any], tls
 def test_tls_that_is_configured_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     of_variables(monkeypatch)
     assert connect_config(Connection(tls=False))["tls"] is False
+
+
+async def test_the_memo_of_a_run_with_many_questions_is_nothing_to_warn_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    async def noted(**config: Any) -> None:
+        given.update(config)
+
+    monkeypatch.setattr(Client, "connect", noted)
+    await connect(Connection("127.0.0.1:1"))
+    question = RequestApprovalInput(
+        key="k" * 60,
+        invocation="i" * 255,
+        worker="w" * 60,
+        path="p" * 200,
+        tool="t" * 60,
+        args={f"argument {number}": "x" * 10_000 for number in range(50)},
+        capabilities=(),
+        summary="s" * 10_000,
+    )
+    asked = tuple(Approval(id=f"a{number}", request=question, asked_at=NOW) for number in range(50))
+    memo = TypeAdapter(list[PendingApprovalMemo]).dump_json(pending_memo(asked))
+    assert 2_048 < len(memo) < given["payload_limits"].memo_warn_size

@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
+from llm_do_temporal.client.charts import past_runs
 from llm_do_temporal.client.charts.past_runs import PastRuns, count_ended
 from llm_do_temporal.client.charts.weeks import last_weeks
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
-from llm_do_temporal.errors import KeyMismatch
+from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.runs import RunMemo
 from tests.support.runs.run_server import RunServer
@@ -76,6 +77,69 @@ async def test_later_only_the_news_are_listed(server: RunServer) -> None:
     await put(server, "new", hours=-1)
     assert {run.run for run, _ in (await past.read(SINCE)).read} >= {"new", "run-4"}
     assert "CloseTime >= '2026-11-25T11:59:00.000000Z'" in server.queries[-1]
+
+
+@pytest.fixture
+async def busy(monkeypatch: pytest.MonkeyPatch) -> RunServer:
+    """A server with 250 ended runs, of which it lists a hundred in one answer."""
+    monkeypatch.setattr(past_runs, "LISTED_AT_ONCE", 100)
+    server = RunServer()
+    for number in range(250):
+        await end(server, f"run-{number}", minutes=number)
+    return server
+
+
+async def end(server: RunServer, run: str, *, minutes: int) -> None:
+    """Have a run that ended so many minutes ago."""
+    ended = NOW - timedelta(minutes=minutes)
+    await server.put(run, "Completed", RunMemo(worker="boss"), began=ended, ended=ended)
+
+
+async def all_read(past: PastRuns) -> list[str]:
+    """The runs of the index once it is whole, the newest first."""
+    while (reading := await past.read(SINCE)).unread:
+        pass
+    return [run.run for run, _ in sorted(reading.read, key=lambda one: one[0].ended_at, reverse=True)]
+
+
+async def test_the_ends_of_the_newest_are_read_before_the_others_are_listed(busy: RunServer) -> None:
+    ends = Ends()
+    past = PastRuns(cast("Any", busy), ends)
+    first = await past.read(SINCE, most=40)
+    assert ends.asked == [f"run-{number}" for number in range(40)]
+    assert len(busy.queries) == 1
+    assert (len(first.read), first.unread) == (40, 210)
+    assert await all_read(past) == [f"run-{number}" for number in range(250)]
+    assert len(ends.asked) == 250
+
+
+async def test_a_list_that_breaks_off_goes_on_where_it_was(busy: RunServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    past = PastRuns(cast("Any", busy), Ends())
+    await past.read(SINCE, most=100)
+
+    async def unavailable(*_args: Any, **_options: Any) -> Any:
+        raise RPCError("gone", RPCStatusCode.UNAVAILABLE, b"")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(busy, "list_workflow_executions", unavailable)
+        with pytest.raises(ConnectionFailed):
+            await past.read(SINCE)
+    assert len(await all_read(past)) == 250
+
+
+async def test_more_news_than_one_answer_holds_leave_no_gap(busy: RunServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    past = PastRuns(cast("Any", busy), Ends())
+    await past.read(SINCE)
+    for number in range(130):
+        await end(busy, f"new-{number}", minutes=-1 - number)
+    assert len(await all_read(past)) == 380
+    # Once there are more than the index keeps, the oldest leave it, and nothing between them.
+    monkeypatch.setattr(past_runs, "MOST_RUNS", 140)
+    new = [f"new-{number}" for number in range(129, -1, -1)]
+    assert await all_read(past) == [*new, *(f"run-{number}" for number in range(10))]
+    for number in range(120):
+        await end(busy, f"last-{number}", minutes=-200 - number)
+    assert await all_read(past) == [*(f"last-{number}" for number in range(119, -1, -1)), *new[:20]]
 
 
 async def test_what_ended_before_the_first_week_is_forgotten(server: RunServer) -> None:

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.client import LlmDoClient
+from llm_do_temporal.client.views import run_list
 from llm_do_temporal.client.views.run_list import (
-    MOST_LOOKED_AT,
     PAGE_RUNS,
     ListedRun,
     list_runs,
@@ -18,6 +19,8 @@ from llm_do_temporal.client.views.run_list import (
     read_filter,
 )
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
+from llm_do_temporal.encryption.codec import encrypting
+from llm_do_temporal.encryption.keys import Key, KeyRing
 from llm_do_temporal.errors import ConnectionFailed, UsageError
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
@@ -96,7 +99,7 @@ async def test_the_server_alone_judges_what_it_can() -> None:
     )
 
 
-@pytest.mark.parametrize("runs", [9, 251, 500, 1_203])
+@pytest.mark.parametrize("runs", [9, 251, 500, 2_603])
 async def test_a_search_finds_each_run_once_however_the_pages_fall(runs: int) -> None:
     server = await server_with(runs)
     pages = await every_page(server, RunFilter(text="DECK"))
@@ -115,14 +118,26 @@ async def test_a_run_that_is_deleted_between_two_pages_hides_no_other() -> None:
     assert seen >= {f"deck {number}" for number in range(350, 600, 10)}
 
 
-async def test_a_search_stops_after_very_many_runs_and_can_go_on() -> None:
-    server = await server_with(MOST_LOOKED_AT + 100, task="mail")
+async def test_a_search_stops_after_very_many_runs_and_can_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_list, "MOST_LOOKED_AT", 1_000)
+    server = await server_with(1_200, task="mail")
     await server.put("old", "Completed", RunMemo(worker="boss", task="deck"), began=NOW, ended=NOW - timedelta(1))
     first = await list_runs(cast("Any", server), RunFilter(text="deck"))
-    assert (first.runs, first.looked_at) == ([], MOST_LOOKED_AT)
+    assert (first.runs, first.looked_at) == ([], 1_100)
     second = await list_runs(cast("Any", server), RunFilter(text="deck"), page=first.following or "")
     assert [run.run for run in second.runs] == ["old"]
-    assert second.following is None
+    assert (second.following, second.looked_at) == (None, 101)
+
+
+async def test_runs_that_cannot_be_read_are_counted_and_hide_no_others() -> None:
+    server = await server_with(30)
+    server.data_converter = encrypting(pydantic_data_converter, KeyRing.of(Key("other", bytes(32))))
+    await server.put("locked", "Completed", RunMemo(worker="boss", task="deck"), began=NOW, ended=NOW)
+    server.data_converter = encrypting(pydantic_data_converter, KeyRing.of(Key("first", bytes(32))))
+    page = await list_runs(cast("Any", server), RunFilter(text="deck"))
+    assert ([run.task for run in page.runs], page.locked) == (["deck 20", "deck 10", "deck 0"], 1)
+    (found,) = (await list_runs(cast("Any", server), RunFilter(text="lock"))).runs
+    assert (found.run, found.missing_key) == ("locked", "other")
 
 
 async def test_a_batch_with_failures_is_found_among_the_completed() -> None:
