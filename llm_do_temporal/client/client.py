@@ -186,9 +186,14 @@ class LlmDoClient:
         async with translated(run):
             await self._handle(run).cancel()
 
-    async def runs(self, wanted: RunFilter | None = None, *, limit: int = 50) -> list[RunSummary]:
-        """Return the first runs that pass the filter, the open ones first, then those that ended last."""
-        return [_summary(run) async for run in every_run(self.temporal, wanted or RunFilter(), limit=limit)]
+    async def runs(
+        self, wanted: RunFilter | None = None, *, limit: int = 50, told: Callable[[int], None] | None = None
+    ) -> list[RunSummary]:
+        """Return the first runs that pass the filter, the open ones first, then those that ended last.
+
+        `told` hears now and then how many were looked at; for words and people that may be all there are."""
+        every = every_run(self.temporal, wanted or RunFilter(), limit=limit, told=told)
+        return [_summary(run) async for run in every]
 
     async def status(self, run: str) -> RunSummary:
         """Return the state of one run. Raises KeyMismatch."""

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from llm_do_temporal.policy.run_filter import RunFilter
 
 
+_SAID_EVERY = 5_000
+"""Runs after which a search says how far it is; a multiple of what the server lists at once."""
+
+
 async def list_runs(
     *,
     state: str = "",
@@ -71,7 +75,7 @@ async def list_runs(
     check_limit(limit)
     wanted = read_filter(_view(location, view) | {name: value for name, value in flags.items() if value})
     async with opened(location) as session:
-        runs = await session.client.runs(wanted, limit=limit)
+        runs = await session.client.runs(wanted, limit=limit, told=_say_looked_at if wanted.needs_memo else None)
         spent = await _spent(session, wanted, limit) if cost else None
     if as_json:
         print_json([_summary_json(run, spent) for run in runs], pretty=True)
@@ -83,6 +87,12 @@ async def list_runs(
     else:
         say("there are no runs; begin one with `llm-do-temporal start WORKER`")
     return 0
+
+
+def _say_looked_at(runs: int) -> None:
+    """Say from time to time how far a search is: a server lists a few thousand runs a second."""
+    if runs % _SAID_EVERY == 0:
+        say(f"looked at {runs:,} runs so far")
 
 
 async def _spent(session: Session, wanted: RunFilter, limit: int) -> dict[str, Usage]:

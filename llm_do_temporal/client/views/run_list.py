@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -45,6 +45,8 @@ MOST_LOOKED_AT = 1_000
 than some thousand in a second."""
 _LOOKED_AT_FIRST = 100
 """Runs that a page asks for first: mostly some of them are wanted."""
+_MOST_IN_VAIN = 1_000_000_000
+"""Largest number that an address may tell."""
 _STATES = {
     "open": "Running",
     "running": "Running",
@@ -99,7 +101,8 @@ class RunPage:
     following: str | None
     """Token of the next page; None: there is no more."""
     looked_at: int | None = None
-    """Number of runs that were looked at for this page; None: the server alone has judged."""
+    """Number of runs that were looked at, for this page and those before it that had none; None: the server alone has
+    judged."""
     locked: int = 0
     """Runs among them whose memo cannot be read here, so that the filter leaves them out."""
 
@@ -110,13 +113,13 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
     `page` is `following` of the page before. Where the server alone cannot judge, up to MOST_LOOKED_AT runs are looked
     at, so that a page may have fewer runs than there are. Raises UsageError for a page that is none, ConnectionFailed.
     """
-    query, (token, after), converter = _query(wanted), _place(page), client.data_converter
+    query, (token, after, before), converter = _query(wanted), _place(page), client.data_converter
     async with translated():
         if not wanted.needs_memo:
             part = await read_part(client, query, token=token, size=PAGE_RUNS)
             listed = [listed_run(info, await read_listing(info, converter)) for info in part.found]
             return RunPage(listed, _address(part.following, ""))
-        search = _Search(wanted, converter)
+        search = _Search(wanted, converter, before)
         # The part in which the page before has ended must be so large that its last run is in it.
         parts = every_part(client, query, token=token, first=ANSWERED_RUNS if after else _LOOKED_AT_FIRST)
         async for part in parts:
@@ -125,20 +128,26 @@ async def list_runs(client: Client, wanted: RunFilter = _EVERY, *, page: str = "
             for number, info in enumerate(rest, start=1):
                 await search.look_at(info)
                 if len(search.runs) == PAGE_RUNS and (part.following or number < len(rest)):
-                    return search.page(_address(part.token, info.execution.run_id))
+                    return search.page(part.token, info.execution.run_id)
             after = ""
-            if not part.following or search.looked_at >= MOST_LOOKED_AT:
-                return search.page(_address(part.following, ""))
+            if not part.following or search.looked_at - before >= MOST_LOOKED_AT:
+                return search.page(part.following, "")
     raise AssertionError("the last part of a list is followed by none")
 
 
-async def every_run(client: Client, wanted: RunFilter = _EVERY, *, limit: int) -> AsyncIterator[ListedRun]:
-    """Yield the first runs that pass the filter, however many must be looked at. Raises ConnectionFailed."""
+async def every_run(
+    client: Client, wanted: RunFilter = _EVERY, *, limit: int, told: Callable[[int], None] | None = None
+) -> AsyncIterator[ListedRun]:
+    """Yield the first runs that pass the filter, however many must be looked at. Raises ConnectionFailed.
+
+    `told` hears how many were looked at, each time before the server is asked for more.
+    """
     # Left alone, the server would read a thousand, whatever the limit.
     size = ANSWERED_RUNS if wanted.needs_memo else min(limit, ANSWERED_RUNS)
-    found = 0
+    found = looked_at = 0
     async with translated():
         async for part in every_part(client, _query(wanted), first=size):
+            looked_at += len(part.found)
             for info in part.found:
                 run, _ = await _chosen(info, client.data_converter, wanted)
                 if run is not None:
@@ -146,6 +155,8 @@ async def every_run(client: Client, wanted: RunFilter = _EVERY, *, limit: int) -
                     found += 1
                 if found == limit:
                     return
+            if part.following and told is not None:
+                told(looked_at)
 
 
 def read_filter(given: Mapping[str, Any]) -> RunFilter:
@@ -199,9 +210,9 @@ def _as_branch(run: ListedRun) -> Branch:
 class _Search:
     """Page of a list for which memos are read."""
 
-    def __init__(self, wanted: RunFilter, converter: DataConverter) -> None:
+    def __init__(self, wanted: RunFilter, converter: DataConverter, looked_at: int) -> None:
         self.runs: list[ListedRun] = []
-        self.looked_at = 0
+        self.looked_at = looked_at
         self._locked = 0
         self._wanted = wanted
         self._converter = converter
@@ -214,8 +225,9 @@ class _Search:
         if run is not None:
             self.runs.append(run)
 
-    def page(self, following: str | None) -> RunPage:
-        """Return the page, with the token of the next one."""
+    def page(self, token: bytes, after: str) -> RunPage:
+        """Return the page; the next one begins after this run in the part with this token."""
+        following = _address(token, after, 0 if self.runs else self.looked_at)
         return RunPage(self.runs, following, self.looked_at, self._locked)
 
 
@@ -259,24 +271,34 @@ def stamp(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def _address(token: bytes, after: str) -> str | None:
-    """Return the place in the list behind the run `after` in the part that begins at a token of the server."""
+def _address(token: bytes, after: str, looked_at: int = 0) -> str | None:
+    """Return the place in the list behind the run `after` in the part that begins at a token of the server.
+
+    It has the number of runs that were looked at before it in vain.
+    """
     if not token and not after:
         return None
-    place = {"part": base64.b64encode(token).decode(), "after": after}
+    place = {"part": base64.b64encode(token).decode(), "after": after, "in_vain": looked_at}
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
-def _place(page: str) -> tuple[bytes, str]:
-    """Return the server's token, and the last run of the page before; both are empty for the first page."""
+def _place(page: str) -> tuple[bytes, str, int]:
+    """Return the server's token, the last run of the page before, and how many were looked at in vain before that.
+
+    The first two are empty for the first page.
+    """
     if not page:
-        return b"", ""
+        return b"", "", 0
     try:
         place: Any = json.loads(base64.urlsafe_b64decode(page))
         told = cast("dict[str, Any]", place) if isinstance(place, dict) else {}
-        return base64.b64decode(str(told["part"])), str(told["after"])
+        return base64.b64decode(str(told["part"])), str(told["after"]), _count(told.get("in_vain"))
     except (binascii.Error, ValueError, KeyError) as error:
         raise UsageError("this address does not name a part of the list") from error
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value <= _MOST_IN_VAIN else 0
 
 
 def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> ListedRun:

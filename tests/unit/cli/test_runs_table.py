@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from llm_do_temporal.cli import session
+from llm_do_temporal.cli.commands import runs
 from llm_do_temporal.cli.commands.runs import list_runs, runs_table
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.client.client import RunSummary
+from llm_do_temporal.cli.session import Session
+from llm_do_temporal.client.client import LlmDoClient, RunSummary
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.runs import RunMemo
+from tests.support.runs.run_server import RunServer
 
 BEGAN = datetime.now(UTC) - timedelta(hours=2)
 DONE = RunSummary(
@@ -72,3 +80,22 @@ async def test_a_workshop_without_views_says_so(tmp_path: Path) -> None:
     (tmp_path / "workshop.yaml").write_text("name: plain\n")
     with pytest.raises(UsageError, match="there is no view 'mine'; workshop\\.yaml has no"):
         await list_runs(view="mine", location=Location(workshop=tmp_path))
+
+
+async def test_a_long_search_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = RunServer()
+    for number in range(1_100):
+        await server.put(f"run-{number}", "Completed", RunMemo(worker="clerk"), began=BEGAN, ended=BEGAN)
+
+    @asynccontextmanager
+    async def opened(_location: Location) -> AsyncGenerator[Session]:
+        yield Session(LlmDoClient(cast("Any", server)), None, "127.0.0.1:1", embedded=False)
+
+    monkeypatch.setattr(session, "opened", opened)
+    monkeypatch.setattr(runs, "_SAID_EVERY", 1_000)
+    assert await list_runs(text="nothing", location=Location()) == 0
+    assert capsys.readouterr().err == "looked at 1,000 runs so far\nno run is like that: text nothing\n"
+    assert await list_runs(state="completed", limit=1_050, location=Location()) == 0
+    assert capsys.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -118,15 +119,25 @@ async def test_a_run_that_is_deleted_between_two_pages_hides_no_other() -> None:
     assert seen >= {f"deck {number}" for number in range(350, 600, 10)}
 
 
-async def test_a_search_stops_after_very_many_runs_and_can_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_list, "MOST_LOOKED_AT", 1_000)
+async def test_a_search_stops_after_many_runs_and_can_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_list, "MOST_LOOKED_AT", 100)
     server = await server_with(1_200, task="mail")
     await server.put("old", "Completed", RunMemo(worker="boss", task="deck"), began=NOW, ended=NOW - timedelta(1))
     first = await list_runs(cast("Any", server), RunFilter(text="deck"))
-    assert (first.runs, first.looked_at) == ([], 1_100)
+    assert (first.runs, first.looked_at) == ([], 100)
     second = await list_runs(cast("Any", server), RunFilter(text="deck"), page=first.following or "")
-    assert [run.run for run in second.runs] == ["old"]
-    assert (second.following, second.looked_at) == (None, 101)
+    assert (second.runs, second.looked_at) == ([], 200)
+    monkeypatch.undo()
+    third = await list_runs(cast("Any", server), RunFilter(text="deck"), page=second.following or "")
+    assert [run.run for run in third.runs] == ["old"]
+    assert (third.following, third.looked_at) == (None, 1_201)
+
+
+async def test_what_was_looked_at_is_counted_from_the_page_before_that_had_runs() -> None:
+    server = await server_with(700)
+    first = await list_runs(cast("Any", server), RunFilter(text="deck"))
+    second = await list_runs(cast("Any", server), RunFilter(text="deck"), page=first.following or "")
+    assert (first.looked_at, second.looked_at) == (250, 250)
 
 
 async def test_runs_that_cannot_be_read_are_counted_and_hide_no_others() -> None:
@@ -157,6 +168,18 @@ async def test_the_terminals_list_looks_at_all_runs_for_what_it_was_asked() -> N
     assert [one.task for one in found] == ["deck of today", "deck 990", "deck 980"]
     assert [one.started_by for one in await client.runs(RunFilter(who="bob"))] == ["bob"]
     assert await client.runs(RunFilter(state="waiting")) == []
+    looked_at: list[int] = []
+    await client.runs(RunFilter(text="no run has this"), told=looked_at.append)
+    assert looked_at == [1_000]
+
+
+@pytest.mark.parametrize("number", ["-1", "9999999999999", "true", '"7"', "[]", "1e999"])
+async def test_an_address_with_an_odd_number_counts_from_the_beginning(number: str) -> None:
+    place = f'{{"part": "", "after": "run-9-1", "in_vain": {number}}}'
+    page = base64.urlsafe_b64encode(place.encode()).decode()
+    server = await server_with(10)
+    shown = await list_runs(cast("Any", server), RunFilter(text="deck"), page=page)
+    assert ([run.task for run in shown.runs], shown.looked_at) == (["deck 0"], 9)
 
 
 @pytest.mark.parametrize("page", ["%", "bm8=", "e30="])

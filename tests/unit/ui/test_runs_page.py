@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from html import unescape
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from llm_do_temporal.client.views import run_list
 from llm_do_temporal.client.views.inbox import InboxContents
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.messages.batches import ItemCounts
@@ -97,6 +99,27 @@ async def test_a_filter_is_an_address_and_its_view_a_tab(server: RunServer, tmp_
     wrong = await browser.open("/runs?state=lost")
     assert (wrong.status, "This filter cannot be used" in wrong.text) == (422, True)
     assert "No run is like that" in (await browser.open("/runs?text=nothing")).text
+
+
+async def test_a_search_that_has_found_nothing_goes_on_and_tells_how_far_it_is(
+    server: RunServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_list, "MOST_LOOKED_AT", 100)
+    for number in range(150):
+        await server.put(f"mail-{number}", "Completed", RunMemo(worker="clerk"), began=NOW, ended=NOW)
+    browser = await browser_of(server)
+    page = await browser.open("/runs?text=nothing")
+    assert "None of the 100 runs that were looked at so far is like that" in page.text
+    (goes_on,) = re.findall(r'<div id="found" hx-get="([^"]+)" hx-select="#found" hx-trigger="load', page.html)
+    (link,) = re.findall(r'<a class="button" href="([^"]+)">Look further</a>', page.html)
+    assert link == goes_on
+    last = await browser.open(unescape(link))
+    assert "No run is like that" in last.text
+    assert "hx-trigger" not in last.html.partition('id="found"')[2].partition(">")[0]
+    # Once something was found, people go on when they want to.
+    found = await browser.open("/runs?text=script")
+    assert "100 runs were looked at; there are older ones" in found.text
+    assert "hx-trigger" not in found.html.partition('id="found"')[2].partition(">")[0]
 
 
 async def test_a_workshop_file_that_is_broken_hides_no_runs(server: RunServer, tmp_path: Path) -> None:
