@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.output import print_json
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from llm_do_temporal.cli.options import Location
     from llm_do_temporal.client.groups import QuestionGroup
+    from llm_do_temporal.client.views.inbox import InboxEntry
 
 SHOWN_ROWS = 10
 """Questions of each group in a list of groups, unless somebody wants more."""
@@ -66,7 +67,11 @@ def group_lines(group: QuestionGroup, width: int | None, limit: int | None = Non
         lines.append(f"  the same in all: {visible_line(same)}")
     table = format_table(*_table(group, limit), None)
     is_narrow = limit is None and width is not None and max(map(len, table)) > width - len(_INDENT)
-    lines += _stacked(*_table(group, limit)) if is_narrow else [f"{_INDENT}{line}" for line in table]
+    if is_narrow:
+        lines += [f"{_INDENT}task: {visible_line(entries[0].task)}"] if group.runs == 1 and entries[0].task else []
+        lines += [line for entry in entries for line in _apart(group, entry)]
+    else:
+        lines += [f"{_INDENT}{line}" for line in table]
     if left := len(group.entries) - len(entries):
         lines.append(f"  and {left:,} more")
     if group.in_part:
@@ -80,14 +85,15 @@ def group_lines(group: QuestionGroup, width: int | None, limit: int | None = Non
     return [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines]
 
 
-def _stacked(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table that is too wide for the screen with a line for each value, below the run and the id."""
-    lines: list[str] = []
-    for row in rows:
-        lines.append(f"{_INDENT}{visible_line(row[0])}  {visible_line(row[1])}")
-        named = zip(header[2:], row[2:], strict=True)
-        lines += [f"{_INDENT * 3}{visible_line(name)} {visible_line(value)}" for name, value in named]
-    return lines
+def _apart(group: QuestionGroup, entry: InboxEntry) -> Iterator[str]:
+    """Yield the lines of one question of a group whose table is too wide for the screen, one for each value."""
+    of_run = f" of {visible_line(entry.run)}" if group.runs > 1 else ""
+    task = f" ({visible_line(entry.task, _TASK_CHARS)})" if group.runs > 1 and entry.task else ""
+    by = f" by {visible_line(entry.worker)}" if group.tells_workers else ""
+    cells = [f"{name}: {cell}" for name, cell in zip(group.columns, group.cells(entry), strict=True)]
+    first, *others = [visible_line(cell) for cell in cells] or [visible_line(entry.summary)]
+    yield f"{_INDENT}{entry.id}{of_run}{by}{task}  {first}"
+    yield from (f"{_INDENT * 3}{other}" for other in others)
 
 
 def _wrapped(line: str, width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Asking a person about one call, or about all equal ones: shows them, reads the answer, sends the decision.
+"""Asking a person about one call: shows it, reads the answer, sends the decision.
 
 Called by the live screen of a run and by the inbox. Another person may decide meanwhile; then the question is
 withdrawn, not repeated.
@@ -14,10 +14,9 @@ from typing import Any
 
 from rich.console import Console
 
-from llm_do_temporal.cli.decisions import outcome_lines
-from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.holds import Holds
 from llm_do_temporal.cli.terminal.edit_arguments import ask_for_change
+from llm_do_temporal.cli.terminal.group_prompt import GroupAsker
 from llm_do_temporal.cli.terminal.kinds import ask_for_grant
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
 from llm_do_temporal.cli.terminal.lines import Interrupt, forget_typed
@@ -27,8 +26,7 @@ from llm_do_temporal.cli.terminal.pictures.text_lines import joined
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Prompter
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.decisions import Fate, FrozenQuestion
-from llm_do_temporal.client.groups import read_group
+from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.offers import read_kinds
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
@@ -38,8 +36,6 @@ from llm_do_temporal.policy.kinds.grants import KindGrant
 
 _MENU_LINES = 3
 """Lines of the letters below a question, with the prompt, and an empty one above it."""
-_GROUP_MENU_LINES = 3
-_UNSETTLED = (Fate.REFUSED, Fate.CHANGED, Fate.UNKNOWN)
 _AGREEING = ("a", "n", "s", "k")
 """Letters that agree to the call as it is shown."""
 _DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
@@ -163,7 +159,7 @@ class Asker:
         letters += ("[v]iew all", self._leave_key.menu, self._holds.offer, "[?] more")
         prompter.tell("  ".join(letter for letter in letters if letter))
         line = await prompter.line(f"{question.id}> ")
-        choice = (line or "").strip().lower()[:1]
+        choice = (line or "").strip().lower()
         if line is None or choice in (self._leave_key.letter, "q"):
             return Parting.LEFT
         if choice == "j" and self._leave_key.skips:
@@ -303,75 +299,6 @@ class Asker:
         votes = self._votes_of(question)
         if votes is None or votes > len(question.votes):
             raise _QuestionChanged
-
-
-class GroupAsker:
-    """Asks about groups, one at a time."""
-
-    def __init__(
-        self,
-        client: LlmDoClient,
-        console: Console,
-        interrupt: Interrupt,
-        known: Callable[[str], int],
-        holds: Holds | None = None,
-    ) -> None:
-        """`known` returns the number of questions in the list that are of the group with this key.
-
-        Without `holds` answers take effect at once.
-        """
-        self._client = client
-        self._console = console
-        self._interrupt = interrupt
-        self._known = known
-        self._holds = holds if holds is not None else Holds(client, 0)
-
-    def count(self, question: Question) -> int:
-        """Return the number of questions in the list that are equal to this one, with itself."""
-        return self._known(question.request.group.key)
-
-    async def ask(self, key: str) -> set[tuple[str, str]]:
-        """Ask about all of a group; return run and id of each question that needs no further answer."""
-        prompter = Prompter(self._console, self._interrupt, lambda: None)
-        group = await read_group(self._client, key)
-        if group is None:
-            prompter.tell("nothing of it waits for approval any more")
-            return set()
-        forget_typed()
-        lines = group_lines(group, self._console.width)
-        if len(lines) > self._console.height - _GROUP_MENU_LINES:
-            await prompter.read("\n".join(lines))
-        else:
-            prompter.tell("\n".join(lines))
-        return await self._answer(prompter, group.frozen())
-
-    async def _answer(self, prompter: Prompter, questions: Sequence[FrozenQuestion]) -> set[tuple[str, str]]:
-        these = f"these {len(questions):,}"
-        while True:
-            prompter.tell(f"[a]pprove {these}  [r]eject {these}  [b]ack")
-            line = await prompter.line(f"{len(questions):,} questions> ")
-            choice = (line or "").strip().lower()[:1]
-            if line is None or choice in ("b", "q"):
-                return set()
-            if choice == "a":
-                return await self._decide(prompter, questions, Decision(decision=DecisionKind.APPROVE))
-            if choice == "r":
-                reason = (await prompter.line("reason, which the models are told (empty: back): ") or "").strip()
-                if reason:
-                    return await self._decide(prompter, questions, Decision(decision=DecisionKind.REJECT, note=reason))
-            elif choice:
-                prompter.tell(f"'{choice}' is not an answer; type one of the letters in brackets")
-
-    async def _decide(
-        self, prompter: Prompter, questions: Sequence[FrozenQuestion], decision: Decision
-    ) -> set[tuple[str, str]]:
-        answer = decision.model_copy(update={"by": login_name(), "hold": self._holds.seconds})
-        outcomes = await self._client.decide_many(questions, answer)
-        prompter.tell("\n".join(outcome_lines(outcomes)))
-        held = [(one.question, one.until) for one in outcomes if one.until is not None]
-        if held:
-            prompter.tell(self._holds.note([question for question, _ in held], max(until for _, until in held)))
-        return {(one.question.run, one.question.id) for one in outcomes if one.fate not in _UNSETTLED}
 
 
 def _words(error: LlmDoError) -> str:

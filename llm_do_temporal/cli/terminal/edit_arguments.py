@@ -80,8 +80,9 @@ async def edit_pending(
 
 def heading(question: Question) -> str:
     """Return the comment at the top of the text."""
-    about = visible_line(question.request.summary, 100)
-    return f"# {question.id}: {about}\n# Save and close to go on; saved unchanged, nothing is decided.\n"
+    # No words of the arguments: whoever looks for one in the editor is to find the argument.
+    named = f"# {question.id}: {visible_line(question.request.tool, 100)}"
+    return f"{named}\n# Save and close to go on; saved unchanged, nothing is decided.\n"
 
 
 def fitting_arguments(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:

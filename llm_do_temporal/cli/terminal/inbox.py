@@ -7,24 +7,23 @@ import os
 import signal
 import sys
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from llm_do_temporal.cli.holds import Holds
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.session import opened
-from llm_do_temporal.cli.tables import ago, locked_line
-from llm_do_temporal.cli.terminal.ask import Asker, GroupAsker, LeaveKey, Parting
+from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.attend import SIGNALLED, ConnectionLost, while_served
+from llm_do_temporal.cli.terminal.group_prompt import GroupAsker
 from llm_do_temporal.cli.terminal.keys import KeyReader
 from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal.pictures.inbox import render_inbox, render_keys
 from llm_do_temporal.cli.text import PROGRAM, say, visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.history.questions import Question
@@ -36,22 +35,6 @@ REFRESH_SECONDS = 1.0
 _LATE_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
 _DRAW_SECONDS = 0.25
-_FRAME_LINES = 4
-"""Lines around the list: its head, the keys, an empty one, and the cursor's own."""
-_MOST_LOCKED = 5
-_KEYS = "j/k or arrows: move   Enter or a number: open   g: group   ?: keys   q: leave"
-_MEANINGS = (
-    ("j k, arrows", "next, previous"),
-    ("Enter, 1 2 …", "open the question; after your answer the next one follows"),
-    ("u", "take your last answer back, while it has not taken effect"),
-    ("g", "decide all questions that are equal to the chosen one, in all runs, after a look at their table"),
-    ("?", "this list, away again with any key"),
-    ("q", "leave; what waits goes on waiting"),
-)
-_ALWAYS = ("#", "RUN", "FROM", "ASKED", "UNTIL", "ABOUT")
-"""Columns that stand there even where they are empty."""
-_TASK_CHARS = 30
-"""Beginning of a run's task in the list: enough to know the run by."""
 
 
 class Selection:
@@ -176,7 +159,7 @@ class Inbox:
         question = next((one for one in known if one.id == entry.id and one.is_open), None)
         if question is None:
             self._asker.answered.add((entry.run, entry.id))
-            return Parting.LEFT
+            return Parting.SETTLED
         return await self._asker.ask(question, known, others=len(self._entries) - 1)
 
     async def _ask_group(self, entry: InboxEntry) -> Parting:
@@ -242,8 +225,8 @@ class Inbox:
         if self._explains:
             return render_keys()
         locked, further, offer = self._locked, self._further, self.holds.offer
-        height -= bool(offer)
-        drawn = render_inbox(self._entries, row, datetime.now(UTC), height, locked=locked, further=further)
+        size = (self._console.width, height - bool(offer))
+        drawn = render_inbox(self._entries, row, datetime.now(UTC), size, locked=locked, further=further)
         return Group(drawn, Text(offer, style="dim")) if offer else drawn
 
     async def _keep_refreshing(self) -> None:
@@ -259,69 +242,6 @@ class Inbox:
         kept = {name: one for name, one in self._known.items() if name in held}
         self._known = kept | {(one.run, one.id): one for one in found.entries}
         self._list_late()
-
-
-def render_inbox(
-    entries: Sequence[InboxEntry],
-    row: int,
-    now: datetime,
-    height: int,
-    *,
-    locked: Sequence[LockedRun] = (),
-    further: int = 0,
-) -> RenderableType:
-    """Return the list with the entry in `row` chosen, at most `height` lines high.
-
-    Tells of `further` runs that wait and were not read.
-    """
-    beside = [Text(locked_line(one), no_wrap=True, overflow="ellipsis") for one in locked[:_MOST_LOCKED]]
-    if further:
-        wait = "run waits" if further == 1 else "runs wait"
-        beside.append(Text(f"{further:,} more {wait}; the oldest come first", no_wrap=True, overflow="ellipsis"))
-    if not entries:
-        return Group(*(beside or [Text("nothing waits for approval")]), Text("q: leave", style="dim"))
-    room = max(1, height - _FRAME_LINES - len(beside))
-    first = max(0, min(row - room // 2, len(entries) - room))
-    equal = Counter(entry.group.key for entry in entries if entry.group is not None)
-    rows = [_cells(number, entry, now, equal) for number, entry in enumerate(entries, 1)][first : first + room]
-    heads = [head for head in rows[0] if head in _ALWAYS or any(row[head] for row in rows)]
-    table = Table.grid(padding=(0, 2))
-    for head in heads:
-        table.add_column(no_wrap=True, overflow="ellipsis", justify="right" if head in ("#", "EQUAL") else "left")
-    table.add_row(*(Text(head, style="bold") for head in heads))
-    for number, cells in enumerate(rows, first):
-        table.add_row(*(Text(cells[head]) for head in heads), style="reverse" if number == row else "")
-    hidden = len(entries) - min(room, len(entries))
-    more = f"   ({hidden} more)" if hidden else ""
-    return Group(table, *beside, Text(f"\n{_KEYS}{more}", style="dim"))
-
-
-def render_keys() -> RenderableType:
-    """Return the keys of the list and what they do."""
-    table = Table.grid(padding=(0, 2))
-    for key, meaning in _MEANINGS:
-        table.add_row(Text(key, style="bold"), Text(meaning))
-    return table
-
-
-def _cells(number: int, entry: InboxEntry, now: datetime, equal: Mapping[str, int]) -> dict[str, str]:
-    agreed = f"{entry.votes} of {entry.quorum} agreed: " if entry.quorum > 1 else ""
-    like_it = 0 if entry.group is None else equal[entry.group.key]
-    return {
-        "#": str(number),
-        "RUN": visible_line(f"{entry.run} {entry.id}"),
-        "TASK": visible_line(entry.task, _TASK_CHARS),
-        "FROM": visible_line(entry.path),
-        "ASKED": ago(entry.asked_at, now),
-        "UNTIL": "" if entry.deadline is None else _left(entry.deadline, now),
-        "EQUAL": str(like_it) if like_it > 1 else "",
-        "ABOUT": visible_line(f"{agreed}{entry.summary}", 400),
-    }
-
-
-def _left(deadline: datetime, now: datetime) -> str:
-    """Return the rough time until the deadline; `now` once it has passed."""
-    return "now" if deadline <= now else f"in {ago(now, deadline).removesuffix(' ago')}"
 
 
 def check_terminal(run: str | None) -> None:

@@ -144,6 +144,15 @@ async def test_a_question_is_left_for_the_list_or_for_the_next_one(
     assert ("go to the next question" in desk.screen.getvalue()) is skips
 
 
+@pytest.mark.parametrize("line", ["abc", "approve all of it", "a1", "rm", "aa"])
+async def test_more_than_a_letter_is_no_answer(typed: Callable[..., None], pending: Question, line: str) -> None:
+    desk = Desk()
+    typed(line, "b")
+    await desk.ask(pending)
+    assert "is not an answer" in desk.screen.getvalue()
+    assert desk.taken == []
+
+
 async def test_a_letter_that_means_nothing_decides_nothing(typed: Callable[..., None], pending: Question) -> None:
     desk = Desk()
     typed("j", "y", "", "b")

@@ -17,7 +17,6 @@ from llm_do_temporal.cli import session
 from llm_do_temporal.cli.commands.approvals import approvals, approve, reject
 from llm_do_temporal.cli.groups import group_lines
 from llm_do_temporal.cli.options import Several
-from llm_do_temporal.cli.tables import ago
 from llm_do_temporal.client.decisions import Fate, FrozenQuestion, QuestionOutcome
 from llm_do_temporal.client.groups import grouped
 from llm_do_temporal.client.history.questions import Question
@@ -133,7 +132,7 @@ def test_nothing_of_what_is_to_be_decided_is_cut(width: int | None) -> None:
     assert [one["path"] in told for one in cells] == [True, True]
     assert "…" not in told
     is_stacked = width is not None and width < 200
-    assert (f"      TASK keep notes\n      ASKED {ago(NOW)}" in told) is is_stacked
+    assert ("  a1 of run-1 (keep notes)  first: harmless" in told) is is_stacked
     assert any(len(line) == 60 and line.endswith("…") for line in group_lines(group, 60, 10))
 
 
@@ -143,6 +142,19 @@ def test_an_argument_that_there_was_no_room_for_does_not_look_empty() -> None:
     (group,) = grouped([entry(1, group=full), entry(2, group=crowded)])
     assert group.columns == ("to", "text")
     assert [group.cells(one) for one in group.entries] == [["a", ""], ["b", "…"]]
+
+
+def test_a_group_of_one_run_names_its_task_once() -> None:
+    cells = [{"path": f"/notes/{number}.md", "old": "a b " * 20, "new": f"word {number} " * 10} for number in (1, 4)]
+    groups = [CallGroup(key=KEY, title="edit_file *.md in /notes", cells=each) for each in cells]
+    (group,) = grouped([entry(1, group=groups[0]), entry(4, group=groups[1], worker="helper")])
+    lines = group_lines(group, 80)
+    assert lines[1].startswith("  the same in all: old a b a b")
+    assert "  task: keep notes" in lines
+    assert [line for line in lines if "path: " in line] == [
+        "  a1 by boss  path: /notes/1.md",
+        "  a4 by helper  path: /notes/4.md",
+    ]
 
 
 def test_text_of_models_is_not_obeyed() -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
-from llm_do_temporal.cli.terminal.inbox import Inbox, Selection, render_inbox
+from llm_do_temporal.cli.terminal.inbox import Inbox, Selection
 from llm_do_temporal.cli.terminal.keys import parse_keys
 from llm_do_temporal.cli.terminal.lines import Interrupt
+from llm_do_temporal.cli.terminal.pictures.inbox import render_inbox
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
 
@@ -41,7 +43,7 @@ def drawn(
 ) -> list[str]:
     console = Console(width=width, color_system=None, highlight=False)
     with console.capture() as capture:
-        console.print(render_inbox(entries, row, NOW, height, locked=locked, further=further))
+        console.print(render_inbox(entries, row, NOW, (width, height), locked=locked, further=further))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -161,3 +163,22 @@ async def test_the_inbox_draws_how_many_runs_were_not_read() -> None:
     with console.capture() as capture:
         console.print(inbox.drawn())
     assert "7 more runs wait" in capture.get()
+
+
+def test_a_short_line_keeps_the_number_the_task_and_the_call() -> None:
+    entries = [entry(f"run-{number}", task="Move the handbook to release 2.4") for number in (1, 2)]
+    wide, narrow = (fitted(entries, width) for width in (130, 80))
+    assert wide[0].split() == ["#", "RUN", "TASK", "FROM", "ASKED", "UNTIL", "ABOUT"]
+    assert narrow[0].split() == ["#", "RUN", "TASK", "UNTIL", "ABOUT"]
+    assert fitted(entries, 60)[0].split() == ["#", "TASK", "ABOUT"]
+    assert fitted(entries, 60)[1].startswith("1  Move the handbook t…  write_file /handbook/installation")
+    # Without a task the run is all that there is to know it by.
+    assert fitted([entry("run-1")], 20)[0].split() == ["#", "RUN", "ABOUT"]
+
+
+def fitted(entries: list[InboxEntry], width: int) -> list[str]:
+    about = "write_file /handbook/installation.md (378 bytes)"
+    console = Console(width=width, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_inbox([replace(one, summary=about) for one in entries], 0, NOW, (width, 20)))
+    return [line.rstrip() for line in capture.get().splitlines()]

@@ -72,7 +72,7 @@ def test_a_change_stands_first_as_a_diff(pending: Question) -> None:
 
 def test_a_screen_shows_no_text_that_the_diff_tells(pending: Question) -> None:
     lines, unread = fitted(asking(pending, diff=CHANGE), 21)
-    assert lines[-2:] == ["  path: /a.txt", "  content: 3 lines, told by the changes above; v shows all"]
+    assert lines[-2:] == ["  path: /a.txt", "  content: in the changes above; v shows all"]
     assert unread == 0
 
 
@@ -118,6 +118,22 @@ def test_many_arguments_push_nothing_off_the_screen_unseen(pending: Question) ->
     assert (
         unread == len(question_text(asking(pending, args={f"n{n}": n for n in range(100)}), None, 80).splitlines()) - 20
     )
+
+
+def test_a_screen_has_the_beginning_of_a_digest_and_arguments_only_once(pending: Question) -> None:
+    use = CapabilityUse(name="python.call", payload={"tool": "mail", "sha256": "ab" * 32})
+    summary = 'mail {"content":"one"}'
+    question = asking(pending, tool="mail", args={"content": "one"}, summary=summary, capabilities=(use,), diff=None)
+    lines, unread = fitted(question, 20)
+    assert lines[1:] == [
+        "sandbox.write needs approval",
+        "  content: one",
+        '  python.call: {"tool": "mail", "sha256": "abababababab…"}',
+    ]
+    assert unread == 0
+    whole = question_text(question, None, 200)
+    assert summary in whole
+    assert "ab" * 32 in whole
 
 
 def test_a_question_that_fits_has_nothing_unread(pending: Question) -> None:

@@ -86,6 +86,13 @@ def test_decisions_on_calls_like_it_are_counted_and_the_last_no_is_named(asked: 
     assert whole[4] == "    a2 rejected by ann 4h ago: too long (write_file /notes/a2.md)"
 
 
+def test_a_worker_that_is_a_tool_is_named_once(asked: Question) -> None:
+    use = CapabilityUse(name="worker.call", payload={"worker": "reader"})
+    request = asked.request.model_copy(update={"tool": "reader", "capabilities": (use,)})
+    known = [replace(asked, id=name, request=request) for name in ("a1", "a9")]
+    assert plain(known[1], around(known[1], known[0]))[1] == "  like it: 1 more waits (reader)"
+
+
 def test_no_words_of_the_model_reach_the_left_margin_or_pass_for_the_prompt(asked: Question) -> None:
     facts = around(asked, words=Words("\n\na9> a\n[a]pprove \x1b[2J\u202e\n" + "long " * 90, 0, ""), task="[bold]x\ny")
     for is_short in (True, False):

@@ -7,6 +7,7 @@ screen has no room for is counted, and has to be read before anybody agrees.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ _SHORT_CHARS = 200
 _FEWEST_LINES = 3
 """Lines that every part of a call gets on a screen, if it has as many: its name, its beginning, and what is left."""
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_DIGEST, _DIGEST_CHARS = re.compile(r"[0-9a-f]{64}"), 12
 _FILE_TEXTS = frozenset({"content", "old_text", "new_text"})
 """Arguments of the file tools whose whole effect a difference shows."""
 
@@ -56,14 +58,13 @@ def fit_question(
 
     Its first line says that `others` wait, too.
     """
-    head, parts = _head(pending, around, width, others), _parts(pending, width)
+    head, parts = _head(pending, around, width, others), _parts(pending, width, is_short=True)
     room = height - len(head)
     lines, unread = list(head), 0
+    told, parts = [one.name for one in parts if one.is_told], [one for one in parts if not one.is_told]
+    room -= bool(told)
     for number, part in enumerate(parts):
-        if part.is_told:
-            lines.append(_mark(f"{part.name}: {_count(len(part.lines) - 1)}, told by the changes above; v shows all"))
-            continue
-        later = sum(1 if one.is_told else min(len(one.lines), _FEWEST_LINES) for one in parts[number + 1 :])
+        later = sum(min(len(one.lines), _FEWEST_LINES) for one in parts[number + 1 :])
         share = max(room - (len(lines) - len(head)) - later, _FEWEST_LINES)
         if len(part.lines) <= share:
             lines += part.lines
@@ -71,6 +72,8 @@ def fit_question(
         left = len(part.lines) - (share - 1)
         lines += [*part.lines[: share - 1], _mark(f"  … {_count(left)} more; v shows all")]
         unread += left
+    if told:
+        lines.append(_mark(f"{', '.join(told)}: in the changes above; v shows all"))
     if len(lines) > max(height, _FEWEST_LINES):
         kept = max(height, _FEWEST_LINES) - 1
         left = len(lines) - kept
@@ -100,7 +103,9 @@ def _head(pending: Question, around: Surroundings | None, width: int, others: in
     lines = [Text.assemble(title, " ", (rule, "yellow"), more)]
     if around is not None:
         lines += surrounding_lines(pending, around, width, is_short=others is not None)
-    lines += wrapped(Text(visible_line(request.summary), style="bold"), width)
+    # Of a Python tool the summary is its name and its arguments, which stand below.
+    if others is None or not request.summary.startswith(f"{request.tool} {{"):
+        lines += wrapped(Text(visible_line(request.summary), style="bold"), width)
     if request.reason:
         lines += wrapped(Text(visible_line(request.reason), style="dim"), width)
     for line in _circumstances(pending):
@@ -108,8 +113,8 @@ def _head(pending: Question, around: Surroundings | None, width: int, others: in
     return lines
 
 
-def _parts(pending: Question, width: int) -> list[_CallPart]:
-    """Return the whole call: what it changes comes first."""
+def _parts(pending: Question, width: int, *, is_short: bool = False) -> list[_CallPart]:
+    """Return the whole call, what it changes first; where it `is_short`, of digests the beginning."""
     request, parts = pending.request, list[_CallPart]()
     diff = (request.diff or "") if pending.args == request.args else ""
     is_file = request.tool in PATH_TOOLS
@@ -124,11 +129,14 @@ def _parts(pending: Question, width: int) -> list[_CallPart]:
             _CallPart(visible_line(name, 80), lines, is_told=is_text and is_file and is_compared and tells_all(diff))
         )
     for file in request.attachments:
-        facts = {"bytes": file.bytes, "media_type": file.media_type, "sha256": file.sha256}
+        digest = _cut_digest(file.sha256) if is_short else file.sha256
+        facts = {"bytes": file.bytes, "media_type": file.media_type, "sha256": digest}
         parts.append(_CallPart("file", _argument(f"file {file.path}", facts, width)))
     shown = {json.dumps(value, sort_keys=True) for value in (request.args, *request.args.values(), request.diff)}
     for use in request.capabilities:
         extra = {name: value for name, value in use.payload.items() if json.dumps(value, sort_keys=True) not in shown}
+        if is_short:
+            extra = {name: _cut_digest(value) for name, value in extra.items()}
         if extra:
             parts.append(_CallPart(use.name, _argument(use.name, extra, width)))
     return parts
@@ -158,6 +166,10 @@ def _argument(name: str, value: Any, width: int, note: str = "") -> list[Text]:
     if "\n" not in text and len(text) <= _SHORT_CHARS:
         return hanging(Text.assemble(label, f" {visible_line(text)}"), width, _INDENT)
     return [label, *indented(Text(visible_block(text)), width, _INDENT)]
+
+
+def _cut_digest(value: Any) -> Any:
+    return f"{value[:_DIGEST_CHARS]}…" if isinstance(value, str) and _DIGEST.fullmatch(value) else value
 
 
 def _label(name: str, note: str = "") -> Text:

@@ -56,11 +56,12 @@ def _precedents(question: Question, precedents: Precedents, width: int, *, is_sh
     """Return a line with the number of decisions on calls like this, and the newest: first those that said no."""
     if not precedents.newest and not precedents.waiting:
         return []
-    where = f" in {precedents.place}" if precedents.place.startswith("/") else f" {precedents.place}".rstrip()
+    tool, place = question.request.tool, precedents.place
+    where = f" in {place}" if place.startswith("/") else f" {place}" if place not in ("", tool) else ""
     counts = [Text(f"{count} {_DONE[kind]}", style=_STYLES[kind]) for kind, count in precedents.counts.items()]
     if precedents.waiting:
         counts.append(Text(f"{precedents.waiting} more {'waits' if precedents.waiting == 1 else 'wait'}"))
-    told = Text(", ").join(counts).append(f" ({visible_line(question.request.tool + where, 120)})", style="dim")
+    told = Text(", ").join(counts).append(f" ({visible_line(tool + where, 120)})", style="dim")
     lines = _named("like it", told, width, 1 if is_short else None)
     unlike = [one for one in precedents.newest if one.verdict and one.verdict.decision is not DecisionKind.APPROVE]
     for one in unlike[:1] if is_short else precedents.newest:
