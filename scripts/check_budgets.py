@@ -153,6 +153,16 @@ def check_test_imports(sources: Sequence[Source]) -> Iterator[Violation]:
                     yield Violation(source.path, node.lineno, f"imports {module}; what tests share is in tests/support")
 
 
+def check_test_names(sources: Sequence[Source]) -> Iterator[Violation]:
+    """Look for names that two unit tests have: their folders are no packages, and pytest would load one of the two."""
+    first: dict[str, Path] = {}
+    for source in sources:
+        if source.inside.is_relative_to("tests/unit") and source.path.stem.startswith("test_"):
+            other = first.setdefault(source.path.name, source.path)
+            if other != source.path:
+                yield Violation(source.path, 1, f"{source.path.name} is also the name of {other}")
+
+
 def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     """Return the modules that a statement imports, also those that it imports out of a package."""
     if isinstance(node, ast.Import):
@@ -163,7 +173,15 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
     return []
 
 
-CHECKS = (check_sizes, check_module_names, check_folders, check_class_names, check_first_words, check_test_imports)
+CHECKS = (
+    check_sizes,
+    check_module_names,
+    check_folders,
+    check_class_names,
+    check_first_words,
+    check_test_imports,
+    check_test_names,
+)
 
 
 def check_budgets(root: Path) -> list[Violation]:

@@ -14,6 +14,7 @@ from scripts.check_budgets import (
     check_folders,
     check_module_names,
     check_test_imports,
+    check_test_names,
     main,
     read_sources,
 )
@@ -173,3 +174,11 @@ def test_no_test_imports_another(tmp_path: Path, statement: str, module: str) ->
     (violation,) = check_test_imports(read_sources(tmp_path))
     assert violation.text == f"imports {module}; what tests share is in tests/support"
     assert main([str(tmp_path)]) == 1
+
+
+def test_no_two_unit_tests_have_one_name(tmp_path: Path) -> None:
+    write(tmp_path, tests__unit__cli__test_a="", tests__unit__ui__test_b="", tests__e2e__test_a="")
+    assert list(check_test_names(read_sources(tmp_path))) == []
+    write(tmp_path, tests__unit__ui__test_a="")
+    (violation,) = check_test_names(read_sources(tmp_path))
+    assert violation.text == f"test_a.py is also the name of {tmp_path}/tests/unit/cli/test_a.py"
