@@ -117,6 +117,10 @@ class Person:
         await self._approve()
         self.counts["answers"] += len(opinions) - len(wrong)
         await self._look(REVIEW_SECONDS / 2)
+        # Until all of them have their answers, the page loads itself again.
+        began = time.monotonic()
+        await self.page.get_by_role("heading", level=1).filter(has_not_text="so far").wait_for()
+        self.waited += time.monotonic() - began
         if await self.page.locator('[data-key="j"]').count():
             await self._press("j", goes=True)
 
