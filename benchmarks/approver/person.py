@@ -99,17 +99,17 @@ class Person:
         sight = await self._read(ROW_SECONDS * len(facts["rows"]))
         opinions = [opinion_on(summary, sight.call(row)) for row, summary in enumerate(facts["rows"])]
         wrong = [row for row, opinion in enumerate(opinions) if opinion != Opinion()]
+        # Ticks, and not the button for all: others may be asked meanwhile, which nobody has read.
         if len(wrong) == len(opinions):
             return
-        if wrong:
-            await self._press("X")
-            at = -1
-            for row in wrong:
-                for _ in range(row - at):
-                    await self._press("j")
-                await self._press("x")
-                at = row
-        await self._press("a" if wrong else "A")
+        await self._press("X")
+        at = -1
+        for row in wrong:
+            for _ in range(row - at):
+                await self._press("j")
+            await self._press("x")
+            at = row
+        await self._press("a")
         await self._press("Enter", goes=True)
         await self._look(REVIEW_SECONDS)
         if (await page_facts(self.page))["folded"]:
