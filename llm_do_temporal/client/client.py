@@ -34,7 +34,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.batches import read_unfinished
-from llm_do_temporal.client.connection.errors import refuses_attributes, translated
+from llm_do_temporal.client.connection.errors import WorkflowNotReady, refuses_attributes, translated
 from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, decide_each
 from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
@@ -291,7 +291,7 @@ class LlmDoClient:
             # The server says "not found" of a run that has ended, too.
             summary = await self.status(run)
             raise DecisionRefused(f"run '{run}' has ended: {summary.status}; nothing waits for a decision") from error
-        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError, WorkflowNotReady):
             return None
 
     async def decide_many(

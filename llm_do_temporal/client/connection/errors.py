@@ -13,6 +13,8 @@ from llm_do_temporal.errors import ConnectionFailed, UsageError
 _ARCHIVE = "workflow history not found, may have passed retention period"
 """Words of a server that could have archived the history, and has not. The production server is one of those."""
 
+_NOT_READY = "Unable to perform workflow execution update"
+
 
 def is_missing(error: RPCError) -> bool:
     """Return whether the server has no such workflow, or no such history any more."""
@@ -24,6 +26,12 @@ def is_missing(error: RPCError) -> bool:
 def refuses_attributes(error: RPCError) -> bool:
     """Return whether the server says that the namespace does not know a search attribute."""
     return error.status is RPCStatusCode.INVALID_ARGUMENT and "search attribute" in error.message.lower()
+
+
+class WorkflowNotReady(ConnectionFailed):
+    """Update that the server refuses since a task of the workflow has failed just now, on a starved worker for one.
+
+    Nothing of it was taken. The task is tried again by itself, and a signal waits for that."""
 
 
 @asynccontextmanager
@@ -42,4 +50,6 @@ async def translated(run: str | None = None) -> AsyncGenerator[None]:
             ) from error
         if error.status is RPCStatusCode.UNAVAILABLE:
             raise ConnectionFailed(f"the Temporal server does not answer: {error}") from error
+        if _NOT_READY in error.message:
+            raise WorkflowNotReady(f"the run was not ready: {error}") from error
         raise ConnectionFailed(f"the Temporal server refused: {error}") from error
