@@ -124,9 +124,10 @@ async def test_nonsense_about_undo_is_refused_or_noted_and_the_run_goes_on(place
 
 
 async def test_a_hold_outlives_the_worker_service(server: WorkflowEnvironment, tmp_path: Path) -> None:
-    place = Place(tmp_path, LlmDoClient(server.client), f"test-{uuid4().hex}")
+    queue = f"test-{uuid4().hex}"
+    place = Place(tmp_path, LlmDoClient(server.client, task_queue=queue), queue)
     place.workshop()
-    settings = ServiceSettings(task_queue=place.queue)
+    settings = ServiceSettings(task_queue=queue)
     async with build_worker(server.client, place.folder, settings):
         run, _ = await start_parked(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
         wanted = {one.request.args["path"]: one.id for one in await place.pending(run, 2)}
