@@ -8,7 +8,7 @@ from typing import Any
 
 from temporalio import activity
 
-from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.activities.runtime.failures import load_errors
 from llm_do_temporal.definitions.registry.inputs import build_input
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import load_started
@@ -61,7 +61,7 @@ class DefinitionActivities:
     def load_run(self, request: LoadRunInput) -> LoadedRun:
         """The entry worker and all that a run takes from its workshop."""
         start = request.start
-        with user_errors():
+        with load_errors():
             workshop = load_workshop(self._workshop)
             items = () if start.batch is None else start.batch.items
             for attachment in (*start.attachments, *(one for item in items for one in item.attachments)):
@@ -93,6 +93,6 @@ class DefinitionActivities:
     @activity.defn(name=LOAD_WORKER.name)
     def load_worker(self, request: LoadWorkerInput) -> PinnedWorker:
         """The worker of this name, resolved and rendered."""
-        with user_errors():
+        with load_errors():
             registry = Registry(load_workshop(self._workshop), load_toolsets=True)
             return registry.load(request.name, run_python=request.run_python)

@@ -10,7 +10,7 @@ from pathlib import Path
 from temporalio import activity
 
 from llm_do_temporal.activities.models.builder import check_provider
-from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.activities.runtime.failures import load_errors, user_errors
 from llm_do_temporal.definitions.registry.generated import (
     MAX_DEFINITION_BYTES,
     check_draft,
@@ -58,7 +58,7 @@ class DelegationActivities:
         Fails with DelegationRefusal for a name that is taken and for what a new worker cannot have, with ModelRefusal
         for a model of a provider that does not exist.
         """
-        with user_errors():
+        with load_errors():
             workshop = load_workshop(self._workshop)
             draft = draft_worker(workshop, asked)
             if asked.model is not None:
@@ -97,7 +97,7 @@ class DelegationActivities:
     @activity.defn(name=LOAD_TEMPLATE.name)
     def load_template(self, asked: LoadTemplateInput) -> LoadedTemplate:
         """The template as a worker, with the parameters and the input filled in."""
-        with user_errors():
+        with load_errors():
             workshop = load_workshop(self._workshop)
             registry = Registry(workshop, load_toolsets=True)
             params, run_python = asked.params, asked.run_python

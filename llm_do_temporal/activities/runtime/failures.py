@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
 
 from llm_do_temporal.errors import BlobsUnreachable, EffectFailed, LlmDoError
 from llm_do_temporal.messages.conversation import OTHER_MODEL, OtherModel
@@ -32,6 +33,21 @@ def user_errors() -> Generator[None]:
         if is_passing(error):
             raise ApplicationError(reason_of(error), type="OSError") from None
         raise as_failure(EffectFailed(f"the operating system refused: {reason_of(error)}")) from None
+
+
+@contextmanager
+def load_errors() -> Generator[None]:
+    """Turn errors into failures like `user_errors`, in an activity that only reads definitions.
+
+    An activity that was interrupted says so: a check of a definition may have taken the interruption for a fault of
+    the definition, which would be final."""
+    try:
+        with user_errors():
+            yield
+    except ApplicationError:
+        if activity.in_activity() and activity.is_cancelled():
+            raise CancelledError("interrupted while definitions were read") from None
+        raise
 
 
 def as_failure(error: LlmDoError, *, other_model: OtherModel | None = None) -> ApplicationError:

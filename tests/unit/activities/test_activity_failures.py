@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 
 import pytest
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, CancelledError
+from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.activities.runtime.failures import load_errors, user_errors
 from llm_do_temporal.errors import (
     BlobsUnreachable,
     DefinitionError,
@@ -111,3 +112,24 @@ def test_everything_else_goes_on_as_it_is() -> None:
         raise EffectFailed("ours")
     with user_errors(), naming("/a.txt"):
         pass
+
+
+def test_a_load_that_was_interrupted_says_so_whatever_it_took_that_for() -> None:
+    here = ActivityEnvironment()
+
+    def load(*, interrupted: bool) -> None:
+        with load_errors():
+            try:
+                if interrupted:
+                    here.cancel()
+                    while True:
+                        pass
+            except Exception as error:
+                raise DefinitionError(f"not valid JSON Schema: {error}") from error
+            raise DefinitionError("is wrong")
+
+    with pytest.raises(CancelledError, match="interrupted while definitions were read"):
+        here.run(lambda: load(interrupted=True))
+    with pytest.raises(ApplicationError, match="is wrong") as caught:
+        ActivityEnvironment().run(lambda: load(interrupted=False))
+    assert caught.value.non_retryable
