@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: this many at a time keep two processors busy.
 ASIDE := -n 4 --dist worksteal
 
-.PHONY: help setup demo browser test test-fast security check lock histories bench bench-cluster certify compose-images compose-test \
+.PHONY: help setup demo browser test test-fast layers evaluations security check lock histories bench bench-cluster certify power compose-images compose-test \
     cluster cluster-down cluster-test cluster-faults chart-test clean
 
 help:  ## Show this list
@@ -29,8 +29,8 @@ REPLAYED := approvals cancellation delegated_approvals delegation long_conversat
 
 # A stage without a single test fails: pytest exits 5. The tables of policy/ cover all its branches.
 test: .venv/.ready  ## Run the tests, the quick ones first; not those of clusters, containers and the chart
-	$(call PYTEST,unit) -n 2 tests/unit
-	$(BIN)/python -m coverage run -m pytest tests/unit/policy -q && $(BIN)/python -m coverage report
+	$(call PYTEST,unit) -n 2 tests/unit --ignore tests/unit/policy
+	$(BIN)/python -m coverage run -m pytest --junit-xml=test-output/policy.xml tests/unit/policy -q && $(BIN)/python -m coverage report
 	$(call PYTEST,security) $(ASIDE) tests/security
 	$(call PYTEST,integration) $(ASIDE) tests/integration
 	LLM_DO_TEST_NO_CACHE=1 $(call PYTEST,integration-no-cache) $(ASIDE) $(REPLAYED:%=tests/integration/test_%.py) -k 'not histories_are_gone'
@@ -42,6 +42,15 @@ SLOW_UNITS := tests/unit/cli/test_program.py tests/unit/deploy tests/unit/script
 
 test-fast: .venv/.ready  ## Run the tests of daily work in less than a minute: units without processes, and stored histories
 	$(call PYTEST,fast) -n 2 tests/unit tests/replay $(SLOW_UNITS:%=--ignore=%)
+
+layers: .venv/.ready  ## Play 10,000 random programs in folders and in layers that are committed; takes some minutes
+	LAYER_PROGRAMS=10000 $(call PYTEST,layers) --timeout 3600 tests/unit/sandbox/test_layer_programs.py
+
+evaluations: .venv/.ready  ## Kill the service 20 times during an evaluation of 200 cases with a judge; takes many minutes
+	EVALUATION_SIZE=200x3x20 $(call PYTEST,evaluations) --timeout 7200 -s tests/e2e/test_killed_evaluations.py
+
+power: .venv/.ready  ## Compare 1,000 made-up versions a line: how often equal ones are called different, and others found
+	$(BIN)/python -m benchmarks.versions
 
 security: .venv/.ready  ## Attack what docs/concepts/security.md promises, and say how many hostile inputs were tried
 	$(call PYTEST,security) $(ASIDE) tests/security
@@ -74,9 +83,15 @@ bench-cluster: .venv/.ready  ## Measure the main lines of ours and bare on a Tem
 # Everything that can die, after every event. EVERY=10 takes every tenth; JOBS runs go on at a time.
 EVERY ?= 1
 JOBS ?= 4
-certify: .venv/.ready  ## Kill a run after every event of its history, in four ways; takes an hour of an idle machine
+certify: .venv/.ready  ## Kill a run after every event of its history, in four ways, one with a review, a fork, and an evaluation; takes hours of an idle machine
 	$(BIN)/llm-do-temporal certify editor - --workshop tests/support/relay --every $(EVERY) --jobs $(JOBS) \
 	    --kill service --kill server --kill two --kill freeze < tests/support/relay/prompt.txt
+	$(BIN)/llm-do-temporal certify api_renamer "rename get_price to price_of" --workshop workers --every $(EVERY) --jobs $(JOBS) \
+	    --kill service
+	$(BIN)/llm-do-temporal certify editor - --workshop tests/support/relay --every $(EVERY) --jobs $(JOBS) --fork-at main@2 \
+	    --kill service --kill server < tests/support/relay/prompt.txt
+	$(BIN)/llm-do-temporal certify tests/support/exam/workers/pupil.eval.yaml --workshop tests/support/exam --every $(EVERY) \
+	    --jobs $(JOBS) --kill service --kill server --kill two --kill freeze
 
 compose-images: .venv/.ready  ## Pull the images that docker-compose.yml names; build them here where there is no registry
 	@$(BIN)/python -m tests.compose.local_images

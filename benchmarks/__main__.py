@@ -32,6 +32,7 @@ MEASUREMENTS = (
     "crash",
     "parked",
     "longest",
+    "layers",
     "batch",
     "tree",
     "page",

@@ -30,7 +30,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.budget import Usage
-from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput, ToolCaller
+from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput, ToolCaller
 from llm_do_temporal.tools import ToolCallFailed
 
 T = TypeVar("T")

@@ -147,6 +147,10 @@ class ShownDiffers(EffectFailed):
     """A file differs from the one that a person was shown when agreeing to the call; nothing was done."""
 
 
+class LayerUnavailable(EffectFailed):
+    """A command cannot work on a layer on this machine; nothing was run."""
+
+
 class DecisionRefused(LlmDoError):
     """A decision that cannot be taken: unknown approval, already decided, or an invalid change."""
 

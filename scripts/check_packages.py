@@ -112,7 +112,11 @@ def check_imports(
 ) -> Iterator[Fault]:
     """Look up every import of these folders; a module that lies in the project, or in Python, needs no package."""
     ours = (*PRODUCT, *TOOLS, *BENCHMARKS)
-    neighbours = {path.stem for folder in ours for path in (root / folder).rglob("*.py")}
+    neighbours = {
+        path.parent.name if path.stem == "__init__" else path.stem
+        for folder in ours
+        for path in (root / folder).rglob("*.py")
+    }
     for path in (path for folder in folders for path in sorted((root / folder).rglob("*.py"))):
         told: set[str] = set()
         for line, names in imports_of(path.read_text(encoding="utf-8")):

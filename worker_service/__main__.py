@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -111,6 +112,9 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         registered = await register_search_attributes(client)
         stop = asyncio.Event()
         worker = build_worker(client, workshop, settings.service, search_attributes=registered)
+        # What is loaded by now stays until the end. A collection of garbage that looks through all of it keeps workflow
+        # code waiting, on a busy machine for longer than the 2 s that the SDK allows a workflow task.
+        gc.freeze()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)

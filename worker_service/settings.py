@@ -23,6 +23,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import ResourceBasedTunerConfig, WorkerDeploymentConfig
 from yaml import YAMLError
 
+from llm_do_temporal.activities.models.provider_batches.turn import BatchTimes
 from llm_do_temporal.environment import PREFIX, check_spelling
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import TASK_QUEUE
@@ -71,6 +72,10 @@ class Settings(BaseSettings):
     target_memory: Fraction | None = None
     """Share of the machine's memory that may be taken; set both targets or neither."""
     graceful_shutdown_seconds: float = Field(default=ServiceSettings.graceful_shutdown.total_seconds(), ge=0, le=86_400)
+    batch_window_seconds: float = Field(default=BatchTimes.window.total_seconds(), ge=0, le=600)
+    """Time that requests of turns in batches wait for others, to leave together."""
+    batch_check_seconds: float = Field(default=BatchTimes.check.total_seconds(), gt=0, le=3_600)
+    """Time to the first look at a provider's batch; the times between later ones grow."""
     isolation: Isolation = ServiceSettings.isolation
     """`required`: on a machine without isolation no command is run, whatever the workshop says."""
     listen: str = "127.0.0.1"
@@ -112,6 +117,9 @@ class Settings(BaseSettings):
             isolation=self.isolation,
             targets=self._targets(),
             graceful_shutdown=timedelta(seconds=self.graceful_shutdown_seconds),
+            batch_times=BatchTimes(
+                timedelta(seconds=self.batch_window_seconds), timedelta(seconds=self.batch_check_seconds)
+            ),
             deployment=self._deployment(),
         )
 

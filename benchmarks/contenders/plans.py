@@ -21,7 +21,7 @@ class Plan:
     tool: str = "lookup"
     width: int = 1
     arguments: dict[str, Any] | None = None
-    """Of each call, beside `key`, which is different for each."""
+    """Of each call, beside `key`, which is different for each; `{key}` in a text stands for it."""
     keyed: bool = True
     """Whether the tool takes a `key`."""
     child: Plan | None = None
@@ -41,9 +41,13 @@ class Plan:
             return []
         keys = [f"{self.job}.{turn}.{number}" for number in range(self.width)]
         if self.child is None:
-            return [({"key": key} if self.keyed else {}) | (self.arguments or {}) for key in keys]
+            return [({"key": key} if self.keyed else {}) | self._arguments(key) for key in keys]
         child = asdict(self.child)
         return [{"input": MARK + json.dumps({**child, "job": key})} for key in keys]
+
+    def _arguments(self, key: str) -> dict[str, Any]:
+        given = self.arguments or {}
+        return {name: value.replace("{key}", key) if isinstance(value, str) else value for name, value in given.items()}
 
 
 def plan_in(text: str) -> Plan:

@@ -30,7 +30,9 @@ from llm_do_temporal.policy.files.sandbox import (
     locate_in_workshop,
 )
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.files import files_of
+from llm_do_temporal.sandbox.openers import FileOpener
 from llm_do_temporal.sandbox.seen_files import see_file
 from llm_do_temporal.storage.blobs import BlobStore, BlobTooLarge
 from llm_do_temporal.storage.snapshots import copy_into
@@ -44,8 +46,8 @@ class AttachmentActivities:
 
     def __init__(self, workshop: Path, blobs: BlobStore) -> None:
         self._workshop = workshop
-        self._folder = WorkshopFolder(workshop)
         self._blobs = blobs
+        self._contents = LayerContents(blobs)
 
     @activity.defn(name=SNAPSHOT_ATTACHMENTS.name)
     def snapshot_attachments(self, asked: SnapshotInput) -> SnapshotResult:
@@ -58,8 +60,9 @@ class AttachmentActivities:
         with user_errors(), ExitStack() as opened:
             readers: list[tuple[AttachedFile, BinaryIO, str]] = []
             total = 0
+            files = files_of(self._workshop, asked.layer, self._contents)
             for file in asked.files:
-                file, (reader, real) = self._open(file, asked.tree, opened)
+                file, (reader, real) = self._open(files, file, asked.tree, opened)
                 total += _measure(file, reader)
                 if total > asked.max_total_bytes:
                     raise _too_large(file, total, asked.max_total_bytes)
@@ -69,47 +72,24 @@ class AttachmentActivities:
     @activity.defn(name=FIND_FILES.name)
     def find_files(self, asked: FindFilesInput) -> FoundFiles:
         """Return the size of each file in bytes; None for a file that is not there, or cannot be read."""
-        sizes = tuple(self._size(file) for file in asked.files)
-        seen = tuple(self._seen(file) for file in asked.files) if asked.digests else ()
+        with user_errors():
+            files = files_of(self._workshop, asked.layer, self._contents)
+        sizes = tuple(_size(files, file) for file in asked.files)
+        seen = tuple(_seen(files, file) for file in asked.files) if asked.digests else ()
         missing = [file for file, size in zip(asked.files, sizes, strict=True) if size is None and asked.near]
-        near = {file.path: meant for file in missing if (meant := self._meant(file)) is not None}
+        near = {file.path: meant for file in missing if (meant := _meant(files, file)) is not None}
         return FoundFiles(bytes=sizes, seen=seen, near=near)
 
-    def _meant(self, file: AttachedFile) -> str | None:
-        """Return the virtual path of the neighbour whose name is most like that of a missing file; None without any."""
-        wanted, beside = PurePosixPath(file.path), PurePosixPath(file.relative).parent
-        if file.mount is None:
-            return None
-        place = Place(mount=file.mount, relative=str(beside), path=str(wanted.parent))
-        with suppress(ApplicationError), user_errors(), self._folder.folder(place) as folder:
-            with os.scandir(folder.descriptor) as entries:
-                names = [entry.name for entry in islice(entries, MAX_BESIDE) if entry.is_file(follow_symlinks=False)]
-            for name in get_close_matches(wanted.name, names, n=1):
-                found = file.model_copy(update={"relative": str(beside / name), "path": str(wanted.parent / name)})
-                return found.path if self._size(found) is not None else None
-        return None
-
-    def _seen(self, file: AttachedFile) -> SeenFile:
-        with user_errors():
-            return SeenFile(path=file.path) if file.mount is None else see_file(self._folder, _place(file))
-
-    def _size(self, file: AttachedFile) -> int | None:
-        try:
-            with user_errors(), self._folder.file(_place(file)) as reader:
-                return os.fstat(reader.fileno()).st_size
-        except ApplicationError as error:
-            if not error.non_retryable:
-                raise
-            return None
-
-    def _open(self, file: AttachedFile, tree: Tree, opened: ExitStack) -> tuple[AttachedFile, tuple[BinaryIO, str]]:
+    def _open(
+        self, files: FileOpener, file: AttachedFile, tree: Tree, opened: ExitStack
+    ) -> tuple[AttachedFile, tuple[BinaryIO, str]]:
         """Open the file at its virtual path; a path of the host counts as the file that the tree shows for it.
 
         With the open file comes its path below the workshop, links followed.
         """
         if file.mount is not None:
             try:
-                return file, opened.enter_context(self._folder.found(_place(file)))
+                return file, opened.enter_context(files.found(_place(file)))
             except EffectFailed:
                 if self._seen_at(file.path, tree) is None:
                     raise
@@ -120,7 +100,7 @@ class AttachmentActivities:
             )
         check_readable(place)
         found = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
-        return found, opened.enter_context(self._folder.found(place))
+        return found, opened.enter_context(files.found(place))
 
     def _seen_at(self, path: str, tree: Tree) -> Place | None:
         # By its text alone: following links of the host would tell a model what there is.
@@ -143,6 +123,36 @@ class AttachmentActivities:
             left -= attachment.bytes
             attachments.append(attachment.model_copy(update={"place": real}))
         return tuple(attachments)
+
+
+def _meant(files: FileOpener, file: AttachedFile) -> str | None:
+    """Return the virtual path of the neighbour whose name is most like that of a missing file; None without any."""
+    wanted, beside = PurePosixPath(file.path), PurePosixPath(file.relative).parent
+    if file.mount is None:
+        return None
+    place = Place(mount=file.mount, relative=str(beside), path=str(wanted.parent))
+    with suppress(ApplicationError), user_errors(), files.folder(place) as folder:
+        with folder.entries() as entries:
+            names = [entry.name for entry in islice(entries, MAX_BESIDE) if entry.is_file(follow_symlinks=False)]
+        for name in get_close_matches(wanted.name, names, n=1):
+            found = file.model_copy(update={"relative": str(beside / name), "path": str(wanted.parent / name)})
+            return found.path if _size(files, found) is not None else None
+    return None
+
+
+def _seen(files: FileOpener, file: AttachedFile) -> SeenFile:
+    with user_errors():
+        return SeenFile(path=file.path) if file.mount is None else see_file(files, _place(file))
+
+
+def _size(files: FileOpener, file: AttachedFile) -> int | None:
+    try:
+        with user_errors():
+            return files.size(_place(file))
+    except ApplicationError as error:
+        if not error.non_retryable:
+            raise
+        return None
 
 
 def _place(file: AttachedFile) -> Place:

@@ -21,8 +21,9 @@ from llm_do_temporal.definitions.registry.inputs import build_input
 from llm_do_temporal.definitions.registry.output_classes import check_output
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.registry.templates import load_template
+from llm_do_temporal.definitions.workers.places import WorkerPlace, own_candidates
 from llm_do_temporal.definitions.workers.template_file import template_place
-from llm_do_temporal.definitions.workers.worker_file import parse_worker
+from llm_do_temporal.definitions.workers.worker_file import ParsedWorker, parse_worker
 from llm_do_temporal.definitions.workshop.workshop import load_workshop, model_aliases
 from llm_do_temporal.errors import DelegationRefusal
 from llm_do_temporal.messages.activities import BUILD_INPUT, CHECK_OUTPUT, DRAFT_WORKER, LOAD_TEMPLATE, SAVE_WORKER
@@ -40,16 +41,18 @@ from llm_do_temporal.messages.delegation import (
 )
 from llm_do_temporal.policy.files.sandbox import Mount, Place
 from llm_do_temporal.policy.models.ids import chain_of, full_name
-from llm_do_temporal.sandbox.changes import alone_in, read_old, replace_file
-from llm_do_temporal.sandbox.safe_open import WorkshopFolder
+from llm_do_temporal.sandbox.changes import OldFile
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.files import LayeredFiles, files_of, update_of
+from llm_do_temporal.storage.blobs import BlobStore
 
 
 class DelegationActivities:
     """Workers, templates and typed input of one workshop."""
 
-    def __init__(self, workshop: Path) -> None:
+    def __init__(self, workshop: Path, blobs: BlobStore) -> None:
         self._workshop = workshop
-        self._folder = WorkshopFolder(workshop)
+        self._contents = LayerContents(blobs)
 
     @activity.defn(name=DRAFT_WORKER.name)
     def draft_worker(self, asked: DraftWorkerInput) -> WorkerDraft:
@@ -71,7 +74,7 @@ class DelegationActivities:
     def save_worker(self, asked: SaveWorkerInput) -> SavedWorker:
         """Write the file, whole or not at all. The same text again changes nothing.
 
-        Fails with DelegationRefusal where another worker has taken the name meanwhile.
+        Fails with DelegationRefusal where another worker has taken the name meanwhile, in the layer, too.
         """
         with user_errors():
             workshop = load_workshop(self._workshop)
@@ -80,19 +83,18 @@ class DelegationActivities:
             data = asked.text.encode()
             mount = Mount(at="/", root=".")
             target_place = Place(mount=mount, relative=where, path=where)
-            with self._folder.target(target_place, create=True) as target:
-                assert target.folder is not None
-                # Of two that want one name at the same time, the second finds what the first wrote.
-                with alone_in(target.folder, self._workshop):
-                    old = read_old(target.folder, target.name, MAX_DEFINITION_BYTES)
-                    parsed = parse_worker(asked.text, place, sha256="")
-                    check_draft(parsed, workshop)
-                    if target.name != place.path.name:
-                        raise DelegationRefusal(f"worker '{asked.name}' exists already: '{where}' is a link")
-                    if old is None:
-                        replace_file(target.folder, target.name, data, None)
+            files = files_of(self._workshop, asked.layer, self._contents)
+            # Of two that want one name at the same time, the second finds what the first wrote.
+            with files.spot(target_place, apply=True, create=True) as spot:
+                old = spot.old(MAX_DEFINITION_BYTES)
+                parsed = parse_worker(asked.text, place, sha256="")
+                check_draft(parsed, workshop)
+                if isinstance(files, LayeredFiles):
+                    _check_free_in_layer(files, parsed, old)
+                if old is None:
+                    spot.replace(data, None)
             takes = parsed.definition.attachment_policy.max_attachments > 0
-            return SavedWorker(source=where, takes_attachments=takes)
+            return SavedWorker(source=where, takes_attachments=takes, layer=update_of(files))
 
     @activity.defn(name=LOAD_TEMPLATE.name)
     def load_template(self, asked: LoadTemplateInput) -> LoadedTemplate:
@@ -120,3 +122,22 @@ class DelegationActivities:
             else:
                 place = Registry(workshop).place_of(asked.worker)
             return check_output(asked.reference, asked.value, folder=place.folder, root=place.root)
+
+
+def _check_free_in_layer(files: LayeredFiles, parsed: ParsedWorker, old: OldFile | None) -> None:
+    """Raise DelegationRefusal where the layer has a file of the worker, unless it is at the same place with the same
+    keys."""
+    place = parsed.place
+    for path in own_candidates(place.name):
+        if not files.has(path):
+            continue
+        if path == str(place.relative) and old is not None and _keys_of(old, place) == parsed.document.value:
+            continue
+        raise DelegationRefusal(
+            f"worker '{place.name}' exists already ({path}); no worker is overwritten",
+            next_step="Choose another name, or call the worker that is there.",
+        )
+
+
+def _keys_of(old: OldFile, place: WorkerPlace) -> object:
+    return parse_worker(old.data.decode(errors="replace"), place, sha256="").document.value

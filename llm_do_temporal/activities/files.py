@@ -28,23 +28,33 @@ from llm_do_temporal.messages.effects import (
     ReadFileInput,
     WriteFileInput,
 )
+from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.sandbox.changes import SandboxFiles
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.files import files_of, update_of
 from llm_do_temporal.sandbox.listing import list_tree
-from llm_do_temporal.sandbox.safe_open import OpenBelow, WorkshopFolder
+from llm_do_temporal.sandbox.safe_open import OpenBelow
 from llm_do_temporal.sandbox.text_files import TextFiles
+from llm_do_temporal.storage.blobs import BlobStore
 
 
 class FileActivities:
-    """Activities on the files of a workshop; `open_below` is for systems (and tests) with one way of opening files."""
+    """Activities on the files of a workshop, or of a layer over them, where the call works on one.
 
-    def __init__(self, workshop: Path, open_below: OpenBelow | None = None) -> None:
-        self._folder = WorkshopFolder(workshop, open_below)
-        self._texts = TextFiles(workshop, open_below)
+    What a call writes to a layer is in its result; the workshop's files stay as they are.
+    """
+
+    def __init__(self, workshop: Path, blobs: BlobStore, open_below: OpenBelow | None = None) -> None:
+        """`open_below` is for systems (and tests) with one way of opening files."""
+        self._workshop = workshop
+        self._contents = LayerContents(blobs)
+        self._open_below = open_below
 
     @activity.defn(name=READ_FILE.name)
     def read_file(self, asked: ReadFileInput) -> FileText:
         """The file's text from character `offset` on, at most `max_chars` (and 1,000,000) of it."""
         with user_errors():
-            return self._texts.read(asked)
+            return self._texts(self._files(asked.layer)).read(asked)
 
     @activity.defn(name=WRITE_FILE.name)
     def write_file(self, asked: WriteFileInput) -> FileChange:
@@ -53,13 +63,14 @@ class FileActivities:
         Writing what is there already changes nothing and returns an empty diff.
         """
         with user_errors():
-            return self._texts.write(asked)
+            files = self._files(asked.layer)
+            return _with_update(self._texts(files).write(asked), files)
 
     @activity.defn(name=PREVIEW_WRITE.name)
     def preview_write(self, asked: WriteFileInput) -> FileChange:
         """Return the change that `write_file` would make, or fail with its error. Changes nothing."""
         with user_errors():
-            return self._texts.preview_write(asked)
+            return self._texts(self._files(asked.layer)).preview_write(asked)
 
     @activity.defn(name=EDIT_FILE.name)
     def edit_file(self, asked: EditFileInput) -> FileChange:
@@ -67,19 +78,31 @@ class FileActivities:
 
         A second attempt cannot know for sure whether the first one got that far. It takes the edit as done
         where `new_text` occurs exactly once and `old_text` nowhere outside of it (for an empty `new_text`:
-        where `old_text` does not occur), and returns an empty diff.
+        where `old_text` does not occur), and returns an empty diff. A layer is as it was before the first one.
         """
         with user_errors():
-            return self._texts.edit(asked, retried=activity.info().attempt > 1)
+            files = self._files(asked.layer)
+            retried = asked.layer is None and activity.info().attempt > 1
+            return _with_update(self._texts(files).edit(asked, retried=retried), files)
 
     @activity.defn(name=PREVIEW_EDIT.name)
     def preview_edit(self, asked: EditFileInput) -> FileChange:
         """Return the change that `edit_file` would make, or fail with its error. Changes nothing."""
         with user_errors():
-            return self._texts.preview_edit(asked)
+            return self._texts(self._files(asked.layer)).preview_edit(asked)
 
     @activity.defn(name=LIST_FILES.name)
     def list_files(self, asked: ListFilesInput) -> FileListing:
         """The files below the folder `path` whose path below it matches `pattern`, sorted, at most 2,000."""
         with user_errors():
-            return list_tree(self._folder, asked)
+            return list_tree(self._files(asked.layer), asked)
+
+    def _files(self, layer: LayerWork | None) -> SandboxFiles:
+        return files_of(self._workshop, layer, self._contents, self._open_below)
+
+    def _texts(self, files: SandboxFiles) -> TextFiles:
+        return TextFiles(self._workshop, files)
+
+
+def _with_update(change: FileChange, files: SandboxFiles) -> FileChange:
+    return change.model_copy(update={"layer": update_of(files)})

@@ -15,12 +15,21 @@ from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, r
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.doctor import doctor
+from llm_do_temporal.cli.commands.evaluations.addition import add
+from llm_do_temporal.cli.commands.evaluations.comparison import compare
+from llm_do_temporal.cli.commands.evaluations.evaluate import evaluate
+from llm_do_temporal.cli.commands.evaluations.experiments import list_evaluations, show_evaluation
+from llm_do_temporal.cli.commands.evaluations.export import export_experiment
 from llm_do_temporal.cli.commands.export import export, logs
+from llm_do_temporal.cli.commands.forks.difference import diff
+from llm_do_temporal.cli.commands.forks.fork import fork
+from llm_do_temporal.cli.commands.forks.trial import try_worker
 from llm_do_temporal.cli.commands.gc import gc
 from llm_do_temporal.cli.commands.models import models
 from llm_do_temporal.cli.commands.policy.grants import grants, revoke
 from llm_do_temporal.cli.commands.policy.rules import rules, suggest
 from llm_do_temporal.cli.commands.policy.trial import try_rules
+from llm_do_temporal.cli.commands.reviews.review import review
 from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
@@ -57,19 +66,24 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 
 _COMMANDS = {
     "start": start,
+    "try": try_worker,
     "watch": watch,
     "result": result,
     "show": show,
+    "fork": fork,
+    "diff": diff,
     "logs": logs,
     "export": export,
     "list": list_runs,
     "cancel": cancel,
     "delete": delete,
+    "eval": evaluate,
     "approvals": approvals,
     "approve": approve,
     "reject": reject,
     "modify": modify,
     "undo": undo,
+    "review": review,
     "grants": grants,
     "revoke": revoke,
     "rules": rules,
@@ -101,5 +115,11 @@ app["approvals"].command(watch_approvals, name="watch", group=Group("Commands"),
 _RULES = Group("Commands")
 app["rules"].command(suggest, name="suggest", group=_RULES, help_epilogue="")
 app["rules"].command(try_rules, name="test", group=_RULES, help_epilogue="")
+_EVALUATIONS = Group("Commands")
+app["eval"].command(list_evaluations, name="list", group=_EVALUATIONS, help_epilogue="")
+app["eval"].command(show_evaluation, name="show", group=_EVALUATIONS, help_epilogue="")
+app["eval"].command(compare, name="compare", group=_EVALUATIONS, help_epilogue="")
+app["eval"].command(export_experiment, name="export", group=_EVALUATIONS, help_epilogue="")
+app["eval"].command(add, name="add", group=_EVALUATIONS, help_epilogue="")
 COMMANDS: frozenset[str] = frozenset(_COMMANDS)
 """Every command of this release."""

@@ -52,11 +52,33 @@ COMMAND_HELP = {
             "start --retry-failed deck_reader-1f2e3d4c",
         ),
     ),
+    "try": CommandHelp(
+        _RUNS,
+        "WORKER [PROMPT] [FLAGS]",
+        (
+            'try notes "buy bread"  # nothing is written',
+            'try notes "buy bread" --watch  # again on each save of its file',
+        ),
+    ),
     "watch": CommandHelp(_RUNS, "RUN [FLAGS]", ("watch decks-1", "watch decks-1 -o jsonl --from-seq 120")),
     "result": CommandHelp(_RUNS, "RUN [FLAGS]", ("result decks-1 -o json --timeout 60",)),
     "show": CommandHelp(_RUNS, "RUN [FLAGS]", ("show decks-1", "show decks-1 --cost")),
+    "fork": CommandHelp(
+        _RUNS,
+        "RUN [FLAGS]",
+        (
+            "fork decks-1 --at main/pitch_evaluator-2@3 --dry-run",
+            "fork decks-1 --worker workers/pitch_evaluator.worker",
+            'fork decks-1 --decide a3=reject:"too long"',
+        ),
+    ),
+    "diff": CommandHelp(_RUNS, "RUN OTHER [FLAGS]", ("diff decks-1 decks-1-fork",)),
     "logs": CommandHelp(_RUNS, "RUN [FLAGS]", ("logs decks-1 --follow",)),
-    "export": CommandHelp(_RUNS, "RUN [FLAGS]", ("export decks-1 --format html -o decks-1.html",)),
+    "export": CommandHelp(
+        _RUNS,
+        "RUN [FLAGS]",
+        ("export decks-1 --format html -o decks-1.html", "export --patch rename-1 -o rename-1.patch  # for git apply"),
+    ),
     "list": CommandHelp(_RUNS, "[FLAGS]", ("list --limit 10",)),
     "cancel": CommandHelp(_RUNS, "RUN [FLAGS]"),
     "delete": CommandHelp(_RUNS, "RUN [FLAGS]", ("delete decks-1 --cancel --yes",)),
@@ -80,6 +102,27 @@ COMMAND_HELP = {
         ("modify decks-1 a3", """modify decks-1 a3 --args '{"path": "/b.md", "content": "…"}'"""),
     ),
     "undo": CommandHelp(_DECISIONS, "RUN ID [FLAGS]", ("undo decks-1 a3",)),
+    "review": CommandHelp(
+        _DECISIONS,
+        "RUN [PATH] [FLAGS]",
+        (
+            "review rename-1  # go through it on the terminal",
+            "review rename-1 --diff src/",
+            "review rename-1 --all --reject src/a.py:1f2e3d4c --comment 'src/a.py:12: keep the old name here'",
+        ),
+    ),
+    "eval": CommandHelp(
+        _RUNS,
+        "FILE [FLAGS]",
+        (
+            "eval workers/greeter.eval.yaml",
+            "eval greeter --repeats 5 --junit report.xml",
+            "eval list",
+            "eval show greeter@-1",
+            "eval compare greeter@-1 greeter",
+            "eval add greeter-1f2e3d4c --to workers/greeter.eval.yaml",
+        ),
+    ),
     "grants": CommandHelp(_DECISIONS, "RUN [FLAGS]"),
     "revoke": CommandHelp(_DECISIONS, "RUN ID [FLAGS]", ("revoke decks-1 a3",)),
     "rules": CommandHelp(
@@ -99,7 +142,7 @@ COMMAND_HELP = {
     "certify": CommandHelp(
         _WORKSHOP,
         "WORKER [PROMPT] [FLAGS]",
-        ('certify notes "buy bread" --every 5  # free with offline models',),
+        ('certify notes "buy bread" --every 5  # free with offline models', "certify greetings.eval.yaml --every 5"),
     ),
     "dev": CommandHelp(_SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),
     "ui": CommandHelp(_SERVICES),

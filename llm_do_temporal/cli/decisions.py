@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.groups import all_lines, check_unnamed_run
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.session import opened
-from llm_do_temporal.cli.tables import format_table
+from llm_do_temporal.cli.tables import format_table, width_of
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.decisions import Fate, counted
 from llm_do_temporal.client.groups import QuestionGroup, read_group, read_run
@@ -46,13 +45,15 @@ async def decide_several(location: Location, run: str | None, several: Several, 
     elif run is None:
         raise UsageError("--all is about one run; name it: RUN --all")
     async with opened(location) as session:
-        groups = await _groups(session.client, run, several.group)
+        found = await _groups(session.client, run, several.group)
+        groups = [group for group in found if not any(entry.is_review for entry in group.entries)]
+        if len(groups) < len(found):
+            say(f"reviews are answered one by one: {location.command(f'review {run}')}")
         questions = [question for group in groups for question in group.frozen()]
         if not questions:
             say("nothing of it waits for approval")
             return 0
-        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-        say("\n".join(all_lines(groups, width)))
+        say("\n".join(all_lines(groups, width_of(sys.stderr))))
         if not several.yes and not await _is_meant(f"{_VERBS[decision.decision]} {_these(len(questions))}"):
             say("nothing was decided")
             return 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from llm_do_temporal.cli.output import print_json
-from llm_do_temporal.cli.tables import ago, format_table, locked_line
+from llm_do_temporal.cli.tables import TASK_CHARS, ago, format_table, locked_line, width_of
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 
@@ -25,7 +24,6 @@ KEY_CHARS = 8
 """Beginning of a group's key in a list: enough to name it by."""
 _INDENT = "  "
 _CELL_CHARS = 100
-_TASK_CHARS = 32
 
 
 async def list_groups(location: Location, run: str | None, *, limit: int | None, as_json: bool) -> int:
@@ -40,7 +38,7 @@ async def list_groups(location: Location, run: str | None, *, limit: int | None,
         print_json([group_json(group) for group in found.groups], pretty=True)
         return 0
     for group in found.groups:
-        print("\n".join(group_lines(group, _width(), limit or SHOWN_ROWS)), end="\n\n", flush=True)
+        print("\n".join(group_lines(group, width_of(sys.stdout), limit or SHOWN_ROWS)), end="\n\n", flush=True)
     if several := [group for group in found.groups if group.key and len(group.entries) > 1]:
         say(f"decide all of a group with: {location.command(f'approve --group {several[0].key[:KEY_CHARS]}')}")
     elif not found.groups and not found.locked:
@@ -88,7 +86,7 @@ def group_lines(group: QuestionGroup, width: int | None, limit: int | None = Non
 def _apart(group: QuestionGroup, entry: InboxEntry) -> Iterator[str]:
     """Yield the lines of one question of a group whose table is too wide for the screen, one for each value."""
     of_run = f" of {visible_line(entry.run)}" if group.runs > 1 else ""
-    task = f" ({visible_line(entry.task, _TASK_CHARS)})" if group.runs > 1 and entry.task else ""
+    task = f" ({visible_line(entry.task, TASK_CHARS)})" if group.runs > 1 and entry.task else ""
     by = f" by {visible_line(entry.worker)}" if group.tells_workers else ""
     cells = [f"{name}: {cell}" for name, cell in zip(group.columns, group.cells(entry), strict=True)]
     first, *others = [visible_line(cell) for cell in cells] or [visible_line(entry.summary)]
@@ -140,7 +138,7 @@ def _table(group: QuestionGroup, limit: int | None) -> tuple[list[str], list[lis
     entries, is_alone = group.entries[:limit], len(group.entries) == 1
     columns = {"RUN": [entry.run for entry in entries], "ID": [entry.id for entry in entries]}
     if any(entry.task for entry in entries):
-        columns["TASK"] = [visible_line(entry.task, _TASK_CHARS) for entry in entries]
+        columns["TASK"] = [visible_line(entry.task, TASK_CHARS) for entry in entries]
     if group.tells_workers:
         columns["WORKER"] = [entry.worker for entry in entries]
     columns["ASKED"] = [ago(entry.asked_at) for entry in entries]
@@ -154,10 +152,6 @@ def _table(group: QuestionGroup, limit: int | None) -> tuple[list[str], list[lis
 
 def _questions(count: int) -> str:
     return f"{count:,} {'question' if count == 1 else 'questions'}"
-
-
-def _width() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def all_lines(groups: Iterable[QuestionGroup], width: int | None) -> list[str]:

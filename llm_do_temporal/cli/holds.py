@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from math import ceil
+from datetime import datetime
 
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
-from llm_do_temporal.client.decisions import FrozenQuestion, undo_each
+from llm_do_temporal.client.decisions import FrozenQuestion, seconds_until, undo_each
 from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import UndoInput
@@ -37,7 +36,7 @@ class HeldAnswer:
     @property
     def seconds(self) -> int:
         """Whole seconds that are left; 0 once its time is over."""
-        return max(0, ceil((self.until - datetime.now(UTC)).total_seconds()))
+        return seconds_until(self.until)
 
 
 class Holds:

@@ -18,7 +18,8 @@ from llm_do_temporal.redaction.configured_keys import without_keys
 if TYPE_CHECKING:
     from llm_do_temporal.client.views.run_view import RunView, ViewEvent
     from llm_do_temporal.messages.batches import ItemCounts
-    from llm_do_temporal.messages.budget import Usage
+    from llm_do_temporal.messages.budget import Saved, Usage
+    from llm_do_temporal.policy.evaluations.run_ids import CaseRun
 
 EVENT_VERSION = 1
 _COUNTS = ("requests", "tool_calls", "input_tokens", "output_tokens")
@@ -70,11 +71,20 @@ def usage_json(usage: Usage | None) -> dict[str, int]:
 
 
 def cost_json(usage: Usage | None) -> dict[str, Any]:
-    """Return the cost of the turns with a known price (None if no turn has one), and the models of the other turns."""
+    """Return the cost of the turns with a known price (None if no turn has one), and the models of the other turns.
+
+    Of a fork that has reused turns, `saved` has what these have spent in the other run.
+    """
     if usage is None:
         return {"cost_usd": None, "unpriced_models": []}
     cost = None if usage.cost_usd is None else float(usage.cost_usd)
-    return {"cost_usd": cost, "unpriced_models": list(usage.unpriced)}
+    saved = {} if usage.saved is None else {"saved": _saved_json(usage.saved)}
+    return {"cost_usd": cost, "unpriced_models": list(usage.unpriced), **saved}
+
+
+def _saved_json(saved: Saved) -> dict[str, Any]:
+    cost = None if saved.cost_usd is None else float(saved.cost_usd)
+    return {name: getattr(saved, name) for name in ("requests", "input_tokens", "output_tokens")} | {"cost_usd": cost}
 
 
 def failure(error: LlmDoError, *, run: str | None = None, view: RunView | None = None) -> RunOutcome:
@@ -89,6 +99,11 @@ def seen_of(view: RunView | None) -> dict[str, Any]:
         return {}
     items = tuple(item.as_json() for item in view.items.values()) if view.items else None
     return {"usage": view.usage, "duration_ms": duration_ms(view), "items": items, "counts": view.counts}
+
+
+def case_json(case: CaseRun | None) -> dict[str, Any]:
+    """Return the key `case` of a run that an experiment has started; nothing for any other run."""
+    return {} if case is None else {"case": case.model_dump()}
 
 
 def counts_json(counts: ItemCounts | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from llm_do_temporal.cli.text import visible_line
 
@@ -19,10 +19,14 @@ TASK_CHARS = 32
 """Beginning of a run's task in a table: enough to know the run by."""
 
 
+def width_of(stream: TextIO) -> int | None:
+    """Return the width of the terminal that the stream writes to, in columns; None where it is no terminal."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table, a row a line; on a terminal lines are cut at its width."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print("\n".join(format_table(header, rows, width)), flush=True)
+    print("\n".join(format_table(header, rows, width_of(sys.stdout))), flush=True)
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:

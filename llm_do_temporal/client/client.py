@@ -6,7 +6,8 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
 from temporalio import activity
 from temporalio.client import (
@@ -25,34 +26,25 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.exceptions import (
-    ApplicationError,
-    CancelledError,
-    TerminatedError,
-    WorkflowAlreadyStartedError,
-)
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.batches import read_unfinished
-from llm_do_temporal.client.connection.errors import WorkflowNotReady, refuses_attributes, translated
+from llm_do_temporal.client.connection.errors import WorkflowNotReady, ended_with, refuses_attributes, translated
 from llm_do_temporal.client.decisions import FrozenQuestion, QuestionOutcome, decide_each
+from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.history.events import read_chain, read_events
 from llm_do_temporal.client.history.questions import DeskAccount, Question, read_desk
 from llm_do_temporal.client.open_questions import read_open_questions
+from llm_do_temporal.client.reviews.desk import decide_review, read_reviews
+from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
 from llm_do_temporal.client.views.memos import read_memo
 from llm_do_temporal.client.views.run_list import ListedRun, every_run, listed_run
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
-from llm_do_temporal.errors import (
-    DecisionRefused,
-    LlmDoError,
-    RunCancelled,
-    RunFailed,
-    UsageError,
-    rebuild_error,
-)
+from llm_do_temporal.errors import DecisionRefused, UsageError
 from llm_do_temporal.messages.approvals import Approval, Decision, DeskState, Grant, RevokeGrantInput, UndoInput
 from llm_do_temporal.messages.base import (
     DECIDE_SIGNAL,
@@ -73,8 +65,11 @@ from llm_do_temporal.messages.base import (
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, first_line, listed_worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
+from llm_do_temporal.policy.evaluations.run_ids import CaseRun
+from llm_do_temporal.policy.layers.answer import ReviewAnswer
 from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.policy.run_filter import RunFilter
+from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.telemetry import start_span
 
 _STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
@@ -104,6 +99,28 @@ class RunSummary:
     started_by: str = ""
     missing_key: str = ""
     """The id of the encryption key without which no more can be told; empty: all could be read."""
+    fork_of: str = ""
+    """Run whose answers it reuses; empty: it is no fork."""
+    case: CaseRun | None = None
+    """Part in the experiment that started it; None: none did."""
+
+    @classmethod
+    def of(cls, listed: ListedRun) -> RunSummary:
+        """Return what one line shows of a run in the server's list."""
+        return cls(
+            run=listed.run,
+            worker=listed.worker,
+            status=listed.status,
+            pending=listed.waiting,
+            started_at=listed.started_at,
+            ended_at=listed.ended_at,
+            task=listed.task,
+            started_by=listed.started_by,
+            items=listed.items,
+            missing_key=listed.missing_key,
+            fork_of=listed.fork_of,
+            case=listed.case,
+        )
 
 
 class LlmDoClient:
@@ -115,6 +132,11 @@ class LlmDoClient:
         self._inbox = InboxReader(temporal)
         self._sets_attributes = True
         """Whether runs are started with search attributes; not once the namespace has refused them."""
+
+    @property
+    def task_queue(self) -> str:
+        """Name of the task queue on which runs are started."""
+        return self._task_queue
 
     @property
     def takes_big_values(self) -> bool:
@@ -143,14 +165,12 @@ class LlmDoClient:
         """Start the run's workflow, without search attributes where the namespace does not know ours."""
         if self._sets_attributes:
             try:
-                await self._start_workflow(request, run, _attributes(request))
+                return await self._start_workflow(request, run, _attributes(request))
             except RPCError as error:
                 if not refuses_attributes(error):
                     raise
                 self._sets_attributes = False
-            else:
-                return
-        await self._start_workflow(request, run, None)
+        return await self._start_workflow(request, run, None)
 
     async def _start_workflow(self, request: StartRunInput, run: str, attributes: TypedSearchAttributes | None) -> None:
         await self.temporal.start_workflow(
@@ -167,13 +187,18 @@ class LlmDoClient:
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
         )
 
+    async def fork(self, run: str, changes: ForkRequest, *, workshop: Path, fork: str | None = None) -> str:
+        """Start a fork of the run, named `fork`, and return its id. Raises UsageError, DefinitionError."""
+        plan = await plan_fork(self.temporal, run, changes, workshop)
+        return await self.start(plan.prepared(workshop_blobs(workshop)), run=fork)
+
     async def result(self, run: str) -> RunResult:
         """Wait for the run and return its result. Raises the error it ended with."""
         try:
             async with translated(run):
                 value: Any = await self._handle(run).result()
         except WorkflowFailureError as failure:
-            raise _ended_with(failure) from failure
+            raise ended_with(failure) from failure
         return RunResult.model_validate(value)
 
     async def unfinished(self, run: str) -> StartRunInput:
@@ -193,13 +218,13 @@ class LlmDoClient:
 
         `told` hears now and then how many were looked at; for words and people that may be all there are."""
         every = every_run(self.temporal, wanted or RunFilter(), limit=limit, told=told)
-        return [_summary(run) async for run in every]
+        return [RunSummary.of(run) async for run in every]
 
     async def status(self, run: str) -> RunSummary:
         """Return the state of one run. Raises KeyMismatch."""
         async with translated(run):
             info = (await self._handle(run).describe()).raw_info
-            return _summary(listed_run(info, await read_memo(info, self.temporal.data_converter)))
+            return RunSummary.of(listed_run(info, await read_memo(info, self.temporal.data_converter)))
 
     async def approvals(self, run: str | None = None) -> list[Question]:
         """Return the questions that wait for a person, oldest first, of one run or of all that can be read.
@@ -304,6 +329,16 @@ class LlmDoClient:
         """Decide each of these questions by itself, as it was shown; `told` hears of each outcome at once."""
         return await decide_each(self, questions, decision, told=told)
 
+    async def reviews(self, run: str) -> list[Review]:
+        """Return the reviews of the run, open or decided, in order; no file is read before somebody looks at it."""
+        return await read_reviews(self, run)
+
+    async def decide_review(
+        self, review: Review, answer: ReviewAnswer | None, *, note: str = "", by: str = "", hold: int = 0
+    ) -> Approval | None:
+        """Decide a review as it was read; None rejects all of it, with `note` as the reason. Raises DecisionRefused."""
+        return await decide_review(self, review, answer, note=note, by=by, hold=hold)
+
     async def desk(self, run: str) -> DeskState:
         """Return all approvals of a run, decided or not, grants, and ignored decisions. Needs a worker service."""
         async with translated(run):
@@ -344,19 +379,6 @@ class LlmDoClient:
             return await read_desk(run, read_chain(self.temporal, run, None, wait=False))
 
 
-def _ended_with(failure: WorkflowFailureError) -> LlmDoError:
-    cause = failure.cause
-    if isinstance(cause, CancelledError):
-        return RunCancelled("the run was cancelled")
-    if isinstance(cause, TerminatedError):
-        return RunCancelled(f"the run was terminated: {cause.message}")
-    if isinstance(cause, ApplicationError):
-        details = cast("dict[str, Any]", cause.details[0]) if cause.details else {}
-        known = rebuild_error(cause.type, cause.message, details.get("next_step"))
-        return known or RunFailed(cause.message)
-    return RunFailed(str(cause or failure))
-
-
 def _priority(request: StartRunInput, run: str) -> Priority:
     """Runs take turns where work waits, and single questions come before batches. A tool's runs share its run's."""
     inherited = activity.info().priority if activity.in_activity() else Priority()
@@ -375,19 +397,4 @@ def _attributes(request: StartRunInput) -> TypedSearchAttributes:
             SearchAttributePair(_PENDING, 0),
             SearchAttributePair(_WORKER, listed_worker(request.worker)),
         ]
-    )
-
-
-def _summary(listed: ListedRun) -> RunSummary:
-    return RunSummary(
-        run=listed.run,
-        worker=listed.worker,
-        status=listed.status,
-        pending=listed.waiting,
-        started_at=listed.started_at,
-        ended_at=listed.ended_at,
-        task=listed.task,
-        started_by=listed.started_by,
-        items=listed.items,
-        missing_key=listed.missing_key,
     )

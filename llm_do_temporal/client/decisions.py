@@ -10,8 +10,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from llm_do_temporal.client.connection.errors import translated
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 RUNS_AT_ONCE = 16
 """Runs that are decided about side by side; of one run one question after the other: it takes ten updates at a time."""
-_DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "changed"}
 
 
 class FrozenQuestion(NamedTuple):
@@ -88,6 +88,11 @@ class UndoOutcome:
     """Whether the question is open again, or will be; else the decision stands."""
     words: str
     """The reason; empty where it was taken back at once."""
+
+
+def seconds_until(effect: datetime) -> int:
+    """Return the whole seconds for which a decision that takes effect then can be taken back; 0 once it has."""
+    return max(0, ceil((effect - datetime.now(UTC)).total_seconds()))
 
 
 async def decide_each(
@@ -224,4 +229,4 @@ def _reason(question: FrozenQuestion, found: Question | None) -> tuple[Fate, str
 
 
 def _who(verdict: Verdict) -> str:
-    return f"{_DONE[verdict.decision]} by {verdict.by or 'somebody'} at {verdict.at:%H:%M:%S} UTC"
+    return f"{verdict.decision.done} by {verdict.by or 'somebody'} at {verdict.at:%H:%M:%S} UTC"

@@ -6,7 +6,6 @@ of a group is all.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.open_questions import read_readable
 from llm_do_temporal.client.views.inbox import InboxContents, InboxEntry, LockedRun
-from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
@@ -26,8 +26,6 @@ FEWEST_KEY_DIGITS = 4
 """Shortest beginning of a group's key that may stand for the whole of it."""
 _LEFT_OUT = "…"
 """Cell of an argument that a memo had no room for: an empty one would say that it is empty."""
-_AT_ONCE = 8
-"""Histories read side by side."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +100,14 @@ def frozen(entries: Iterable[InboxEntry]) -> list[FrozenQuestion]:
 
 
 def grouped(entries: Iterable[InboxEntry]) -> list[QuestionGroup]:
-    """Return the entries in groups, the oldest question first; one that has no key is a group of its own."""
+    """Return the entries in groups, the oldest question first.
+
+    One that has no key is a group of its own, and so is a review: two of them never ask for the same.
+    """
     by_key: dict[object, list[InboxEntry]] = defaultdict(list)
     for entry in entries:
-        by_key[entry.group.key if entry.group and entry.digest else (entry.run, entry.id)].append(entry)
+        has_key = entry.group is not None and entry.digest and not entry.is_review
+        by_key[entry.group.key if has_key and entry.group else (entry.run, entry.id)].append(entry)
     groups = [_group(sorted(found, key=lambda one: one.asked_at)) for found in by_key.values()]
     return sorted(groups, key=lambda group: group.oldest)
 
@@ -146,20 +148,11 @@ async def read_run(client: LlmDoClient, run: str) -> GroupedQuestions:
 
 async def _with_crowded(client: LlmDoClient, contents: InboxContents) -> list[InboxEntry]:
     """Return the entries of the inbox, and those that the memos of their runs have no room for."""
-    turn = asyncio.Semaphore(_AT_ONCE)
     models = {entry.run: entry for entry in contents.entries}
-
-    async def read(run: str) -> list[InboxEntry]:
-        async with turn:
-            try:
-                return [_entry(question, models[run]) for question in await client.approvals(run)]
-            except LlmDoError:  # it ended meanwhile, or cannot be read here
-                return []
-
-    whole = await asyncio.gather(*(read(run) for run in contents.crowded))
-    asked = {run: entries for run, entries in zip(contents.crowded, whole, strict=True) if entries}
-    listed = [entry for entry in contents.entries if entry.run not in asked]
-    return sorted([*listed, *(one for each in asked.values() for one in each)], key=lambda one: one.asked_at)
+    asked = await read_readable(client, contents.crowded)
+    listed = [entry for entry in contents.entries if not asked.get(entry.run)]
+    read = [_entry(question, models[run]) for run, questions in asked.items() for question in questions]
+    return sorted([*listed, *read], key=lambda one: one.asked_at)
 
 
 def _entry(question: Question, model: InboxEntry | None) -> InboxEntry:
@@ -192,7 +185,7 @@ def _contents(contents: InboxContents) -> GroupedQuestions:
 
 def _group(entries: Sequence[InboxEntry]) -> QuestionGroup:
     first = entries[0]
-    told = first.group if first.digest else None
+    told = first.group if first.digest and not first.is_review else None
     return QuestionGroup(told.key if told else "", told.title if told else first.summary, tuple(entries))
 
 

@@ -1,8 +1,9 @@
-"""Whole questions that wait in all runs: one list of the server, and the histories of the runs that ask."""
+"""Whole questions that wait, in all runs or in some: one list of the server, and the histories of the runs that ask."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.inbox import LockedRun, OpenQuestions
 from llm_do_temporal.client.views.memos import read_listing
 from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS
-from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.errors import KeyMismatch, LlmDoError, UsageError
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.client import LlmDoClient
@@ -41,6 +42,20 @@ async def read_open_questions(client: LlmDoClient, limit: int | None) -> OpenQue
         further_runs=contents.further,
         tasks={entry.run: entry.task for entry in contents.entries},
     )
+
+
+async def read_readable(client: LlmDoClient, runs: Iterable[str]) -> dict[str, list[Question]]:
+    """Return what each of these runs asks; nothing of one that has ended meanwhile, or cannot be read here."""
+    wanted, turn = list(runs), asyncio.Semaphore(_AT_ONCE)
+
+    async def read(run: str) -> list[Question]:
+        async with turn:
+            try:
+                return await client.approvals(run)
+            except LlmDoError:
+                return []
+
+    return dict(zip(wanted, await asyncio.gather(*map(read, wanted)), strict=True))
 
 
 async def _questions_of(client: LlmDoClient, run: str, turn: asyncio.Semaphore) -> list[Question] | LockedRun:

@@ -25,6 +25,7 @@ from llm_do_temporal.client.session import open_session
 from llm_do_temporal.client.start import StartRequest, check_request_size, template_path
 from llm_do_temporal.definitions.workshop.workshop import find_workshop
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
+from llm_do_temporal.messages.definitions import ReviewMode
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Limits
@@ -55,6 +56,8 @@ async def run_worker(
     model: str | None = None,
     mode: Mode | str | None = None,
     limits: Limits | Mapping[str, Any] | None = None,
+    review: ReviewMode | None = None,
+    review_branch: str = "",
     id: str | None = None,  # noqa: A002 - the name it has everywhere else
     connection: LlmDoClient | Connection | None = None,
     approval_callback: ApprovalCallback | None = None,
@@ -64,10 +67,12 @@ async def run_worker(
     `worker` is a name, a template of the workshop (`templates/one.yaml`), for which `params` are, or a worker file,
     which then runs by itself without any files. `input` is any JSON value, `attachments` are files of this machine,
     `mode` is `interactive`, `approve_all` or `strict`, `limits` are those of the run by the keys of `limits:`, used
-    instead of the workshop's, `id` is the id of the run. `approval_callback` (plain or `async`) is given each Question
-    of the run, and returns a Decision, or None to leave it to others; what it raises is raised here. The workshop is
-    `workshop`, else the variable LLM_DO_WORKSHOP, else searched upwards from here. The server is `connection`, else the
-    one that TEMPORAL_* or a profile names, else the workshop's own, joined or started.
+    instead of the workshop's, `review="changes"` has all changes of files reviewed together, and `review_branch` is the
+    git branch that takes those that are accepted (empty: the files do), `id` is the id of the run. `approval_callback`
+    (plain or `async`) is given each Question of the run, and returns a Decision, or None to leave it to others; what it
+    raises is raised here. The workshop is `workshop`, else the variable LLM_DO_WORKSHOP, else searched upwards from
+    here. The server is `connection`, else the one that TEMPORAL_* or a profile names, else the workshop's own, joined
+    or started.
 
     Raises LlmDoError: DefinitionError, UsageError or ConnectionFailed before there is a run, RunFailed, or the error
     that it ended with, after. Cancelling the call leaves the run going.
@@ -81,6 +86,8 @@ async def run_worker(
         model=model,
         mode=_mode(mode),
         limits=_limits(limits),
+        review=_review(review),
+        review_branch=review_branch,
     )
     return await _run(request, _Where(workshop, connection), run=id, callback=approval_callback)
 
@@ -193,6 +200,12 @@ def _mode(mode: Mode | str | None) -> Mode | None:
         raise UsageError(
             f"there is no mode '{mode}'; modes are {', '.join(repr(mode.value) for mode in Mode)}"
         ) from None
+
+
+def _review(review: object) -> ReviewMode | None:
+    if review not in (None, "changes"):
+        raise UsageError(f"there is no review '{review}'; there is 'changes'")
+    return None if review is None else "changes"
 
 
 def _limits(limits: Limits | Mapping[str, Any] | None) -> Limits:

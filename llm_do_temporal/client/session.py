@@ -9,11 +9,12 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.connect import Connection, connect, connect_embedded, names_server
-from llm_do_temporal.client.embedded.server import embedded_server, running_host
+from llm_do_temporal.client.embedded.server import embedded_server, running_host, served_since
 from llm_do_temporal.encryption.keys import key_ring
 from llm_do_temporal.environment import ISOLATION_VARIABLE
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
@@ -30,6 +31,11 @@ class Session:
     """The workshop's folder; always known for the embedded server."""
     address: str
     embedded: bool
+
+    @property
+    def served_since(self) -> datetime | None:
+        """Time since which the embedded server and its worker service are there; None: the server is another one."""
+        return served_since(self.workshop) if self.embedded and self.workshop is not None else None
 
 
 @asynccontextmanager

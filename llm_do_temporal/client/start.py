@@ -29,7 +29,7 @@ from llm_do_temporal.errors import (
 )
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.batches import Batch
-from llm_do_temporal.messages.definitions import PinnedWorker
+from llm_do_temporal.messages.definitions import PinnedWorker, ReviewMode
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.approvals import Mode
@@ -40,6 +40,7 @@ from llm_do_temporal.policy.models.ids import Aliases, chain_of, full_name
 from llm_do_temporal.policy.models.known import doubt_about
 from llm_do_temporal.policy.models.resolution import resolve_model
 from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
+from llm_do_temporal.sandbox.layers.git_branch import check_branch
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.storage.snapshots import snapshot_host_files
 
@@ -75,6 +76,12 @@ class StartRequest:
     mode: Mode | None = None
     """None leaves it to the workshop."""
     limits: Limits = field(default_factory=Limits)
+    review: ReviewMode | None = None
+    """Review of all changes of files together; None leaves it to the workshop and its workers."""
+    review_branch: str = ""
+    """Git branch that takes accepted changes; empty: the workshop's files do."""
+    aside: bool = False
+    """Whether all changes of files stay in a layer, which nobody reviews and nothing commits; it is in the result."""
     started_by: str = field(default_factory=login_name)
 
     def prepare(
@@ -90,6 +97,8 @@ class StartRequest:
         worker = None if workshop is None else load_local_worker(workshop, self.worker, self.params)
         for warning in worker.worker.warnings if worker is not None else ():
             warn(warning)
+        if worker is not None and self.review_branch:
+            worker.check_branch(self.review_branch)
         attachments = _attach(worker, self.files)
         request = StartRunInput(
             **self._settings(),
@@ -134,6 +143,9 @@ class StartRequest:
             "mode": self.mode,
             "started_by": self.started_by,
             "limits": self.limits,
+            "review": self.review,
+            "review_branch": self.review_branch,
+            "aside": self.aside,
         }
 
 
@@ -183,6 +195,13 @@ class LocalWorker:
             if doubt is not None and doubt.certain:
                 raise UsageError(doubt.message, next_step=doubt.hint)
         return model, aliases
+
+    def check_branch(self, name: str) -> None:
+        """Raise UsageError where the git branch cannot take accepted changes."""
+        try:
+            check_branch(self.workshop, load_workshop(self.workshop).config.sandbox, name)
+        except (SandboxRefusal, EffectFailed) as error:
+            raise UsageError(error.message, next_step=error.next_step) from error
 
     def check_input(self, request: StartRunInput) -> None:
         """Raise UsageError where the input, or that of an item, does not fit the worker's `schema_in_ref`."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from llm_do_temporal.definitions.check_models import name_problems, setting_problems, workshop_models
+from llm_do_temporal.definitions.check_models import batch_problems, name_problems, setting_problems, workshop_models
+from llm_do_temporal.definitions.evaluations.evaluation_check import evaluation_problems
 from llm_do_temporal.definitions.protection.protected_files import check_defining
 from llm_do_temporal.definitions.registry.registry import complete, input_of
 from llm_do_temporal.definitions.registry.templates import named_templates
@@ -49,11 +50,11 @@ def check_workshop(folder: Path) -> list[Problem]:
         problems += [*parsed.problems, *complete(parsed)[2], *input_of(parsed)[1], *load_python_tools(parsed)[1]]
         problems += _open_problems(parsed)
         problems += [*external_toolsets(parsed, workshop)[1], *setting_problems(parsed)]
-        problems += _model_problems(parsed, workshop)
+        problems += [*_model_problems(parsed, workshop), *batch_problems(parsed, workshop.config)]
         problems += _sandbox_problems(parsed, workshop)
         problems += _delegate_problems(parsed, workers)
         problems += _lost_files(parsed, workers, workshop)
-    problems += workers.misplaced()
+    problems += [*workers.misplaced(), *evaluation_problems(workshop.root, workers.names)]
     return sorted(dict.fromkeys(problems), key=lambda problem: (problem.file, problem.line or 0))
 
 
@@ -66,6 +67,11 @@ class _Workers:
         self._files = {
             name: [read_worker(place) for place in places_of(name, root=root, shipped=SHIPPED)] for name in names
         }
+
+    @property
+    def names(self) -> list[str]:
+        """All names that have a file."""
+        return list(self._files)
 
     def in_workshop(self) -> Iterator[ParsedWorker]:
         """Every file of the workshop itself, hidden ones included."""

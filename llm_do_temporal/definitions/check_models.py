@@ -10,11 +10,12 @@ from llm_do_temporal.definitions.keys.models import unknown_settings
 from llm_do_temporal.definitions.price_list import spelling_doubt
 from llm_do_temporal.definitions.workers.worker_file import ParsedWorker
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.definitions.workshop.workshop import Workshop, unknown_models
+from llm_do_temporal.definitions.workshop.workshop import Workshop, model_aliases, unknown_models
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
 from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.policy.models.ids import full_name, is_full_name, models_of
 from llm_do_temporal.policy.models.known import doubt_about
+from llm_do_temporal.policy.models.provider_batches import PROVIDERS_WITH_BATCHES, has_batches
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 _MODEL_STEP = "Write it like 'anthropic:claude-sonnet-5-5', or add an alias under `models:` in workshop.yaml."
@@ -54,6 +55,28 @@ def name_problems(file: str, line: int | None, model: str, config: WorkshopConfi
     for name in models_of(model):
         if name not in unknown and name not in config.models:
             yield from _doubts(file, line, name)
+
+
+def batch_problems(parsed: ParsedWorker, config: WorkshopConfig) -> Iterator[Problem]:
+    """Yield a problem for each model of a worker that `turns: batch` asks, and that has no batch API."""
+    definition = parsed.definition
+    if (definition.turns or config.turns) != "batch":
+        return
+    named = definition.model or config.model or ""
+    full = [full_name(model_aliases(config), name) for name in _spelled_out(named, config)]
+    for model in full:
+        if is_full_name(model) and not has_batches(model):
+            key: KeyPath = ("turns",) if definition.turns is not None else ("model",)
+            step = f"Set `turns: now`, or name a model of {', '.join(PROVIDERS_WITH_BATCHES)}."
+            message = f"the provider of '{model}' has no batch API for `turns: batch`"
+            yield Problem(parsed.place.label, parsed.document.line_of(key), message, next_step=step)
+
+
+def _spelled_out(named: str, config: WorkshopConfig) -> Iterator[str]:
+    """Yield the models in a text, with those of an alias that stands for several in its place."""
+    for name in models_of(named):
+        alias = config.models.get(name)
+        yield from models_of(alias.model) if alias is not None and "," in alias.model else (name,)
 
 
 def _doubts(file: str, line: int | None, model: str) -> Iterator[Problem]:

@@ -53,8 +53,8 @@ def with_revocation(state: DeskState, revocation: RevokeGrantInput) -> DeskState
 def with_grant(state: DeskState, approval: Approval) -> DeskState:
     """Return the state with the verdict as a grant; the state itself where it grants nothing, or is a grant already."""
     verdict = approval.verdict
-    # The answer of a grant makes no grant of its own.
-    if verdict is None or verdict.door in ("grant", "rule"):
+    # The answer of a grant or a script makes no grant of its own.
+    if verdict is None or verdict.door in ("grant", "rule", "script"):
         return state
     if verdict.remember is not Remember.SESSION and verdict.grant is None:
         return state

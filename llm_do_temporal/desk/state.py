@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
+from llm_do_temporal.desk.changes import check_change
 from llm_do_temporal.desk.grants import (
     answer_of_desk,
     answer_of_kind,
@@ -21,10 +22,10 @@ from llm_do_temporal.desk.grants import (
     with_use,
 )
 from llm_do_temporal.desk.holds import find_held, held, holding, in_effect, taken_back
+from llm_do_temporal.desk.scripts import answer_of_script, rejected_by_script
 from llm_do_temporal.desk.votes import check_who, with_vote
 from llm_do_temporal.desk.waits import waits_of
-from llm_do_temporal.errors import DecisionRefused, Refusal
-from llm_do_temporal.json_schema import schema_problems
+from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.messages.approvals import (
     Approval,
     Decision,
@@ -36,10 +37,7 @@ from llm_do_temporal.messages.approvals import (
     Verdict,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.messages.sizes import MAX_CALL_BYTES
 from llm_do_temporal.policy.budget.limits import Dimension, described
-from llm_do_temporal.policy.files.tool_paths import PATH_TOOLS, judge_path
-from llm_do_temporal.policy.uses import canonical
 
 NOBODY_IN_TIME = "timeout"
 """Name under which the desk rejects questions that were not decided in time."""
@@ -67,10 +65,19 @@ def with_question(state: DeskState, request: RequestApprovalInput, *, now: datet
     return state.model_copy(update={"approvals": (*state.approvals, approval)}), approval
 
 
-def with_request(state: DeskState, request: RequestApprovalInput, *, now: datetime) -> tuple[DeskState, Approval]:
-    """Return the state with one more question, and the question; it is answered at once where no person is needed."""
+def with_request(
+    state: DeskState, request: RequestApprovalInput, *, now: datetime, scripted: bool = False
+) -> tuple[DeskState, Approval]:
+    """Return the state with one more question, and the question; it is answered at once where no person is needed.
+
+    A script's answer comes before anything that was granted. With `scripted` nobody is asked: what neither answers is
+    rejected.
+    """
     state, approval = with_question(state, request, now=now)
-    verdict = answer_of_desk(state, request, now=now)
+    state, verdict = answer_of_script(state, approval, now=now)
+    verdict = verdict or answer_of_desk(state, request, now=now)
+    if verdict is None and scripted:
+        verdict = rejected_by_script(request, now=now)
     if verdict is None:
         return state, approval
     approval = approval.model_copy(update={"verdict": verdict})
@@ -119,7 +126,7 @@ def find_question(state: DeskState, decision: Decision) -> Approval:
         )
     _check_shown(approval, decision)
     check_who(approval, decision, started_by=state.started_by)
-    _check_change(approval, decision)
+    check_change(approval, decision)
     check_grant(approval, decision)
     return approval
 
@@ -250,29 +257,6 @@ def _named(state: DeskState, decision: Decision) -> Approval:
         return named_so
     ids = ", ".join(approval.id for approval in waiting) or "none"
     raise DecisionRefused(f"there is no approval '{approval_id[:40]}'; pending: {ids}")
-
-
-def _check_change(approval: Approval, decision: Decision) -> None:
-    if decision.decision is not DecisionKind.MODIFY:
-        if decision.args is not None:
-            raise DecisionRefused("`args` belong to a `modify`; to change the call send decision 'modify'")
-        return
-    if decision.args is None:
-        raise DecisionRefused("a `modify` needs the new arguments in `args`")
-    schema = approval.request.args_schema
-    if schema is None:
-        raise DecisionRefused(f"approval '{approval.id}' cannot be changed, only approved or rejected")
-    size = len(canonical(decision.args).encode())
-    if size > MAX_CALL_BYTES:
-        raise DecisionRefused(f"the new arguments have {size} bytes; at most {MAX_CALL_BYTES} are accepted")
-    problems = schema_problems(schema, decision.args)
-    if problems:
-        raise DecisionRefused(f"the new arguments are not valid: {'; '.join(problems[:5])}")
-    if approval.request.tool in PATH_TOOLS:
-        try:
-            judge_path(approval.request.tool, approval.request.tree, decision.args)
-        except Refusal as refusal:
-            raise DecisionRefused(f"policy refuses the new arguments: {refusal}") from refusal
 
 
 def _check_shown(approval: Approval, decision: Decision) -> None:

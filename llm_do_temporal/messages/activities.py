@@ -45,6 +45,16 @@ from llm_do_temporal.messages.effects import (
     SnapshotResult,
     WriteFileInput,
 )
+from llm_do_temporal.messages.experiments.evaluations import (
+    CollectedResults,
+    CollectResultsInput,
+    JudgeCaseInput,
+    PrepareCaseInput,
+    PreparedCase,
+    ScoreCaseInput,
+    ScoredCase,
+)
+from llm_do_temporal.messages.experiments.forks import ReuseCallInput, ReusedCall
 from llm_do_temporal.messages.external import (
     CallExternalToolInput,
     ExternalCapabilities,
@@ -53,6 +63,18 @@ from llm_do_temporal.messages.external import (
     ListExternalToolsInput,
 )
 from llm_do_temporal.messages.notifications import NotifyInput
+from llm_do_temporal.messages.reviews import (
+    CheckChangesInput,
+    CheckResult,
+    CommitChangesInput,
+    CommittedChanges,
+    JoinedLayers,
+    JoinLayersInput,
+    PreparedReview,
+    PrepareReviewInput,
+    SettledReview,
+    SettleReviewInput,
+)
 
 Request = TypeVar("Request")
 Result = TypeVar("Result")
@@ -111,6 +133,26 @@ CALL_EXTERNAL_TOOL = ActivityRef("call_external_tool", CallExternalToolInput, Ex
 """Call a tool of a toolset; attempted once."""
 KEEP_CONVERSATION = ActivityRef("keep_conversation", KeepConversationInput, KeptConversation)
 """Move the conversation of an invocation that is continued as new into the blob store."""
+JOIN_LAYERS = ActivityRef("join_layers", JoinLayersInput, JoinedLayers)
+"""Join the changes of a child with those of its caller."""
+PREPARE_REVIEW = ActivityRef("prepare_review", PrepareReviewInput, PreparedReview)
+"""Compare a layer with the files as they are now, and keep all that a review of it shows."""
+CHECK_CHANGES = ActivityRef("check_changes", CheckChangesInput, CheckResult)
+"""Run the workshop's check on changes that are not made yet."""
+SETTLE_REVIEW = ActivityRef("settle_review", SettleReviewInput, SettledReview)
+"""Make the layer of the accepted changes, and the words for the model about the others."""
+COMMIT_CHANGES = ActivityRef("commit_changes", CommitChangesInput, CommittedChanges)
+"""Make accepted changes in the workshop's files, or on a git branch: all of them, or none."""
+REUSE_CALL = ActivityRef("reuse_call", ReuseCallInput, ReusedCall)
+"""Look a call up in the record that a fork reuses, and put the changes of files that it made into the fork's layer."""
+PREPARE_CASE = ActivityRef("prepare_case", PrepareCaseInput, PreparedCase)
+"""Make the start of the run of a case, from the plan of its experiment."""
+SCORE_CASE = ActivityRef("score_case", ScoreCaseInput, ScoredCase)
+"""Read the histories of a case that has ended, score it, and keep its result."""
+JUDGE_CASE = ActivityRef("judge_case", JudgeCaseInput, ScoredCase)
+"""Add what a judge has said of a case to its result."""
+COLLECT_RESULTS = ActivityRef("collect_results", CollectResultsInput, CollectedResults)
+"""Put the results of an experiment together in its record."""
 NOTIFY = ActivityRef("notify", NotifyInput, type(None))
 """Tell a target outside of an event of a run."""
 RECORD_AT_DESK = ActivityRef("record_at_desk", DeskRecord, DeskRecord)
@@ -141,6 +183,16 @@ FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     LIST_EXTERNAL_TOOLS,
     EXTERNAL_CAPABILITIES,
     CALL_EXTERNAL_TOOL,
+    JOIN_LAYERS,
+    PREPARE_REVIEW,
+    CHECK_CHANGES,
+    SETTLE_REVIEW,
+    COMMIT_CHANGES,
+    REUSE_CALL,
+    PREPARE_CASE,
+    SCORE_CASE,
+    JUDGE_CASE,
+    COLLECT_RESULTS,
 )
 """Activities that need the files of the workshop."""
 ALL_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (

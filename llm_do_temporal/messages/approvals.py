@@ -11,6 +11,8 @@ from pydantic import AwareDatetime, Field
 from llm_do_temporal.environment import MAX_UNDO_SECONDS
 from llm_do_temporal.messages.base import Message, Strict, is_empty, is_none, is_zero
 from llm_do_temporal.messages.budget import Waits
+from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
+from llm_do_temporal.messages.reviews import ShownReview
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import OnTimeout
 from llm_do_temporal.policy.budget.ledger import Ledger
@@ -36,6 +38,11 @@ class DecisionKind(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     MODIFY = "modify"
+
+    @property
+    def done(self) -> str:
+        """The word by which people know a call that got this answer."""
+        return {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "changed"}[self]
 
 
 class Remember(StrEnum):
@@ -129,6 +136,10 @@ class RequestApprovalInput(Message):
     """Whether a model made the worker, for metrics too."""
     item: str = Field(default="", exclude_if=is_empty)
     """Name of the batch's item that the asking invocation works on; empty in any other run."""
+    review: ShownReview | None = Field(default=None, exclude_if=is_none)
+    """Review of changes that is asked for; None for any other question."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that it is about; see `policy.reuse.keys`. Empty: it has none."""
 
     @property
     def place(self) -> str:
@@ -194,7 +205,8 @@ class RequestApprovalInput(Message):
         attached = [one.model_dump(mode="json") for one in self.attachments]
         who = [self.invocation, self.key, self.worker, self.path]
         what = [self.tool, self.args, uses, self.summary, self.diff, files, attached, self.circumstances]
-        return digest_of([self.identity_version, who, what])
+        shown = [] if self.review is None else [self.review.model_dump(mode="json")]
+        return digest_of([self.identity_version, who, what, *shown])
 
     def _identity(self, *, done: bool) -> str:
         whom = [list(self.whom)] if self.whom else []
@@ -237,15 +249,15 @@ class Verdict(Message):
     note: str = ""
     by: str = ""
     at: datetime
-    door: Literal["signal", "update", "grant", "rule", "timer"]
-    """Way of the decision: of a person, of a grant, of an entry of `approvals: allow:`, or of nobody in time."""
+    door: Literal["signal", "update", "grant", "rule", "timer", "script"]
+    """Way of the decision: of a person, a grant, an entry of `approvals: allow:`, nobody in time, or a script."""
     remember: Remember = Remember.NONE
     digest: str | None = None
     """Digest of the question, if the decision named it."""
     grant: KindGrant | None = Field(default=None, exclude_if=is_none)
     """Further calls that the decision agrees to; None: none."""
     granted_by: str | None = Field(default=None, exclude_if=is_none)
-    """Id of the approval that the grant came from, for the door `grant`; None where an earlier version answered."""
+    """Approval that a `grant` came from, or that a `script` repeats, like `RUN a3`; None: there is or was none."""
     effective_at: datetime | None = Field(default=None, exclude_if=is_none)
     """Time at which the decision took effect, if it was held; None: at once."""
 
@@ -346,10 +358,8 @@ class Grant(Message):
         if self.granted is not None:
             left = self.used < self.granted.times and (self.until is None or now < self.until)
             return left and self.granted.covers(request.call, request.whom)
-        if self.tool != request.tool:
-            return False
-        identity = request.identity
-        return identity == self.canonical_args or (request.changes_nothing and identity == self.when_done)
+        same = request.identity == self.canonical_args
+        return self.tool == request.tool and (same or (request.changes_nothing and request.identity == self.when_done))
 
     @classmethod
     def of(cls, approval: str, request: RequestApprovalInput, verdict: Verdict) -> Grant:
@@ -387,3 +397,4 @@ class DeskState(Message):
     """Questions that were asked, and are settled, before the desk's workflow was continued as new."""
     waited: Waits = Field(default=Waits(), exclude_if=lambda waits: not waits.questions)
     """Time that these questions waited."""
+    script: tuple[ScriptedAnswer, ...] = Field(default=(), exclude_if=is_empty)

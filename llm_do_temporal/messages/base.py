@@ -21,6 +21,8 @@ TIME_IS_UP = "TimeIsUp"
 """Type of the failure of an attempt at a tool that took longer than the tool may."""
 NOT_BEGUN = "NotBegun"
 """Type of the failure of an attempt that came too late to begin, or perhaps so: the server could not be asked."""
+WAITS_FOR_BATCH = "WaitsForBatch"
+"""Type of the failure of an attempt at a model turn that has only found its provider's batch under way."""
 
 ENTRY_PATH = "main"
 """Place of the entry invocation in the tree of its run."""
@@ -55,6 +57,11 @@ def is_none(value: object) -> bool:
 
 def is_empty(value: Sized) -> bool:
     """Return whether a field that holds several values, and is mostly empty, is left out."""
+    return not value
+
+
+def is_false(value: bool) -> bool:
+    """Return whether a field that is mostly false is left out."""
     return not value
 
 

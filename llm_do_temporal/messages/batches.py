@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Json, Message, Strict, is_empty
+from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty
 from llm_do_temporal.messages.budget import Spending, Usage
 from llm_do_temporal.policy.files.attachments import Attachment
 
@@ -19,6 +19,11 @@ MAX_CONCURRENCY = 500
 def item_path(number: int) -> str:
     """Return the place in the run's tree of the item with this number, counted from 1."""
     return f"main/item-{number}"
+
+
+def item_of(path: str) -> str:
+    """Return the place of the item that an invocation works on, or that of the entry invocation where there is none."""
+    return "/".join(path.split("/")[:2]) if path.startswith(item_path(0)[:-1]) else ENTRY_PATH
 
 
 class BatchItem(Strict):

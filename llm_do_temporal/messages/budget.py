@@ -7,13 +7,34 @@ from decimal import Decimal
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Message, is_empty
+from llm_do_temporal.messages.base import Message, is_empty, is_none
 from llm_do_temporal.policy.budget.limits import NOTHING, Amounts
 
 REPORT_SPENDING_SIGNAL = "report_spending"
 """Signal from an invocation to the desk; carries a Report."""
 GRANT_SPENDING_SIGNAL = "grant_spending"
 """Signal from the desk to an invocation; carries an Action."""
+
+
+class Saved(Message):
+    """Amounts that another run has spent, and a fork of it has not."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal | None = None
+    """US dollars for the turns whose price is known; None if there was no such turn."""
+
+    def plus(self, other: Saved | None) -> Saved:
+        """Return the sum of both; None: nothing more."""
+        if other is None:
+            return self
+        return Saved(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=_sum(self.cost_usd, other.cost_usd),
+        )
 
 
 class Usage(Message):
@@ -32,6 +53,8 @@ class Usage(Message):
     """US dollars by model, of those that cost something."""
     estimated: int = 0
     """Turns whose tokens the provider did not say, or not believably: they are estimated, and counted."""
+    saved: Saved | None = Field(default=None, exclude_if=is_none)
+    """Amounts that a fork has reused instead of spending them; None: none."""
 
     def plus(self, other: Usage) -> Usage:
         """Return the sum of both."""
@@ -44,6 +67,7 @@ class Usage(Message):
             unpriced=tuple(sorted({*self.unpriced, *other.unpriced})),
             costs=_sums(self.costs, other.costs),
             estimated=self.estimated + other.estimated,
+            saved=other.saved if self.saved is None else self.saved.plus(other.saved),
         )
 
     @property

@@ -6,15 +6,18 @@ is kept in blobs, its base.
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Message
-from llm_do_temporal.messages.budget import Spending, Usage
+from llm_do_temporal.messages.base import Message, is_none
+from llm_do_temporal.messages.budget import Saved, Spending, Usage
 from llm_do_temporal.messages.definitions import DelegateTool
+from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.external import ExternalToolListing
+from llm_do_temporal.messages.reviews import LayerState
 
 CONVERSATION_SETTING = "llm_do_conversation"
 """The key of a request's model settings that holds its ConversationPart; taken out before anything is sent."""
@@ -24,6 +27,10 @@ ANSWER_MARK = "llm_do_answer"
 """The key of an answer's metadata that holds its mark: no two answers within one run of a workflow share one."""
 OTHER_MODEL = "other_model"
 """The key of a failed turn's details that holds an OtherModel; without it no other model would answer either."""
+TURN_KEYS = "llm_do_keys"
+"""The key of an answer's metadata that holds its TurnKeys."""
+REUSED = "llm_do_reused"
+"""The key of an answer's metadata that holds the Reused of a turn that no model was asked for."""
 FIRST_TRIES = 2
 """Attempts at a model, at first, before another one is asked: one mishap changes nothing."""
 
@@ -60,6 +67,19 @@ class ConversationPart(Message):
     """Attempts that are enough, because another model can be asked; None: as many as it takes."""
     live: bool = True
     """Whether the answer may be watched while it is written."""
+    batched: bool = False
+    """Whether the request goes through its provider's batch API, where it waits for up to a day and costs less."""
+    fork: ForkSource | None = None
+    """Record in which the turn is looked up before a model is asked; None: the run is no fork."""
+    path: str = ""
+    """Place of the invocation in the tree, for the look-up; empty where there is none."""
+
+
+class TurnKeys(Message):
+    """Content keys of a turn; see `policy.reuse.keys`."""
+
+    turn: str
+    """Key of the turn: of all that the answer depends on."""
 
 
 class KeepConversationInput(Message):
@@ -87,6 +107,8 @@ class ContinuedInvocation(Message):
     asked: int = 0
     """Questions that were asked."""
     tool_calls: int = 0
+    saved: Saved | None = Field(default=None, exclude_if=is_none)
+    """Turns of its own that it reused; None: none. They count among the requests of `usage`."""
     below: Usage = Usage()
     """The part of `usage` that those it called have spent."""
     created: tuple[DelegateTool, ...] = ()
@@ -98,6 +120,8 @@ class ContinuedInvocation(Message):
     spending: Spending = Spending()
     external: ExternalToolListing | None = None
     """The tools of toolsets from elsewhere, as they were when the invocation began."""
+    layer: LayerState | None = Field(default=None, exclude_if=is_none)
+    """Layer that it works on; None: it works on the workshop's files."""
 
 
 class LiveText(Message):
@@ -111,3 +135,23 @@ class LiveText(Message):
     """Number of the attempt that writes it. The server keeps the text of an attempt until the next attempt has some."""
     part: Literal["text", "thinking", "tool-call"] = "text"
     """Kind of the part that is being written."""
+
+
+class BatchedTurn(Message):
+    """Turn that goes through its provider's batch API, in the details of a heartbeat and in no history.
+
+    The next attempt at the turn goes on from there, in whichever process.
+    """
+
+    custom_id: str
+    """Id of the request within its batch, which no other request ever has; empty: nothing was sent."""
+    group: str = ""
+    """Endpoint, credential (a digest) and model that requests of one batch share, as the provider's library has it."""
+    sent_at: datetime | None = None
+    """Time at which the request was handed over to be sent; None: nothing was sent."""
+    batch: dict[str, Any] | None = None
+    """The provider's batch; None where the request may have been sent, and nobody heard what became of it."""
+    alone: bool = False
+    """Whether the request goes into a batch of its own, because one that it shared was refused."""
+    failed: int = 0
+    """Number of times that the request came back without an answer."""

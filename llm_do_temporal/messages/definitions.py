@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from llm_do_temporal.messages.base import Message, is_none
+from llm_do_temporal.messages.base import Message, is_empty, is_false, is_none
 from llm_do_temporal.messages.external import ExternalToolset
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode, Ruling
 from llm_do_temporal.policy.budget.limits import Limits
@@ -19,6 +19,11 @@ from llm_do_temporal.policy.python_tools import DEFAULT_CAPABILITIES
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.shell import ShellPolicy, ShellSettings
 from llm_do_temporal.policy.templates import TemplateRules
+
+ReviewMode = Literal["changes"]
+"""Form of a review: `changes` are made in a layer, and reviewed together."""
+Turns = Literal["now", "batch"]
+"""Way in which a model is asked: `now`, or through its provider's `batch` API, for less money and within a day."""
 
 
 class DelegateTool(Message):
@@ -127,6 +132,10 @@ class PinnedWorker(Message):
     """Largest conversation that its model is told, about, in tokens; None for the workshop's number."""
     limits: Limits = Limits()
     """Limits of each invocation of the worker, with everything below it."""
+    review: ReviewMode | None = Field(default=None, exclude_if=is_none)
+    """Review of what the worker does; None: as its caller, or the workshop, says."""
+    turns: Turns | None = Field(default=None, exclude_if=is_none)
+    """Way in which its model is asked; None: as the workshop says."""
     locked: bool = False
     warnings: tuple[str, ...] = ()
     unloaded: bool = False
@@ -158,3 +167,15 @@ class RunSettings(Message):
     """Providers and files with task queues of their own at the worker service that loaded the run."""
     search_attributes: bool = True
     """Whether the namespace knows our search attributes; setting an unknown one would wedge the workflow."""
+    review: ReviewMode | None = Field(default=None, exclude_if=is_none)
+    """Review of what the whole run does; None: of none but the workers that say so themselves."""
+    check_command: str = Field(default="", exclude_if=is_empty)
+    """Command that is run on changes before a person reviews them, and before they are made; empty: none."""
+    turns: Turns | None = Field(default=None, exclude_if=is_none)
+    """Way in which models are asked, if their worker names none; None: at once."""
+    review_branch: str = Field(default="", exclude_if=is_empty)
+    """Git branch that takes accepted changes; empty: the workshop's files do."""
+    aside: bool = Field(default=False, exclude_if=is_false)
+    """Whether all changes of files stay in a layer that nothing commits."""
+    scripted: bool = Field(default=False, exclude_if=is_false)
+    """Whether questions that no answer of a script fits are rejected."""

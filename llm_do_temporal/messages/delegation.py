@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_do_temporal.messages.base import Message
+from pydantic import Field
+
+from llm_do_temporal.messages.base import Message, is_empty, is_none
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker
+from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.policy.layers.carried import LayerUpdate
 
 
 class DraftWorkerInput(Message):
@@ -32,6 +37,10 @@ class SaveWorkerInput(Message):
     name: str
     text: str
     """The file, as a person has seen it."""
+    layer: LayerWork | None = Field(default=None, exclude_if=is_none)
+    """Layer to work on; None: the workshop's own files."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
 
 
 class SavedWorker(Message):
@@ -39,6 +48,8 @@ class SavedWorker(Message):
 
     source: str
     takes_attachments: bool = True
+    layer: LayerUpdate | None = Field(default=None, exclude_if=is_none)
+    """Changes of the layer that it worked on; None: it worked on no layer."""
 
 
 class LoadTemplateInput(Message):
@@ -50,6 +61,8 @@ class LoadTemplateInput(Message):
     input: str
     run_python: bool = True
     """Whether to run the Python that the template names; before the call was allowed, none is."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class LoadedTemplate(Message):
@@ -59,6 +72,9 @@ class LoadedTemplate(Message):
     prompt: str
     template: CalledTemplate | None = None
     """None where an earlier version loaded it."""
+    read_key: str = Field(default="", exclude_if=is_empty)
+    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
+    are, or an earlier version has read it."""
 
 
 class BuildInputInput(Message):
@@ -70,6 +86,8 @@ class BuildInputInput(Message):
     """The `schema_in_ref` of that worker."""
     values: Any
     """Values that it was given."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class CheckOutputInput(Message):
@@ -102,3 +120,6 @@ class BuiltInput(Message):
     """The fields, defaults filled in."""
     attachments: tuple[str, ...] = ()
     """Paths that `input_parts()` attaches, in the caller's files."""
+    read_key: str = Field(default="", exclude_if=is_empty)
+    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
+    are, or an earlier version has read it."""

@@ -13,14 +13,18 @@ from llm_do_temporal.messages.approvals import (
     RequestApprovalInput,
     WithdrawApprovalsInput,
 )
-from llm_do_temporal.messages.base import Json, Message, is_none
+from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
+from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
+from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.messages.external import ToolCaller
+from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.messages.worker_calls import ToolCaller
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.layers.carried import LayerUpdate
 from llm_do_temporal.policy.notifications import NotifySettings
 from llm_do_temporal.policy.shell import ShellSettings
 
@@ -45,6 +49,8 @@ class LoadedRun(Message):
     """Prompt of an entry worker that is a template."""
     template: CalledTemplate | None = None
     """Template that the entry worker was made from; None if it has a file of its own."""
+    script: tuple[ScriptedAnswer, ...] = Field(default=(), exclude_if=is_empty)
+    """Answers of the desk, those of the start before those of a fork's record."""
 
 
 class LoadWorkerInput(Message):
@@ -53,6 +59,8 @@ class LoadWorkerInput(Message):
     name: str
     run_python: bool = True
     """Whether to run the Python that the worker names; before the call was allowed, none is."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class ReadFileInput(Message):
@@ -65,6 +73,10 @@ class ReadFileInput(Message):
     offset: int
     expected: SeenFile | None = None
     """The file as it was shown; one that is not like this is not read. None: any will do."""
+    layer: LayerWork | None = Field(default=None, exclude_if=is_none)
+    """Layer to work on; None: the workshop's own files."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class FileText(Message):
@@ -73,6 +85,9 @@ class FileText(Message):
     content: str
     truncated: bool
     total_chars: int
+    read_key: str = Field(default="", exclude_if=is_empty)
+    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
+    are, or an earlier version has read it."""
 
 
 class WriteFileInput(Message):
@@ -86,6 +101,10 @@ class WriteFileInput(Message):
     """Whether it was judged as writing a file that defines workers."""
     expected: SeenFile | None = None
     """The file as it was shown; one that is not like this is not changed. None: any will do."""
+    layer: LayerWork | None = Field(default=None, exclude_if=is_none)
+    """Layer to work on; None: the workshop's own files."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
 
 
 class EditFileInput(Message):
@@ -100,6 +119,10 @@ class EditFileInput(Message):
     """Whether it was judged as writing a file that defines workers."""
     expected: SeenFile | None = None
     """The file as it was shown; one that is not like this is not changed. None: any will do."""
+    layer: LayerWork | None = Field(default=None, exclude_if=is_none)
+    """Layer to work on; None: the workshop's own files."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
 
 
 class FileChange(Message):
@@ -111,6 +134,8 @@ class FileChange(Message):
     diff: str
     seen: SeenFile | None = None
     """The file before; None where an earlier version looked."""
+    layer: LayerUpdate | None = Field(default=None, exclude_if=is_none)
+    """Changes of the layer that it worked on; None: it worked on no layer."""
 
 
 class ListFilesInput(Message):
@@ -119,6 +144,10 @@ class ListFilesInput(Message):
     tree: Tree
     path: str
     pattern: str
+    layer: LayerWork | None = Field(default=None, exclude_if=is_none)
+    """Layer to work on; None: the workshop's own files."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class FileEntry(Message):
@@ -133,6 +162,9 @@ class FileListing(Message):
 
     files: tuple[FileEntry, ...]
     truncated: bool = False
+    read_key: str = Field(default="", exclude_if=is_empty)
+    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
+    are, or an earlier version has read it."""
 
 
 class AttachedFile(Message):
@@ -163,6 +195,11 @@ class ShellInput(Message):
     """The files among the words as they were shown; where they differ nothing is run. None: any will do."""
     expected_isolated: bool | None = None
     """Whether it was shown as isolated; where it would not run like that, it does not. None: either will do."""
+    layer: LayerWork | None = Field(default=None, exclude_if=is_none)
+    """Layer to work on; None: the workshop's own files. Where commands have no layers, `run_command` fails with
+    LayerUnavailable and runs nothing."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
 
 
 class CommandOutput(Message):
@@ -190,6 +227,8 @@ class ShellResult(Message):
     isolated: bool = True
     note: str | None = None
     """Why it ran without isolation."""
+    layer: LayerUpdate | None = Field(default=None, exclude_if=is_none)
+    """Changes of the layer that it worked on; None: it worked on no layer."""
 
 
 class CommandPreview(Message):
@@ -208,12 +247,19 @@ class SnapshotInput(Message):
     """Stop copying past this many bytes: the policies would refuse the files anyway."""
     tree: Tree = Tree()
     """Tree in which a path of the host must lie to count; the empty tree takes none."""
+    layer: LayerWork | None = Field(default=None, exclude_if=is_none)
+    """Layer to work on; None: the workshop's own files."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class SnapshotResult(Message):
     """Result of `snapshot_attachments`."""
 
     attachments: tuple[Attachment, ...] = Field(default=())
+    read_key: str = Field(default="", exclude_if=is_empty)
+    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
+    are, or an earlier version has read it."""
 
 
 class FindFilesInput(Message):
@@ -224,6 +270,10 @@ class FindFilesInput(Message):
     """Whether their bytes are wanted, too."""
     near: bool = False
     """Whether to look for what was meant where there is none."""
+    layer: LayerWork | None = Field(default=None, exclude_if=is_none)
+    """Layer to work on; None: the workshop's own files."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class FoundFiles(Message):
@@ -235,6 +285,9 @@ class FoundFiles(Message):
     """The files as they are, where digests were asked for; one without a digest is not there."""
     near: dict[str, str] = Field(default_factory=dict)
     """File with the most similar name beside a path that is not there, by that path; empty if not asked for."""
+    read_key: str = Field(default="", exclude_if=is_empty)
+    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
+    are, or an earlier version has read it."""
 
 
 class CallPythonToolInput(Message):
@@ -251,6 +304,8 @@ class CallPythonToolInput(Message):
     """Invocation that it works for; None if an earlier version scheduled it."""
     limit_seconds: float | None = None
     """Seconds that an attempt may take, waiting for workers not counted; None for as long as the activity."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
 
 
 class PythonToolResult(Message):

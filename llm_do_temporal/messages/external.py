@@ -1,14 +1,62 @@
-"""Toolsets that come from elsewhere, as they are pinned, and the activities that list and call their tools."""
+"""Toolsets that come from elsewhere, as they are pinned, the activities that list and call their tools, and the calls
+of workers that the Python of a tool makes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from llm_do_temporal.messages.base import Json, Message
-from llm_do_temporal.messages.worker_calls import ToolCaller
+from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
+from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.messages.sizes import MAX_CALL_FOR_TOOL_BYTES
 from llm_do_temporal.policy.external import ToolPolicy
+
+CALL_FOR_TOOL_UPDATE = "call_for_tool"
+"""Update from an activity that carries out a tool to the invocation that it works for; carries a CallForToolInput."""
+
+
+class ToolCaller(Message):
+    """The invocation that a tool works for, as the tool is told of it."""
+
+    call: str = ""
+    """Names the call of the tool to its invocation; empty where no tool is called, only listed or judged."""
+    run: str
+    path: str
+    worker: str
+    depth: int
+    max_depth: int
+
+
+class CallForToolInput(Message):
+    """Asks an invocation to call a worker for one of its tools."""
+
+    call: str
+    """Name of the tool's call, as `ToolCaller.call` has it."""
+    worker: str
+    input_data: Json
+    attachments: tuple[str, ...] | None = None
+    """Paths in the invocation's files."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> CallForToolInput:
+        size = len(self.model_dump_json())
+        if size > MAX_CALL_FOR_TOOL_BYTES:
+            raise ValueError(
+                f"its input has {size} bytes; at most {MAX_CALL_FOR_TOOL_BYTES} fit, so hand over files as attachments"
+            )
+        return self
+
+
+class CalledForTool(Message):
+    """Result of a call that an invocation made for its tool."""
+
+    output: Json = None
+    """The worker's text, or its structured value."""
+    usage: Usage = Usage()
+    failure: str | None = None
+    """Why there is no output, as a model would be told."""
 
 
 class McpServer(Message):
@@ -42,6 +90,8 @@ class ListExternalToolsInput(Message):
     model: str
     caller: ToolCaller | None = None
     """Invocation that they work for; None if an earlier version scheduled it."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record to read in, for a fork that takes files as they were; None: files as they are now."""
 
 
 class ExternalTool(Message):
@@ -70,6 +120,9 @@ class ExternalToolListing(Message):
     """Result of `list_external_tools`, in the order asked. A toolset that could not be used has no tools."""
 
     toolsets: tuple[ExternalTools, ...] = ()
+    read_key: str = Field(default="", exclude_if=is_empty)
+    """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
+    are, or an earlier version has read it."""
 
 
 class CallExternalToolInput(Message):
@@ -84,6 +137,8 @@ class CallExternalToolInput(Message):
     """Invocation that it works for; None if an earlier version scheduled it."""
     limit_seconds: float | None = None
     """Seconds that the call may take, waiting for workers not counted; None for as long as the activity."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that it belongs to; see `policy.reuse.keys`. Empty: it has none."""
 
 
 class ExternalResult(Message):

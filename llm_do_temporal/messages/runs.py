@@ -7,17 +7,20 @@ from datetime import datetime
 from pydantic import Field
 
 from llm_do_temporal.messages.approvals import DeskState
-from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_none
+from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_false, is_none
 from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import ContinuedInvocation
-from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
+from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, ReviewMode, RunSettings, Turns
+from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
+from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.sizes import MAX_KEYWORD_CHARS, SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Mode
 from llm_do_temporal.policy.budget.limits import Dimension, Limits
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.files.sandbox import Tree
 from llm_do_temporal.policy.groups import CallGroup
+from llm_do_temporal.policy.layers.carried import CarriedLayer
 from llm_do_temporal.policy.notifications import NotifySettings
 
 
@@ -64,6 +67,15 @@ class InvokeWorkerInput(Message):
     """The template that the worker was made from; None for a worker of a file of its own."""
     item: str = Field(default="", exclude_if=is_empty)
     """Name of the batch's item that this invocation, or one above it, works on; empty in any other run."""
+    layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
+    """Layer of its caller, that it begins from; None: its caller works on the workshop's files."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record of another run whose steps it reuses; None: the run is no fork."""
+    content_key: str = Field(default="", exclude_if=is_empty)
+    """Key of the delegation by its inputs; see `policy.reuse.keys`. Empty: the invocation is an entry, or an earlier
+    version has begun it."""
+    called_by: str = Field(default="", exclude_if=is_empty)
+    """Key of the call that it was delegated by; empty: it has none."""
     continued: ContinuedInvocation | None = None
     """State to go on from, if its workflow was continued as new; None for a new invocation."""
 
@@ -106,6 +118,20 @@ as earlier versions did."""
     """Limits of the whole run; each of these is used instead of the workshop's."""
     batch: Batch | None = None
     """Items to run the worker for, each by itself. Prompt, input and attachments are for every one of them."""
+    turns: Turns | None = Field(default=None, exclude_if=is_none)
+    """Way in which models are asked, if their worker names none; None: as the workshop says."""
+    review: ReviewMode | None = Field(default=None, exclude_if=is_none)
+    """Review of what the run does; None: as the workshop and its workers say."""
+    review_branch: str = Field(default="", exclude_if=is_empty)
+    """Git branch that takes accepted changes; empty: the workshop's files do."""
+    aside: bool = Field(default=False, exclude_if=is_false)
+    """Whether all changes of files stay in a layer, which nobody reviews and nothing commits; it is in the result."""
+    fork: ForkSource | None = Field(default=None, exclude_if=is_none)
+    """Record of another run whose steps are reused; None: the run is no fork."""
+    script: tuple[ScriptedAnswer, ...] = Field(default=(), exclude_if=is_empty)
+    """Answers of the desk, so that nobody is asked."""
+    scripted: bool = Field(default=False, exclude_if=is_false)
+    """Whether questions that no answer fits are rejected, instead of waiting for a person."""
     continued: ContinuedRun | None = Field(default=None, exclude_if=is_none)
     """State to go on from, if the run's workflow was continued as new; None for a new run."""
 
@@ -120,6 +146,8 @@ class RunResult(Message):
     """Outcome of each item of a batch; None for other runs. The output of an item is the result of its own workflow."""
     waited: Waits | None = Field(default=None, exclude_if=is_none)
     """Time that the run's questions waited; None where it had none."""
+    layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
+    """All changes of a run whose changes stay aside; None: it is no such run, or changed nothing."""
 
 
 class InvocationResult(Message):
@@ -127,6 +155,8 @@ class InvocationResult(Message):
 
     output: Json
     usage: Usage
+    layer: CarriedLayer | None = Field(default=None, exclude_if=is_none)
+    """Layer as the invocation leaves it to its caller; None: it has no layer from its caller, or changed nothing."""
 
 
 class InvocationMemo(Message):
@@ -154,6 +184,8 @@ class RunMemo(Message):
     """Start of the run's first execution; None in that execution itself."""
     items: ItemCounts | None = Field(default=None, exclude_if=is_none)
     """Counts of a batch, complete once the run has ended by itself or was cancelled; None for any other run."""
+    fork_of: str = Field(default="", exclude_if=is_empty)
+    """Run whose answers it reuses, and holds copies of; empty: it reuses none."""
 
     @classmethod
     def of(cls, start: StartRunInput) -> RunMemo:
@@ -163,6 +195,7 @@ class RunMemo(Message):
             started_by=start.started_by,
             task=first_line(start.prompt)[:SUMMARY_CHARS],
             items=None if start.batch is None else ItemCounts(total=len(start.batch.items)),
+            fork_of="" if start.fork is None else start.fork.run,
         )
 
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 
 from pydantic_ai.messages import ModelResponsePart
 
+from llm_do_temporal.offline.api_renamer import rename
 from llm_do_temporal.offline.bootstrapper import TRADES, bootstrap, do_trade
 from llm_do_temporal.offline.calculator import calculate
 from llm_do_temporal.offline.code_analyzer import analyze
 from llm_do_temporal.offline.decks.coded_evaluation import evaluate_by_code
 from llm_do_temporal.offline.decks.evaluator import evaluate, wants_evaluation
+from llm_do_temporal.offline.decks.judge import judge_evaluation
 from llm_do_temporal.offline.decks.orchestrator import orchestrate
 from llm_do_temporal.offline.file_organizer import organize
 from llm_do_temporal.offline.model.play import perform
@@ -32,11 +34,13 @@ PARTS: dict[str, Play] = {
     "You answer questions of arithmetic": perform(calculate),
     "You analyze source code": perform(analyze),
     "You tidy a folder": perform(organize),
+    "You rename a function": perform(rename),
     "You divide a task": perform(decompose),
     "You summarise a stretch": perform(summarise),
     "You turn the whiteboard": perform(plan),
     "You make specialists": perform(bootstrap),
     **{trade.instructions: perform(do_trade) for trade in TRADES},
+    "You judge evaluations of pitch decks": perform(judge_evaluation),
     "You have pitch decks evaluated by code": perform(evaluate_by_code),
 }
 """The play of each example, by a phrase that only its worker's instructions have."""

@@ -54,6 +54,9 @@ DEFAULT_RULES: dict[str, Ruling] = {
     "proc.exec.unlisted": Ruling.BLOCKED,
     "python.call": Ruling.NEEDS_APPROVAL,
     "tool.call": Ruling.NEEDS_APPROVAL,
+    "changes.commit": Ruling.NEEDS_APPROVAL,
+    "changes.commit.automation": Ruling.NEEDS_APPROVAL,
+    "changes.commit.links_out": Ruling.NEEDS_APPROVAL,
 }
 
 

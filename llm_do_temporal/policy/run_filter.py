@@ -40,7 +40,7 @@ Moment = Annotated[str, BeforeValidator(_as_text)]
 
 
 class RunFilter(Value):
-    """Filter of the list of runs; an empty field lets every run through."""
+    """Filter of the list of runs; an empty field of text lets every run through."""
 
     state: str = ""
     """State out of STATES."""
@@ -56,6 +56,8 @@ class RunFilter(Value):
     """Words in the task or in the id, in capitals or not."""
     begins: str = ""
     """Beginning of the id."""
+    evaluations: bool = False
+    """Whether runs that evaluations have started, of their cases and judges, are let through, too."""
 
     @field_validator("state")
     @classmethod
@@ -74,8 +76,8 @@ class RunFilter(Value):
 
     @property
     def given(self) -> dict[str, str]:
-        """The fields that let not every run through."""
-        return {name: value for name, value in self.model_dump().items() if value}
+        """The fields that are set, as an address or a view has them."""
+        return {name: "yes" if value is True else value for name, value in self.model_dump().items() if value}
 
     @property
     def needs_memo(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +19,7 @@ from tempfile import TemporaryFile
 
 from llm_do_temporal.policy.files.protection import Protection
 from llm_do_temporal.policy.files.sandbox import Place
+from llm_do_temporal.sandbox.layers.overlay import LayerMount
 from llm_do_temporal.sandbox.mounts import MountPlan, plan_mounts
 from llm_do_temporal.sandbox.programs import InstalledProgram, find_bwrap
 
@@ -133,9 +134,18 @@ class Isolated:
 
 @contextmanager
 def isolated(
-    folders: Sequence[IsolatedFolder], protection: Protection, *, cwd: str, network: bool
+    folders: Sequence[IsolatedFolder],
+    protection: Protection,
+    *,
+    cwd: str,
+    network: bool,
+    layered: Mapping[str, LayerMount] | None = None,
 ) -> Generator[Isolated]:
-    """Prepare the isolation of a command in the virtual folder `cwd`, which sees these folders and no others."""
+    """Prepare the isolation of a command in the virtual folder `cwd`, which sees these folders and no others.
+
+    `layered` has those that are seen through a layer, by their virtual paths. What is written there becomes part of the
+    layer, where definitions are reviewed by themselves, so of them nothing but the product's own state is held back.
+    """
     start = TOP if cwd == "/" else TOP + cwd
     options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), *_system(network=network)]
     options += [*_covered({folder.workshop for folder in folders}, network=network), "--dir", start]
@@ -143,15 +153,21 @@ def isolated(
     held_back: list[str] = []
     with ExitStack() as opened:
         for folder in folders:
+            mount = (layered or {}).get(folder.place.path)
+            readonly = folder.place.mount.readonly
             plan = plan_mounts(
                 folder.descriptor,
                 folder.in_workshop,
                 folder.inside,
-                readonly=folder.place.mount.readonly,
+                readonly=readonly or mount is not None,
                 protection=protection,
                 opened=opened,
             )
-            options += _mounted(folder, plan)
+            if mount is not None and not (readonly and mount.is_unchanged):
+                plan = _over_layer(plan, folder, mount)
+                options += mount.overlay.options(folder.descriptor, folder.inside, readonly=readonly)
+                descriptors += [folder.descriptor] if mount.overlay.takes_base else []
+            options += _mounted(folder, plan, None if mount is None else mount.names)
             descriptors += [bind.descriptor for bind in plan.binds]
             held_back += [_sendable(path.removeprefix(TOP) or "/") for path in plan.held_back]
         yield Isolated(
@@ -204,7 +220,14 @@ def _sendable(path: str) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
-def _mounted(folder: IsolatedFolder, plan: MountPlan) -> Iterator[str]:
+def _over_layer(plan: MountPlan, folder: IsolatedFolder, mount: LayerMount) -> MountPlan:
+    """Return what is left of the plan of a folder that is seen through a layer: hidden folders that are seen there."""
+    hidden = [one for one in plan.hidden if mount.shows_base(one.removeprefix(folder.inside).lstrip("/"))]
+    return MountPlan(hidden=hidden, held_back=[one for one in plan.held_back if one in hidden])
+
+
+def _mounted(folder: IsolatedFolder, plan: MountPlan, names: Sequence[str] | None = None) -> Iterator[str]:
+    """Yield the options for the plan; `names` are those in the folder, None: the real folder has them."""
     for bind in plan.binds:
         yield from ("--bind-fd" if bind.writable else "--ro-bind-fd", str(bind.descriptor), bind.inside)
     for hidden in plan.hidden:
@@ -214,6 +237,6 @@ def _mounted(folder: IsolatedFolder, plan: MountPlan) -> Iterator[str]:
         if folder.place.path.split("/")[1] not in _TAKEN:
             yield from ("--symlink", folder.inside, folder.place.path)
         return
-    names = sorted(entry.name for entry in os.scandir(folder.descriptor))
-    for name in [name for name in names if name not in _TAKEN][:_MAX_LINKS]:
+    found = sorted(entry.name for entry in os.scandir(folder.descriptor)) if names is None else names
+    for name in [name for name in found if name not in _TAKEN][:_MAX_LINKS]:
         yield from ("--symlink", f"{folder.inside}/{name}", f"/{name}")

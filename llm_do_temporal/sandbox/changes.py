@@ -10,17 +10,19 @@ import difflib
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 import stat
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from llm_do_temporal.messages.sizes import MAX_DIFF_CHARS
-from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
-from llm_do_temporal.sandbox.safe_open import check_regular, open_by_component
+from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, Place
+from llm_do_temporal.policy.layers.hunks import ended_line, line_span, split_lines
+from llm_do_temporal.sandbox.openers import FileOpener
+from llm_do_temporal.sandbox.safe_open import WorkshopFolder, check_regular, open_by_component, writing_no_link
 
 MAX_COMPARED_LINES = 4_000
 """Most lines that are compared one by one, which grows with their square; the change of more is shown as one block."""
@@ -41,23 +43,85 @@ class OldFile:
     """Digest of its content."""
 
 
-def read_old(folder: int, name: str, max_bytes: int) -> OldFile | None:
-    """Return the regular file `name` in `folder` with at most `max_bytes + 1` of its bytes; None where there is none.
+class Spot(Protocol):
+    """File that a call may write to, and that may not exist yet."""
 
-    Raises OSError: EISDIR for a folder, ENXIO for anything else that is not a file.
-    """
+    in_workshop: str
+    """Path below the workshop."""
+
+    def old(self, max_bytes: int) -> OldFile | None:
+        """Return the file with at most `max_bytes + 1` of its bytes; None where there is none.
+
+        Raises OSError: EISDIR for a folder, ENXIO for anything else that is not a file.
+        """
+        ...
+
+    def replace(self, data: bytes, old: OldFile | None) -> None:
+        """Put `data` there, whole or not at all, with the permissions of `old`; None: the usual ones."""
+        ...
+
+
+class SandboxFiles(FileOpener, Protocol):
+    """Files that can also be changed."""
+
+    def spot(
+        self, place: Place, *, apply: bool, create: bool, check: Callable[[str], None] | None = None
+    ) -> AbstractContextManager[Spot]:
+        """See WorkshopFiles."""
+        ...
+
+
+class WorkshopFiles(WorkshopFolder):
+    """The workshop's own files, and the way of changing one of them."""
+
+    @contextmanager
+    def spot(
+        self, place: Place, *, apply: bool, create: bool, check: Callable[[str], None] | None = None
+    ) -> Generator[_FolderSpot]:
+        """Open the place of a file to be written. It is for a preview only unless `apply`; see `target` for the rest.
+
+        Raises as `target` does, meanwhile, too.
+        """
+        with self.target(place, create=create, check=check) as target:
+            # A preview needs no lock: files are replaced as a whole.
+            held = nullcontext() if target.folder is None or not apply else alone_in(target.folder, self.path)
+            with held, writing_no_link(place.path):
+                yield _FolderSpot(target.folder, target.name, target.in_workshop)
+
+
+@dataclass
+class _FolderSpot:
+    folder: int | None
+    name: str
+    in_workshop: str
+
+    def old(self, max_bytes: int) -> OldFile | None:
+        return None if self.folder is None else read_old(self.folder, self.name, max_bytes)
+
+    def replace(self, data: bytes, old: OldFile | None) -> None:
+        assert self.folder is not None
+        replace_file(self.folder, self.name, data, None if old is None else old.mode)
+
+
+def read_old(folder: int, name: str, max_bytes: int) -> OldFile | None:
+    """Return the file `name` in `folder`, as `Spot.old` does."""
     try:
         descriptor = open_by_component(folder, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except FileNotFoundError:
         return None
     try:
-        facts = check_regular(descriptor)
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(max_bytes + 1)
-        size, mode = max(facts.st_size, len(data)), stat.S_IMODE(facts.st_mode)
-        return OldFile(data=data, size=size, mode=mode, sha256=content_digest(data, facts))
+        return old_of(descriptor, max_bytes)
     finally:
         os.close(descriptor)
+
+
+def old_of(descriptor: int, max_bytes: int) -> OldFile:
+    """Return an open file, as `Spot.old` does."""
+    facts = check_regular(descriptor)
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        data = file.read(max_bytes + 1)
+    size, mode = max(facts.st_size, len(data)), stat.S_IMODE(facts.st_mode)
+    return OldFile(data=data, size=size, mode=mode, sha256=content_digest(data, facts))
 
 
 def content_digest(data: bytes, facts: os.stat_result) -> str:
@@ -75,23 +139,34 @@ def alone_in(folder: int, workshop: Path) -> Generator[None]:
     Two edits of one turn run side by side; without this the second could undo the first. What is locked lies in the
     workshop's own state, where no worker and no isolated command gets: one that locks the folder holds nobody up.
     """
-    with ExitStack() as held:
-        # Some file systems have no locks, some workshops cannot be written. Each replacement is atomic there, too.
-        with suppress(OSError):
-            lock = _lock_of(folder, workshop)
-            held.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone_in_all([os.fstat(folder)], workshop):
         yield
 
 
-def _lock_of(folder: int, workshop: Path) -> int:
-    """The open file, own to every caller, by which changes in `folder` exclude each other."""
-    facts = os.fstat(folder)
+@contextmanager
+def alone_in_all(folders: Iterable[os.stat_result], workshop: Path) -> Generator[None]:
+    """Keep other changes of files in all these folders waiting meanwhile; see `alone_in`."""
+    with ExitStack() as held:
+        # Some file systems have no locks, some workshops cannot be written. Each replacement is atomic there, too.
+        with suppress(OSError):
+            # In one order, or two callers could wait for each other.
+            for name in sorted({_lock_name(facts) for facts in folders}):
+                lock = _open_lock(name, workshop)
+                held.callback(os.close, lock)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _lock_name(folder: os.stat_result) -> str:
+    # Few files for any number of folders: two that share one wait for each other now and then.
+    return f"{(folder.st_dev * 31 + folder.st_ino) % _LOCKS:02x}"
+
+
+def _open_lock(name: str, workshop: Path) -> int:
+    """Return the open file, own to every caller, by which changes in the folders of this name exclude each other."""
     locks = workshop / STATE_FOLDER / "locks"
     locks.parent.mkdir(mode=0o700, exist_ok=True)
     locks.mkdir(mode=0o700, exist_ok=True)
-    # Few files for any number of folders: two that share one wait for each other now and then.
-    name = f"{(facts.st_dev * 31 + facts.st_ino) % _LOCKS:02x}"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(locks / name, flags, 0o600)
 
@@ -127,7 +202,7 @@ def diff_of(path: str, old: OldFile | None, new: str) -> str:
         return f"{head}(all that was there is replaced: not text, or too large to compare)\n"
     if before == new and old is not None:
         return ""
-    return _cut(head + "".join(_ended(line) for line in _changed_lines(_lines(before), _lines(new))))
+    return _cut(head + "".join(ended_line(line) for line in _changed_lines(split_lines(before), split_lines(new))))
 
 
 def _text_of(old: OldFile) -> str | None:
@@ -149,23 +224,9 @@ def _changed_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     start = next((i for i in range(shortest) if old[i] != new[i]), shortest)
     end = next((i for i in range(shortest - start) if old[-1 - i] != new[-1 - i]), shortest - start)
     removed, added = old[start : len(old) - end], new[start : len(new) - end]
-    yield f"@@ -{_span(start, len(removed))} +{_span(start, len(added))} @@\n"
+    yield f"@@ -{line_span(start, len(removed))} +{line_span(start, len(added))} @@\n"
     yield from (f"-{line}" for line in removed)
     yield from (f"+{line}" for line in added)
-
-
-def _span(start: int, count: int) -> str:
-    # A unified diff numbers lines from 1, and an empty span by the line before it.
-    return f"{start + 1 if count else start},{count}"
-
-
-def _lines(text: str) -> list[str]:
-    # Not splitlines(): that breaks at characters which are no line ends for anybody else.
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def _ended(line: str) -> str:
-    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
 def _cut(diff: str) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fnmatch
 import heapq
-import os
 import re
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, suppress
@@ -22,8 +21,8 @@ from pathlib import PurePosixPath
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.effects import FileEntry, FileListing, ListFilesInput
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, TEMPORARY_NAME, Place, Tree, has_suffix, join, locate_all
+from llm_do_temporal.sandbox.openers import FileOpener, FolderEntry, OpenFolder
 from llm_do_temporal.sandbox.os_errors import is_passing
-from llm_do_temporal.sandbox.safe_open import Folder, WorkshopFolder
 
 MAX_FILES = 2_000
 MAX_GLOB_CHARS = 1_000
@@ -94,7 +93,7 @@ def parse_pattern(pattern: str) -> Pattern:
     return Pattern(tuple(None if name == "**" else re.compile(fnmatch.translate(name)) for name in names))
 
 
-def list_tree(opener: WorkshopFolder, asked: ListFilesInput, *, max_visited: int = MAX_VISITED) -> FileListing:
+def list_tree(opener: FileOpener, asked: ListFilesInput, *, max_visited: int = MAX_VISITED) -> FileListing:
     """Return the files that `asked` describes. Raises EffectFailed where its folder does not exist."""
     pattern = parse_pattern(asked.pattern)
     virtual, places = locate_all(asked.tree, asked.path)
@@ -123,7 +122,7 @@ class _Level:
 class Walk:
     """The files below one place, in the order of their virtual paths."""
 
-    opener: WorkshopFolder
+    opener: FileOpener
     tree: Tree
     place: Place
     pattern: Pattern
@@ -145,7 +144,7 @@ class Walk:
             if required or not isinstance(error.__cause__, FileNotFoundError):
                 raise
 
-    def _below(self, folder: Folder, first: _Level) -> Iterator[FileEntry]:
+    def _below(self, folder: OpenFolder, first: _Level) -> Iterator[FileEntry]:
         # A stack of its own: folders can be nested deeper than Python calls.
         stack = [iter(self._entries(folder, first))]
         while stack:
@@ -157,30 +156,27 @@ class Walk:
             else:
                 stack.append(iter(self._entries(folder, entry)))
 
-    def _entries(self, folder: Folder, level: _Level) -> list[FileEntry | _Level]:
-        try:
-            descriptor = folder.open(level.relative)
-        except OSError as error:
-            if is_passing(error):
-                raise
-            return []  # removed meanwhile, turned into a link, or not ours to look into
+    def _entries(self, folder: OpenFolder, level: _Level) -> list[FileEntry | _Level]:
         found: list[tuple[str, FileEntry | _Level]] = []
-        try:
-            with os.scandir(descriptor) as entries:
-                for entry in entries:
-                    if self.visited >= self.max_visited:
-                        self.gave_up = True
-                        break
-                    self.visited += 1
-                    shown = self._shown(level, entry)
-                    if shown is not None:
-                        # As text, "a/b" comes after "a-c": a folder is sorted with its slash.
-                        found.append((f"{entry.name}/" if isinstance(shown, _Level) else entry.name, shown))
-        finally:
-            os.close(descriptor)
+        with ExitStack() as opened:
+            try:
+                entries = opened.enter_context(folder.entries(level.relative))
+            except OSError as error:
+                if is_passing(error):
+                    raise
+                return []  # removed meanwhile, turned into a link, or not ours to look into
+            for entry in entries:
+                if self.visited >= self.max_visited:
+                    self.gave_up = True
+                    break
+                self.visited += 1
+                shown = self._shown(level, entry)
+                if shown is not None:
+                    # As text, "a/b" comes after "a-c": a folder is sorted with its slash.
+                    found.append((f"{entry.name}/" if isinstance(shown, _Level) else entry.name, shown))
         return [shown for _key, shown in sorted(found, key=lambda pair: pair[0])]
 
-    def _shown(self, level: _Level, entry: os.DirEntry[str]) -> FileEntry | _Level | None:
+    def _shown(self, level: _Level, entry: FolderEntry) -> FileEntry | _Level | None:
         virtual = f"{level.virtual.rstrip('/')}/{entry.name}"
         if not _is_utf8(entry.name) or self._is_hidden(entry.name, virtual):
             return None
@@ -202,7 +198,7 @@ class Walk:
         allowed = self.place.mount.suffixes
         return allowed is None or has_suffix(name, allowed)
 
-    def _size(self, level: _Level, entry: os.DirEntry[str], virtual: str) -> int | None:
+    def _size(self, level: _Level, entry: FolderEntry, virtual: str) -> int | None:
         """Bytes of a regular file, or None where the entry is none that can be opened in the tree."""
         if entry.is_file(follow_symlinks=False):
             with suppress(FileNotFoundError):
@@ -210,8 +206,8 @@ class Walk:
         if entry.is_symlink():
             relative = join(self.place.relative, join(level.relative, entry.name))
             target = Place(mount=self.place.mount, relative=relative, path=virtual)
-            with suppress(SandboxRefusal, EffectFailed), self.opener.file(target) as file:
-                return os.fstat(file.fileno()).st_size
+            with suppress(SandboxRefusal, EffectFailed):
+                return self.opener.size(target)
         return None
 
 

@@ -50,6 +50,8 @@ class ProcessSpec:
     """Open files that the program inherits."""
     supervised: bool = False
     """Whether a supervisor has to end processes that leave the group; isolation does that by itself."""
+    joined: bool = False
+    """Whether what it writes on both streams is kept together, in its order, as the first."""
 
 
 @dataclass
@@ -71,6 +73,13 @@ class Stream:
         """The first `size` bytes."""
         self.file.seek(0)
         return self.file.read(size)
+
+    def tail(self, size: int) -> bytes:
+        """The last `size` bytes of those that are kept, from the beginning of a line where there is one."""
+        start = max(0, self.kept - size)
+        self.file.seek(start)
+        found = self.file.read()
+        return found if start == 0 else found[found.find(b"\n") + 1 :]
 
 
 @dataclass
@@ -146,7 +155,7 @@ async def _start(program: ProcessSpec, stdout: int, stderr: int) -> tuple[_Runni
             executable=executable,
             stdin=DEVNULL,
             stdout=stdout,
-            stderr=stderr,
+            stderr=stdout if program.joined else stderr,
             cwd=program.folder,
             env=dict(program.environment),
             pass_fds=descriptors,

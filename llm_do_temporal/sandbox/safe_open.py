@@ -21,15 +21,16 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from llm_do_temporal.errors import SandboxRefusal
 from llm_do_temporal.policy.files.sandbox import Place, check_not_state, has_suffix, join
+from llm_do_temporal.sandbox.openers import FolderEntry
 from llm_do_temporal.sandbox.os_errors import naming
 
 MAX_LINKS = 40
@@ -40,6 +41,8 @@ MAX_LINK_STEPS = 200
 
 OpenBelow = Callable[[int, str, int], int]
 """Open a path below a folder (a descriptor) with `os.open` flags, following no symbolic link."""
+ReadLink = Callable[[str, str], str | None]
+"""Return the target of the link of this name in a folder, given by its path; None where it is no link."""
 
 _SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -60,7 +63,7 @@ class _OpenHow(ctypes.Structure):
 def open_by_kernel(folder: int, relative: str, flags: int) -> int:
     """Open `relative` below the descriptor `folder` with `openat2`. Raises OSError; ELOOP for a link."""
     how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS)
-    descriptor = ctypes.CDLL(None, use_errno=True).syscall(
+    descriptor = _libc().syscall(
         ctypes.c_long(_SYS_OPENAT2),
         ctypes.c_int(folder),
         ctypes.c_char_p(os.fsencode(relative)),
@@ -71,6 +74,12 @@ def open_by_kernel(folder: int, relative: str, flags: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return int(descriptor)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    # Made anew for each file, it would take as long as all the rest.
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def open_by_component(folder: int, relative: str, flags: int) -> int:
@@ -122,9 +131,15 @@ class Folder:
     """Path of the folder below the workshop, links followed."""
     open_below: OpenBelow
 
-    def open(self, relative: str) -> int:
-        """Descriptor of the folder `relative` below this one; a link raises OSError. The caller closes it."""
-        return self.open_below(self.descriptor, relative, _FOLDER)
+    @contextmanager
+    def entries(self, relative: str = ".") -> Generator[Iterator[FolderEntry]]:
+        """Entries of the folder `relative` below this one; a link on the way raises OSError."""
+        descriptor = self.open_below(self.descriptor, relative, _FOLDER)
+        try:
+            with os.scandir(descriptor) as entries:
+                yield entries
+        finally:
+            os.close(descriptor)
 
 
 @dataclass(frozen=True)
@@ -161,7 +176,7 @@ class WorkshopFolder:
     """
 
     def __init__(self, path: Path, open_below: OpenBelow | None = None) -> None:
-        self._path = path
+        self.path = path
         self._open_below = open_below or best_way_to_open()
 
     @contextmanager
@@ -179,6 +194,11 @@ class WorkshopFolder:
             opened.callback(os.close, descriptor)
             check_regular(descriptor)
             yield opened.enter_context(os.fdopen(descriptor, "rb", closefd=False)), join(reached.begin, reached.real)
+
+    def size(self, place: Place) -> int:
+        """Return the size in bytes of the regular file at `place`."""
+        with self.file(place) as file:
+            return os.fstat(file.fileno()).st_size
 
     @contextmanager
     def folder(self, place: Place) -> Generator[Folder]:
@@ -201,8 +221,7 @@ class WorkshopFolder:
         """
         with naming(place.path), ExitStack() as opened:
             workshop = self._workshop(opened)
-            begin = self._root_path(workshop, place)
-            _check_reachable(place, begin, place.relative)
+            begin = root_path(place, self._links(workshop))
             wanted = PurePosixPath(place.relative)
             if not wanted.name:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -214,24 +233,19 @@ class WorkshopFolder:
             yield Target(folder=folder, name=wanted.name, in_workshop=join(begin, place.relative))
 
     def _workshop(self, opened: ExitStack) -> int:
-        descriptor = os.open(self._path, _SEARCH | os.O_CLOEXEC)
+        descriptor = os.open(self.path, _SEARCH | os.O_CLOEXEC)
         opened.callback(os.close, descriptor)
         return descriptor
 
-    def _root_path(self, workshop: int, place: Place) -> str:
-        """Return the mount's folder, relative to the workshop, once the place in it is checked by its name."""
-        root, base = PurePosixPath(place.mount.root), PurePosixPath(place.mount.base)
-        led_to = _follow_links(workshop, str(base), self._open_below)
-        begin = join(led_to, str(root.relative_to(base)) if root.is_relative_to(base) else "..")
-        _check_reachable(place, begin, place.relative)
-        return begin
+    def _links(self, folder: int) -> ReadLink:
+        return partial(read_link, folder, open_below=self._open_below)
 
     def _reach(self, place: Place, opened: ExitStack) -> _Reached:
         workshop = self._workshop(opened)
-        begin = self._root_path(workshop, place)
+        begin = root_path(place, self._links(workshop))
         root = self._open_below(workshop, begin, _SEARCH)
         opened.callback(os.close, root)
-        return _Reached(root=root, begin=begin, real=_real_path(root, begin, place, self._open_below))
+        return _Reached(root=root, begin=begin, real=real_path(place, begin, self._links(root)))
 
     def _enter(self, start: int, relative: str, opened: ExitStack, *, create: bool) -> int | None:
         try:
@@ -280,9 +294,25 @@ def _make_folders(start: int, relative: str) -> int:
     return current
 
 
-def _real_path(root: int, begin: str, place: Place, open_below: OpenBelow) -> str:
-    """Return the place below its mount's folder `root`, with links followed and their targets checked again."""
-    real = _follow_links(root, place.relative, open_below)
+def root_path(place: Place, links: ReadLink) -> str:
+    """Return the folder of the mount, relative to the workshop, once the place in it is checked by its name.
+
+    `links` reads those below the workshop. Raises SandboxRefusal, and OSError as `real_path` does.
+    """
+    root, base = PurePosixPath(place.mount.root), PurePosixPath(place.mount.base)
+    led_to = _follow_links(str(base), links)
+    begin = join(led_to, str(root.relative_to(base)) if root.is_relative_to(base) else "..")
+    _check_reachable(place, begin, place.relative)
+    return begin
+
+
+def real_path(place: Place, begin: str, links: ReadLink) -> str:
+    """Return the place below its mount's folder `begin`, with links followed and their targets checked again.
+
+    `links` reads those below that folder. Raises SandboxRefusal, and OSError: EXDEV where a link leads out (an absolute
+    one always does), ELOOP for a circle.
+    """
+    real = _follow_links(place.relative, links)
     _check_reachable(place, begin, real)
     allowed = place.mount.suffixes
     # A folder has no suffix to check; a link with an allowed one must not open a file with another.
@@ -293,23 +323,20 @@ def _real_path(root: int, begin: str, place: Place, open_below: OpenBelow) -> st
     return real
 
 
-def _follow_links(root: int, relative: str, open_below: OpenBelow) -> str:
-    """`relative` below the folder `root` with every symbolic link followed.
-
-    Raises OSError: EXDEV where a link leads out (an absolute one always does), ELOOP for a circle.
-    """
+def _follow_links(relative: str, links: ReadLink) -> str:
+    """Return `relative` with every symbolic link followed. Raises OSError as `real_path` does."""
     waiting = list(reversed(PurePosixPath(relative).parts))
     real: list[str] = []
-    links = steps = 0
+    followed = steps = 0
     while waiting:
         part = waiting.pop()
         if part == "/" or (part == ".." and not real):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         if part == "..":
             real.pop()
-        elif (led_to := _read_link(root, "/".join(real) or ".", part, open_below)) is None:
+        elif (led_to := links("/".join(real) or ".", part)) is None:
             real.append(part)
-        elif (links := links + 1) > MAX_LINKS:
+        elif (followed := followed + 1) > MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         else:
             parts = PurePosixPath(led_to).parts
@@ -319,8 +346,9 @@ def _follow_links(root: int, relative: str, open_below: OpenBelow) -> str:
     return "/".join(real) or "."
 
 
-def _read_link(root: int, folder: str, name: str, open_below: OpenBelow) -> str | None:
-    """Return the target of the link `name`; None where it is no link, or nothing at all."""
+def read_link(root: int, folder: str, name: str, open_below: OpenBelow) -> str | None:
+    """Return the target of the link `name` in a folder below the open folder `root`; None where it is no link, or
+    nothing at all."""
     try:
         descriptor = open_below(root, folder, _SEARCH)
     except (FileNotFoundError, NotADirectoryError):

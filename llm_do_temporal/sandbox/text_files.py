@@ -8,7 +8,6 @@ suffix, read-only. All of it may be done twice: reading is harmless, and writing
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,8 +17,7 @@ from llm_do_temporal.messages.effects import EditFileInput, FileChange, FileText
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.files.sandbox import Place, check_readable, check_size, check_writable
 from llm_do_temporal.policy.identity import SeenFile
-from llm_do_temporal.sandbox.changes import OldFile, alone_in, diff_of, read_old, replace_file
-from llm_do_temporal.sandbox.safe_open import OpenBelow, Target, WorkshopFolder, writing_no_link
+from llm_do_temporal.sandbox.changes import OldFile, SandboxFiles, Spot, WorkshopFiles, diff_of
 from llm_do_temporal.sandbox.seen_files import check_as_shown, see_open, seen_old
 
 MAX_READ_BYTES = 10_000_000
@@ -31,16 +29,17 @@ Compute = Callable[[Place, OldFile | None], str]
 class TextFiles:
     """Text files of one workshop. All methods raise SandboxRefusal, EffectFailed, and an OSError that may pass."""
 
-    def __init__(self, workshop: Path, open_below: OpenBelow | None = None) -> None:
+    def __init__(self, workshop: Path, files: SandboxFiles | None = None) -> None:
+        """`files` are those to work on; None: the workshop's own."""
         self._workshop = workshop
-        self._folder = WorkshopFolder(workshop, open_below)
+        self._files = files or WorkshopFiles(workshop)
 
     def read(self, asked: ReadFileInput) -> FileText:
         """Return the file's text from character `offset` on, at most `max_chars` (and 1,000,000) of it."""
         place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
         check_readable(place)
         _check_range(asked)
-        with self._folder.found(place) as (file, in_workshop):
+        with self._files.found(place) as (file, in_workshop):
             if asked.expected is not None:
                 check_as_shown(asked.expected, see_open(file, place.path, in_workshop))
             text = _decode(_read_limited(file, place), place)
@@ -71,14 +70,8 @@ class TextFiles:
             check_size(place, len(_encode(asked.content, place)))
         create = apply and isinstance(asked, WriteFileInput)
         check = None if asked.definitions else self._unprotected(place)
-        with self._folder.target(place, create=create, check=check) as target:
-            if target.folder is None:
-                return _changed(place, target, None, compute, None)
-            # A preview needs no lock: files are replaced as a whole.
-            alone = alone_in(target.folder, self._workshop) if apply else nullcontext()
-            with alone, writing_no_link(place.path):
-                old = read_old(target.folder, target.name, _read_limit(place))
-                return _changed(place, target, old, compute, asked.expected, apply=apply)
+        with self._files.spot(place, apply=apply, create=create, check=check) as spot:
+            return _changed(place, spot, compute, asked.expected, apply=apply)
 
     def _unprotected(self, place: Place) -> Callable[[str], None]:
         """Return a check that raises SandboxRefusal for a file that defines: the call was not judged as writing one."""
@@ -94,18 +87,11 @@ class TextFiles:
         return check
 
 
-def _changed(
-    place: Place,
-    target: Target,
-    old: OldFile | None,
-    compute: Compute,
-    expected: SeenFile | None,
-    *,
-    apply: bool = False,
-) -> FileChange:
+def _changed(place: Place, spot: Spot, compute: Compute, expected: SeenFile | None, *, apply: bool) -> FileChange:
     """Compute the change, and with `apply` make it, if the file is still as `expected` or changed so already."""
-    if apply and old is not None and _is_as_agreed(expected, target, old):
-        seen = seen_old(place, target.in_workshop, old, old.data)
+    old = spot.old(_read_limit(place))
+    if apply and old is not None and _is_as_agreed(expected, spot, old):
+        seen = seen_old(place, spot.in_workshop, old, old.data)
         return FileChange(path=place.path, bytes=old.size, created=False, diff="", seen=seen)
     new = compute(place, old)
     data = _encode(new, place)
@@ -113,20 +99,20 @@ def _changed(
     if old is not None and not old.mode & 0o222:
         # Replacing works without write permission; somebody took it away from everybody on purpose.
         raise EffectFailed(f"'{place.path}' is write-protected", next_step="Write to another file.")
-    seen = seen_old(place, target.in_workshop, old, data)
-    if apply and target.folder is not None and (old is None or old.data != data):
+    seen = seen_old(place, spot.in_workshop, old, data)
+    if apply and (old is None or old.data != data):
         check_as_shown(expected, seen)
-        replace_file(target.folder, target.name, data, None if old is None else old.mode)
+        spot.replace(data, old)
     return FileChange(
         path=place.path, bytes=len(data), created=old is None, diff=diff_of(place.path, old, new), seen=seen
     )
 
 
-def _is_as_agreed(expected: SeenFile | None, target: Target, old: OldFile) -> bool:
+def _is_as_agreed(expected: SeenFile | None, spot: Spot, old: OldFile) -> bool:
     """Return whether the file has exactly the change that was agreed to, from an earlier attempt or another program."""
     if expected is None or expected.after is None:
         return False
-    return expected.after == old.sha256 and expected.place in (None, target.in_workshop)
+    return expected.after == old.sha256 and expected.place in (None, spot.in_workshop)
 
 
 def _whole(asked: WriteFileInput) -> Compute:

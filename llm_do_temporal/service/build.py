@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,19 +29,27 @@ from temporalio.worker import (
 )
 
 from llm_do_temporal.activities.attachments import AttachmentActivities
+from llm_do_temporal.activities.commands.checks import CheckActivities
+from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.delegation import DelegationActivities
 from llm_do_temporal.activities.desk import record_at_desk
+from llm_do_temporal.activities.evaluations.cases import EvaluationActivities
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
+from llm_do_temporal.activities.layers import LayerActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities
+from llm_do_temporal.activities.models.provider_batches.turn import BatchTimes, install_times
 from llm_do_temporal.activities.models.turns import install_blobs
 from llm_do_temporal.activities.notifications import notify
 from llm_do_temporal.activities.python_tools import PythonToolActivities
+from llm_do_temporal.activities.reuse import RecordedReads, ReuseActivities
+from llm_do_temporal.activities.reviews.changes import ReviewActivities
 from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor
 from llm_do_temporal.activities.runtime.moved_files import stand_in
+from llm_do_temporal.activities.runtime.records import ForkRecords
 from llm_do_temporal.activities.runtime.spans import SpanInterceptor
-from llm_do_temporal.activities.shell import ShellActivities
+from llm_do_temporal.client.evaluations.cases import CaseReader
 from llm_do_temporal.definitions.workshop.workshop import own_queues
 from llm_do_temporal.encryption.codec import encrypting, ring_of
 from llm_do_temporal.encryption.keys import KeyRing, key_ring
@@ -57,6 +65,7 @@ from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.storage.external_storage import keeping_big_payloads, with_big_payloads
 from llm_do_temporal.storage.places import READ_PATIENCE, READ_SILENCE, SERVICE_PATIENCE, workshop_blobs
 from llm_do_temporal.storage.private_files import close_to_others
+from llm_do_temporal.workflows.evaluation.workflow import LlmDoEvaluation
 from llm_do_temporal.workflows.invocation.agent import AGENT
 from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
 from llm_do_temporal.workflows.run.workflow import LlmDoRun
@@ -98,6 +107,8 @@ class ServiceSettings:
     """Roles of this process, of all that a workshop needs."""
     isolation: Isolation = Isolation.PREFERRED
     """Wanted isolation of commands; the stricter of this and the workshop's setting counts."""
+    batch_times: BatchTimes = field(default_factory=BatchTimes)
+    """Times of model turns that go through the batch APIs of providers."""
     deployment: WorkerDeploymentConfig | None = None
     """Version of a worker deployment that this process is; None: it is none, and takes every run."""
 
@@ -140,19 +151,17 @@ def build_worker(
     chosen = settings or ServiceSettings()
     providers, separate_files = own_queues(workshop)
     polled = polled_queues(chosen.task_queue, providers, separate_files=separate_files, only=chosen.only)
-    client = _with_quick_converter(client)
-    blobs = workshop_blobs(workshop, ring_of(client.data_converter), patience=SERVICE_PATIENCE)
-    reads = workshop_blobs(workshop, ring_of(client.data_converter), patience=READ_PATIENCE, silence=READ_SILENCE)
-    client = with_big_payloads(client, blobs, read_from=reads)
-    conversations = ConversationActivities(install_blobs(blobs))
-    definitions = DefinitionActivities(
-        workshop,
-        blobs,
-        search_attributes=search_attributes,
-        queues=Queues(models=tuple(providers), files=separate_files),
-    )
-    files = file_activities(workshop, blobs, client, definitions, chosen.isolation)
+    client, blobs = _with_blobs(client, workshop)
+    records = ForkRecords(blobs)
+    conversations = ConversationActivities(install_blobs(blobs, records))
+    install_times(chosen.batch_times)
+    queues = Queues(models=tuple(providers), files=separate_files)
+    definitions = DefinitionActivities(workshop, blobs, records, search_attributes=search_attributes, queues=queues)
+    reuse = ReuseActivities(workshop, blobs, records)
+    files = file_activities(workshop, blobs, client, definitions, reuse, chosen.isolation)
     activities = activities_by_role(conversations, files, has_files="files" in chosen.only)
+    recorded = RecordedReads(blobs, records)
+    interceptors = [TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client), recorded]
     workflow_executor = ThreadPoolExecutor(_WORKFLOW_THREADS, thread_name_prefix="workflow")
     return Workers(
         polled,
@@ -160,10 +169,10 @@ def build_worker(
             Worker(
                 client,
                 task_queue=one.task_queue,
-                workflows=[LlmDoRun, LlmDoWorker] if "workflows" in one.roles else [],
+                workflows=[LlmDoRun, LlmDoWorker, LlmDoEvaluation] if "workflows" in one.roles else [],
                 activities=[done for role in one.roles for done in activities[role]],
                 plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
-                interceptors=[TaskQueueInterceptor(), SpanInterceptor(), HeartbeatInterceptor(client)],
+                interceptors=interceptors,
                 workflow_runner=WorkflowRunner(),
                 # Threads begin when they are needed. What was given a slot never waits for one.
                 activity_executor=ThreadPoolExecutor(
@@ -184,6 +193,15 @@ def build_worker(
             for one in polled
         ],
     )
+
+
+def _with_blobs(client: Client, workshop: Path) -> tuple[Client, BlobStore]:
+    """Return the connection as services have it, and the workshop's blobs, to which its big values go."""
+    client = _with_quick_converter(client)
+    ring = ring_of(client.data_converter)
+    blobs = workshop_blobs(workshop, ring, patience=SERVICE_PATIENCE)
+    reads = workshop_blobs(workshop, ring, patience=READ_PATIENCE, silence=READ_SILENCE)
+    return with_big_payloads(client, blobs, read_from=reads), blobs
 
 
 def activities_by_role(
@@ -214,14 +232,21 @@ def _tuner(settings: ServiceSettings) -> WorkerTuner:
 
 
 def file_activities(
-    workshop: Path, blobs: BlobStore, client: Client, definitions: DefinitionActivities, isolation: Isolation
+    workshop: Path,
+    blobs: BlobStore,
+    client: Client,
+    definitions: DefinitionActivities,
+    reuse: ReuseActivities,
+    isolation: Isolation,
 ) -> list[Callable[..., Any]]:
     """Return the activities that need the files of the workshop, those of `FILE_ACTIVITIES`."""
-    files = FileActivities(workshop)
+    files = FileActivities(workshop, blobs)
     shell = ShellActivities(workshop, blobs, isolation=isolation)
     attachments = AttachmentActivities(workshop, blobs)
-    delegation = DelegationActivities(workshop)
+    delegation = DelegationActivities(workshop, blobs)
     external = ExternalActivities(workshop, client)
+    reviews = ReviewActivities(workshop, blobs)
+    evaluations = EvaluationActivities(workshop, blobs, CaseReader(client, blobs).read)
     return [
         definitions.load_run,
         definitions.load_worker,
@@ -233,6 +258,7 @@ def file_activities(
         files.list_files,
         shell.preview_command,
         shell.run_command,
+        CheckActivities(workshop, blobs).check_changes,
         attachments.snapshot_attachments,
         attachments.find_files,
         delegation.draft_worker,
@@ -240,10 +266,19 @@ def file_activities(
         delegation.load_template,
         delegation.build_input,
         delegation.check_output,
+        LayerActivities(blobs).join_layers,
+        reuse.reuse_call,
+        reviews.prepare_review,
+        reviews.settle_review,
+        reviews.commit_changes,
         PythonToolActivities(workshop, client).call_python_tool,
         external.list_external_tools,
         external.external_capabilities,
         external.call_external_tool,
+        evaluations.prepare_case,
+        evaluations.score_case,
+        evaluations.judge_case,
+        evaluations.collect_results,
     ]
 
 
@@ -262,7 +297,8 @@ def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None)
     """Return a replayer of histories with the installed code; it raises for a history that would diverge.
 
     Histories with big values need the workshop, whose blob store keeps them, and encrypted ones their keys; None:
-    those that the environment names.
+    those that the environment names. Time does not count: code that gets no processor for 2 s has not diverged, which
+    the SDK tells apart in its debug mode only.
     """
     _build_adapters()
     ring = key_ring() if ring is None else ring
@@ -270,9 +306,10 @@ def build_replayer(workshop: Path | None = None, *, ring: KeyRing | None = None)
     if workshop is not None:
         converter = keeping_big_payloads(converter, workshop_blobs(workshop, ring))
     return Replayer(
-        workflows=[LlmDoRun, LlmDoWorker],
+        workflows=[LlmDoRun, LlmDoWorker, LlmDoEvaluation],
         plugins=[PydanticAIPlugin()],
         interceptors=[TaskQueueInterceptor()],
         workflow_runner=WorkflowRunner(),
         data_converter=converter,
+        debug_mode=True,
     )

@@ -3,7 +3,8 @@
 The SDK reports a workflow task that takes longer than 2 s as a deadlock, interrupts its thread and drops the workflow
 from memory, without waiting for the thread. Where a machine is so busy that our code gets no processor for that long,
 two threads would then be in one event loop: tasks that both step are lost, the workflow is never dropped, and the
-service neither gives it to another nor ends.
+service neither gives it to another nor ends. The interruption is an exception between two bytecodes, wherever the
+thread happens to be; in a finalizer it is lost. The thread of a busy machine ends by itself: it is not interrupted.
 
 Python collects garbage in whichever thread asks for memory. Finalizers of client libraries (google-genai's among them)
 give closing of connections to the event loop that runs there, which in workflow code is the workflow's.
@@ -12,7 +13,10 @@ give closing of connections to the event loop that runs there, which in workflow
 from __future__ import annotations
 
 import gc
+import logging
+import sys
 import threading
+import traceback
 from asyncio import Task
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -20,6 +24,8 @@ from typing import Any
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
+
+_log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 1.5
 """Time for which dropping a workflow waits for its thread; the SDK tries again, without end, each time a little later.
@@ -38,6 +44,7 @@ class WorkflowRunner(UnsandboxedWorkflowRunner):
         instance: Any = super().create_instance(det)
         instance.activate = _one_at_a_time(instance.activate)
         instance.create_task = _outside_collections(instance.create_task)
+        instance.get_thread_id = _not_to_be_interrupted(instance.get_thread_id)
         return instance
 
 
@@ -73,6 +80,16 @@ def _one_at_a_time(
             entered.release()
 
     return enter
+
+
+def _not_to_be_interrupted(get_thread_id: Callable[[], int | None]) -> Callable[[], None]:
+    """Return what names no thread to throw an exception into, and logs where the thread is."""
+
+    def log_thread() -> None:
+        frame = sys._current_frames().get(get_thread_id() or 0)  # pyright: ignore[reportPrivateUsage]
+        _log.warning("A workflow task takes longer than 2 s. It is at:\n%s", "".join(traceback.format_stack(frame)))
+
+    return log_thread
 
 
 def _outside_collections(create_task: Callable[..., Task[Any]]) -> Callable[..., Task[Any]]:

@@ -54,7 +54,7 @@ class BlobDriver(StorageDriver):
 
     def __init__(self, blobs: BlobStore, read_from: BlobStore | None = None) -> None:
         """`read_from` is the same store with other settings for reading; None: `blobs`."""
-        self._blobs = blobs
+        self.blobs = blobs
         self._read_from = read_from or blobs
 
     def name(self) -> str:
@@ -75,7 +75,7 @@ class BlobDriver(StorageDriver):
         data = payload.SerializeToString(deterministic=True)
         if len(data) > _MAX_STORED_BYTES:
             raise ApplicationError(f"it has {len(data)} bytes", type=TOO_LARGE, non_retryable=True)
-        return StorageDriverClaim({_DIGEST: self._blobs.put_bytes(data)})
+        return StorageDriverClaim({_DIGEST: self.blobs.put_bytes(data)})
 
     def _get(self, claim: StorageDriverClaim) -> Payload:
         digest = claim.claim_data.get(_DIGEST, "")
@@ -122,6 +122,12 @@ def with_big_payloads(client: Client, blobs: BlobStore, *, read_from: BlobStore 
     config = client.config()
     config["data_converter"] = keeping_big_payloads(config["data_converter"], blobs, read_from=read_from)
     return Client(**config)
+
+
+def blobs_of(converter: DataConverter) -> BlobStore | None:
+    """Return the blob store to which the converter leaves big payloads; None where it leaves them to no such store."""
+    drivers = () if converter.external_storage is None else converter.external_storage.drivers
+    return next((driver.blobs for driver in drivers if isinstance(driver, BlobDriver)), None)
 
 
 async def keep_ahead(converter: DataConverter, payload: Payload) -> RawValue | None:

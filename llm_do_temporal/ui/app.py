@@ -38,7 +38,11 @@ from llm_do_temporal.ui.pages import (
 from llm_do_temporal.ui.pages import (
     stop as stopping,
 )
+from llm_do_temporal.ui.pages.evaluations import comparison as compared_experiments
+from llm_do_temporal.ui.pages.evaluations import experiments
+from llm_do_temporal.ui.pages.forks import difference
 from llm_do_temporal.ui.pages.policy import rules
+from llm_do_temporal.ui.pages.reviews import files as reviewed_files
 from llm_do_temporal.ui.security.middleware import RequestGuard, answer_headers
 from llm_do_temporal.ui.security.settings import UiSettings
 
@@ -55,13 +59,17 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
             *groups.routes,
             *approval.routes,
             *editing.routes,
+            *reviewed_files.routes,
             *queue.routes,
             *attachments.routes,
             *grants.routes,
             *runs.routes,
             *charts.routes,
+            *experiments.routes,
+            *compared_experiments.routes,
             *run.routes,
             *invocation.routes,
+            *difference.routes,
             *rules.routes,
             *starting.routes,
             *stopping.routes,

@@ -27,7 +27,7 @@ from llm_do_temporal.encryption.codec import EncryptionCodec
 from llm_do_temporal.errors import BlobsUnreachable, KeyMismatch
 from llm_do_temporal.ui.names import OnlyByName, called_by, is_own_page
 from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES, SECONDS, Attempts
-from llm_do_temporal.ui.security.users import Access, Caller, Visitor
+from llm_do_temporal.ui.security.users import Access, Caller, Visitor, peer_of
 
 DEFAULT_PORT = 8235
 DEFAULT_ORIGINS = ("http://localhost:8233", "http://127.0.0.1:8233")
@@ -92,7 +92,7 @@ class CodecServer:
         return response
 
     async def _answer(self, request: Request, change: Callable[[Payload], Awaitable[Payload]]) -> Response:
-        if not self._attempts.may_try(_peer(request)) and self._visitor(request) is None:
+        if not self._attempts.may_try(peer_of(request)) and self._visitor(request) is None:
             return _refused(429, "too many tokens that are not known here were tried; wait a minute", SECONDS)
         if not self._knows(request):
             return _refused(401, "give a token: Authorization: Bearer TOKEN, or sign in at /sign-in of this server")
@@ -129,17 +129,17 @@ class CodecServer:
 
     def _visitor(self, request: Request) -> Visitor | None:
         cookie = request.cookies.get(_COOKIE)
-        return self._access.visitor(Caller(_peer(request), request.headers, cookie))
+        return self._access.visitor(Caller(peer_of(request), request.headers, cookie))
 
     def _session(self, request: Request, token: str) -> str | None:
         """Open a session for the owner of a token; None for a wrong token, and after too many wrong ones."""
-        if not token or not self._attempts.may_try(_peer(request)):
+        if not token or not self._attempts.may_try(peer_of(request)):
             return None
         session = self._access.open_session(token)
         if session is None:
-            self._attempts.was_wrong(_peer(request))
+            self._attempts.was_wrong(peer_of(request))
         else:
-            self._attempts.was_right(_peer(request))
+            self._attempts.was_right(peer_of(request))
         return session
 
 
@@ -178,10 +178,6 @@ async def _body(request: Request, most: int) -> bytes | None:
         if len(data) > most:
             return None
     return bytes(data)
-
-
-def _peer(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
 
 
 def _refused(status: int, message: str, retry_seconds: float | None = None) -> Response:

@@ -159,15 +159,18 @@ of different invocations in another order than a later one does.
 | `invocation.started` | `worker`, `model`, `depth` |
 | `turn.started` | `turn` |
 | `turn.completed` | `turn`, `model`, `text`, `tools`, `calls` (of `tool` and `args`), `input_tokens`, `output_tokens` |
+| `call.reused` | of a fork: `tool`, and `reused`, where its result was taken from; `turn.completed` has `reused`, too |
+| `call.anew` | of a fork: `reason` why a recorded call is carried out again |
 | `call.failed` | `tool`, `reason`: what the model is told of a call that was refused, rejected or failed |
 | `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity`; when failed `error` |
 | `approval.requested` | `tool`, `args`, `summary`, `reason`, `digest` |
 | `desk.changed` | `pending`: ids that can be answered now |
 | `approval.voted` | `id`, `summary`, `votes`: names of those who have agreed so far, where several must |
-| `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door`, `waited_seconds` |
+| `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door`, `waited_seconds`; `source` |
 | `invocation.completed`, `.failed`, `.cancelled`, `.terminated`, `.timed_out` | `error` |
 | `item.completed`, `item.failed`, `item.cancelled` | the fields of an item, see below |
 
+`source` is the approval of another run, where a script answers as people did there.
 `args` are for reading along: texts in them are cut at 200 characters, lists at 50 parts. `approvals --json` and
 `export` have all of them.
 
@@ -197,11 +200,24 @@ ends.
 ]
 ```
 
+`review --json` is a list of the reviews that wait (of those decided last, where none waits), each with `v` (1),
+`type` (`review`), `run`, `id` and `digest` (for `--id` and `--digest`), `is_open`, `number` (of the review in its
+invocation), `section`, `changes_digest`, `branch`, `counts`, `check` (`command`, `exit_code`, `output`, `problem`,
+`passed`; or null), `answer` (what approving agrees to: the arguments of the question), `verdict`, and `changes`. A
+change has `path`, `old_path` (of a renamed file), `kind` (`added`, `modified`, `mode`, `deleted`, `renamed`),
+`conflict` (why it cannot simply be made, or null), `key` (another one as soon as the change is), `author`
+(`invocation`, `turn`), `base` and `now` (`kind`, `mode`, `bytes`, `sha256`, `target`; null where nothing is),
+`preview` (`text`, `image`, `pdf`, `binary`, `link`, `folder`: by the bytes, not by the name), `media_type`, `problem`
+(why its lines are not here, as with files of more than 2 MiB), `is_divisible` (whether parts of it can be accepted)
+and `hunks` of `{"id", "old_start", "new_start", "lines"}`: each line begins with ` `, `-` or `+`, and keeps its end;
+`old_start` and `new_start` count the lines before it.
+
 `list --json` is a list of `{"run", "task", "worker", "started_by", "status", "pending_approvals", "started_at",
 "ended_at", "missing_key"}`; `task` is the first line of the prompt, or null; the last is null, or the id of the
 [encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without which the rest cannot be read. A batch has
 `item_counts`, too, of which only `total` is known while it is open. With `--cost` each run whose history can be read
-has `cost_usd` and `unpriced_models`.
+has `cost_usd` and `unpriced_models`. A fork has `fork_of`; with `--evaluations` a run that an experiment started
+has `case`: `experiment`, `case` and `repeat`, and whether the run is its judge (`is_judge`).
 
 `rules suggest --json` is one object: `asked` (questions to people that today's rules would ask too), `left` (those that
 the entries would leave), `wrong` (calls that a person refused or changed and that the entries would pass: 0, or it is a
@@ -209,16 +225,18 @@ mistake), `runs` (that were read), `locked` (ids of runs that cannot be read her
 `diff`, and `entries`, each with `entry` (as it is written in `workshop.yaml`), `sentence`, `approved`, `runs`, `days`,
 `people`, and `first` and `last` of `{"run", "day"}`.
 
-`certify -o json` is one object: `events` (how many the recorded run has), `every`, `exact` (whether results and files
-were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after", "passed", "problems",
-"asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time to go on, or null.
+`certify -o json` is one object: `events` (how many the recorded run, or experiment, has), `every`, `exact` (whether
+results and files were compared), `failed`, and `rows` of `{"kill", "event", "path", "recorded", "struck_after",
+"passed", "problems", "asked", "seconds"}`: `asked` counts what a person would have had to decide, `seconds` is the time
+to go on, or null.
 
 `show --json` is one object: `run`, `task` (the first line of the prompt), `prompt`, `input`, `output`, `files`
 (`given`, and `written`: those that the file tools have written, each with `path`, `bytes`, `by`, `created` and `at`),
 `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,
-`duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `usage`,
+`duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `turns`, `usage`,
 `started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was
-decided, and how long it waited; `decision` is null while it waits). A batch has
+decided, and how long it waited; `decision` is null while it waits). A fork has `fork_of`, and each of its invocations
+`reused`, a list of `what` and `origin`. A batch has
 `item_counts`, and the invocation of an item its name, `item`.
 
 `doctor --json` is one object: `ok`, and `findings`, each with `what`, `status` (`ok`, `warning` or `error`), `message`
@@ -227,6 +245,7 @@ and `next`, what mends it or null. `models --json` is one object: `model`, `alia
 
 `show --cost` prints what each invocation has cost by itself and with all below it, and each model; models whose price
 is not known are named and in no sum. In `show --json` these are `cost_usd` and `total.cost_usd` of an invocation.
+Wherever a fork has `cost_usd`, `saved` beside it is what the turns that it has reused have spent in the other run.
 
 `logs` prints one line an event: time (UTC), place in the tree, what happened, with the arguments of calls, the reasons
 of questions and of failures, and how long a question waited; what a model says stands below, behind `|`. With
@@ -235,8 +254,19 @@ of questions and of failures, and how long a question waited; what a model says 
 `{"kind", "at", "turn", "event", "text", "name", "call", "value", "failed", "files", "details"}`, without what is empty.
 `--format html` is one page with no script that loads nothing.
 
-`gc --json` is one object: `dry_run`, `workflows` (histories that were read), and `removed` and `left`, each with
-`blobs` and `bytes`.
+`fork --dry-run -o json` is one object: `fork_of`, `turns` (of the other run), `reused`, `new`, `input_tokens`,
+`output_tokens` and `questions`, each with `low` and `high`, `cost_usd` (the same; null where a price is not known),
+`workers` (paths of the invocations that surely run), `maybe`, `unfinished` and `warnings`.
+
+`diff --json` is one object: `same` (whether nothing differs but times, tokens and cost), `first` and `second` (`run`,
+`worker`, `status`, `output`, `error`, `questions`, `duration_ms`, `usage`, `cost_usd`, and `files_problem`, why not all
+of its files are told, or null), `same_output`, `divergences` (the first difference of each pair of invocations, causes
+before what may follow from them: `kind`, `path`, `other_path`, `turn`, `what`, `first`, `second`), `invocations` (each
+pair, `same`, and `first` and `second` with `path`, `worker`, `turns`, `reused` and what it cost; null where a run has
+none), `files` (those that were left in two states: `path`, `first`, `second`, `lines`, `problem`) and `same_files`.
+
+`gc --json` is one object: `dry_run`, `workflows` (histories that were read), `removed` and `left`, each with
+`blobs` and `bytes`, and `commits` (journals of commits that were removed).
 
 `migrate-check --json` is one object: `workflows` (open ones that were replayed) and `troubles` of `{"workflow",
 "diverges", "reason"}`; `diverges` is false where a history could not be replayed at all.

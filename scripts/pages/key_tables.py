@@ -21,11 +21,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from llm_do_temporal.definitions.evaluations.keys import CaseKeys, EvaluationFile, ThresholdKeys
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
 from llm_do_temporal.definitions.workers.keys import WorkerFile
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
 from llm_do_temporal.policy.approvals import ApprovalRules, Rule
 from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.evaluations.spec import DecideEntry, JudgeSpec
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import WorkerSandbox, WorkshopSandbox
 from llm_do_temporal.policy.kinds.entries import AllowEntry
@@ -50,6 +52,11 @@ TABLES: dict[str, tuple[tuple[str, type[BaseModel]], ...]] = {
     "rule": (("", Rule),),
     "notify": (("", NotifyTarget),),
     "settings": (("", Settings),),
+    "evaluation file": (("", EvaluationFile),),
+    "evaluation case": (("", CaseKeys),),
+    "decide": (("", DecideEntry),),
+    "judge": (("", JudgeSpec),),
+    "threshold": (("", ThresholdKeys),),
 }
 """The models of each table, each after what stands before its keys in the first column."""
 MARK = re.compile(r"^<!-- keys: (?P<name>.+) -->$")

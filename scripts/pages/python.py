@@ -30,6 +30,8 @@ MODULES = {
 WITH_METHODS = {
     "CallerContext": "llm_do_temporal",
     "LlmDoClient": "llm_do_temporal.client",
+    "Review": "llm_do_temporal.client",
+    "ReviewChoice": "llm_do_temporal.client",
     "TemplateCall": "llm_do_temporal",
     "ToolContext": "llm_do_temporal.tools",
 }

@@ -32,6 +32,9 @@ from llm_do_temporal.messages.approvals import (
 )
 from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL, REPORT_SPENDING_SIGNAL
 from llm_do_temporal.messages.conversation import ConversationPart, LiveText
+from llm_do_temporal.messages.experiments.evaluations import EvaluationEnd, RunEvaluationInput
+from llm_do_temporal.messages.experiments.results import EVALUATION_MEMO, EVALUATION_WORKFLOW, EvaluationMemo
+from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
 from llm_do_temporal.messages.runs import (
     InvocationMemo,
     InvocationResult,
@@ -42,7 +45,6 @@ from llm_do_temporal.messages.runs import (
     StartRunInput,
 )
 from llm_do_temporal.messages.sizes import TOO_LARGE
-from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from scripts.pages.docstrings import assigned, first_paragraph
 
@@ -85,7 +87,11 @@ HANDLERS = (
         for one in (_RUN, _WORKER)
     ),
 )
-_WORKFLOWS = ((_RUN, StartRunInput, RunResult), (_WORKER, InvokeWorkerInput, InvocationResult))
+_WORKFLOWS = (
+    (_RUN, StartRunInput, RunResult),
+    (_WORKER, InvokeWorkerInput, InvocationResult),
+    (EVALUATION_WORKFLOW, RunEvaluationInput, EvaluationEnd),
+)
 _ATTRIBUTES = (
     (base.STATE_ATTRIBUTE, "Keyword", "state of the run"),
     (base.PENDING_ATTRIBUTE, "Int", "questions that wait for a decision"),
@@ -96,6 +102,7 @@ _MEMOS = (
     (base.PENDING_MEMO, _RUN, PendingApprovalMemo, "a list of "),
     (base.INVOCATION_MEMO, _RUN, InvocationMemo, "of the entry invocation: "),
     (base.INVOCATION_MEMO, _WORKER, InvocationMemo, ""),
+    (EVALUATION_MEMO, EVALUATION_WORKFLOW, EvaluationMemo, ""),
 )
 _OTHER_TYPES: tuple[Type, ...] = (ConversationPart, LiveText)
 """Types that travel inside of other values: the settings of a request to a model, and details of a heartbeat."""

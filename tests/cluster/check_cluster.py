@@ -93,7 +93,7 @@ def test_a_big_value_is_in_the_object_store_and_encrypted(stack: ProcessStack) -
     stored = [path for path in kept.rglob("*") if path.is_file() and path not in before]
     assert any(path.stat().st_size > 256 * 1024 for path in stored)
     assert not any(b"A long prompt." in path.read_bytes() for path in stored)
-    stack.ours("cancel", "big")
+    stack.ours("watch", "big", "--output", "json")
 
 
 def test_nothing_runs_twice_whatever_is_killed_stopped_and_restarted(stack: ProcessStack) -> None:

@@ -1,14 +1,21 @@
-"""The product as people use it: the installed command in processes of its own, in a copy of the workshop that ships."""
+"""The product as people use it: commands in processes of their own, in a copy of the workshop that ships."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from tests.support.people.desk import Desk, desk_in
+from llm_do_temporal.client.embedded.server import any_free_port
+from tests.support.people.desk import Desk, desk_in, ship
+from tests.support.people.office import Office
+from tests.support.servers.authorities import trust_nobody
 from tests.support.servers.temporal import temporal_server
+
+trust_nobody()
 
 
 @pytest.fixture
@@ -16,6 +23,32 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     """A desk of one's own."""
     with desk_in(tmp_path) as desk:
         yield desk
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A desk whose workshop has a host that stays."""
+    with desk_in(tmp_path_factory.mktemp("shop")) as desk:
+        desk.begin("dev", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
+        assert desk.host.kind == "dev"
+        yield desk
+
+
+@pytest.fixture
+def shop(served: Desk) -> Desk:
+    """A desk with a host that served other tests before, and their runs are still there; its files are as shipped.
+
+    For tests that neither end a server nor look at all runs: a host costs more than what most of them do with it.
+    """
+    ship(served.workshop)
+    return replace(served, environment=dict(served.environment))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def office(house: Office) -> AsyncIterator[Office]:
+    """The office of this module, which people leave at the end of each test."""
+    yield house
+    await house.leave()
 
 
 @pytest.fixture

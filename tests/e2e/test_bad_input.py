@@ -116,11 +116,6 @@ def test_no_model_anywhere_names_every_place_to_set_one(bad: Desk) -> None:
     told(bad.type("start", "fine", "hi", code=2), "no model", "workshop.yaml", "--model", "LLM_DO_MODEL")
 
 
-def test_an_unknown_provider_is_named(bad: Desk) -> None:
-    done = bad.type("start", "fine", "hi", "--model", "foo:bar", code=1)
-    assert "unknown provider 'foo'" in done.stderr
-
-
 def test_a_missing_key_is_named_before_there_is_a_run(bad: Desk) -> None:
     done = bad.type("start", "fine", "hi", "--model", "openai-chat:gpt-test", code=2)
     assert "OPENAI_API_KEY is not set, and the model 'openai-chat:gpt-test' needs it" in done.stderr
@@ -143,22 +138,22 @@ def test_a_server_that_does_not_answer(bad: Desk) -> None:
     told(bad.type("list", "--address", "127.0.0.1:1", code=4), "127.0.0.1:1")
 
 
-def test_a_decision_that_cannot_be_taken(desk: Desk) -> None:
-    first, second = desk.decks[:2]
-    desk.type("start", "pitch_orchestrator", f"evaluate {first}.pdf and {second}.pdf", "--id", "job", "--detach")
-    one, other = desk.pending("job", 2)
-    told(desk.type("approve", "nobody", code=2), "no run 'nobody'")
-    told(desk.type("approve", "job", "a9", code=2), "no approval 'a9'", "a1")
-    told(desk.type("modify", "job", "a1", "--args", "{", code=2), "JSON")
-    told(desk.type("modify", "job", "a1", "--args", json.dumps({"path": 5}), code=2), "path")
+def test_a_decision_that_cannot_be_taken(shop: Desk) -> None:
+    first, second = shop.decks[:2]
+    shop.type("start", "pitch_orchestrator", f"evaluate {first}.pdf and {second}.pdf", "--id", "unsure", "--detach")
+    one, other = shop.pending("unsure", 2)
+    told(shop.type("approve", "nobody", code=2), "no run 'nobody'")
+    told(shop.type("approve", "unsure", "a9", code=2), "no approval 'a9'", "a1")
+    told(shop.type("modify", "unsure", "a1", "--args", "{", code=2), "JSON")
+    told(shop.type("modify", "unsure", "a1", "--args", json.dumps({"path": 5}), code=2), "path")
     escape = json.dumps({"path": "/../x", "content": "x"})
-    told(desk.type("modify", "job", "a1", "--args", escape, code=2), "..")
-    told(desk.type("approve", "job", code=2), "2 are pending", "a1", "a2")
-    assert desk.pending("job", 2) == [one, other]
-    desk.type("approve", "job", one["id"])
-    told(desk.type("reject", "job", "a1", "--reason", "late", code=2), "already decided")
-    told(desk.type("approve", "job", code=2), "1 is pending", other["id"], "this terminal has shown none")
-    desk.type("approve", "job", "--digest", other["digest"][:16])
-    desk.type("watch", "job")
-    assert sorted(desk.evaluations()) == [first, second]
-    assert not list(Path(desk.workshop).rglob("*.tmp"))
+    told(shop.type("modify", "unsure", "a1", "--args", escape, code=2), "..")
+    told(shop.type("approve", "unsure", code=2), "2 are pending", "a1", "a2")
+    assert shop.pending("unsure", 2) == [one, other]
+    shop.type("approve", "unsure", one["id"])
+    told(shop.type("reject", "unsure", "a1", "--reason", "late", code=2), "already decided")
+    told(shop.type("approve", "unsure", code=2), "1 is pending", other["id"], "this terminal has shown none")
+    shop.type("approve", "unsure", "--digest", other["digest"][:16])
+    shop.type("watch", "unsure")
+    assert sorted(shop.evaluations()) == [first, second]
+    assert not list(Path(shop.workshop).rglob("*.tmp"))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 RELAY = Path(__file__).parents[1] / "support" / "relay"
+EXAM = RELAY.with_name("exam")
 STAMP = '''
 import time
 from pathlib import Path
@@ -52,6 +53,16 @@ def test_whatever_dies_the_run_comes_to_the_same_end() -> None:
     assert (code, told["failed"], told["exact"]) == (0, 0, True)
     assert f"events of the recorded run: {told['events']}" in stderr
     assert told["events"] > 90
+
+
+@pytest.mark.timeout(400)
+def test_an_evaluation_whose_service_dies_comes_to_the_same_end() -> None:
+    # `make certify` does it after every event.
+    code, told, stderr = finish(begin(str(EXAM / "workers" / "pupil.eval.yaml"), "--event=120", workshop=EXAM))
+    assert [(row["event"], row["problems"]) for row in told["rows"]] == [(120, [])]
+    assert (code, told["failed"], told["exact"]) == (0, 0, True)
+    assert "1 of 1 came to the same end" in stderr
+    assert told["events"] > 200
 
 
 @pytest.mark.timeout(400)

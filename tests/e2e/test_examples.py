@@ -10,23 +10,21 @@ where a play is added.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from llm_do_temporal.client.embedded.server import any_free_port
+from llm_do_temporal.definitions.evaluations.evaluation_file import evaluation_files, load_evaluation
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
-from tests.support.patience import PATIENCE_SECONDS
-from tests.support.people.desk import SHIPPED, Desk, desk_in
+from tests.support.people.desk import SHIPPED, Desk
 
 COMMAND = re.compile(r"`llm-do-temporal start (\w+) ?([^`]*)`")
 
@@ -87,6 +85,13 @@ def organizes(ran: Ran) -> None:
     assert f"Moved {len(messy)} of {len(messy)} files." in ran.text
 
 
+def renames_in_thirty_files(ran: Ran) -> None:
+    assert len(ran.changed) == 30
+    assert not any(b"get_price" in data for path, data in ran.after.items() if path.startswith("files/pottery/"))
+    assert set(ran.before) == set(ran.after), "its tests ran in the layer and left nothing"
+    assert ran.text.startswith("Renamed get_price to price_of in 30 files.")
+
+
 def evaluates_every_deck(ran: Ran) -> None:
     decks = {Path(path).stem for path in ran.before if path.startswith("files/pipeline/") and path.endswith(".pdf")}
     assert decks
@@ -130,6 +135,7 @@ HOLDS: dict[str, Callable[[Ran], None]] = {
     "calculator": calculates,
     "code_analyzer": analyzes,
     "file_organizer": organizes,
+    "api_renamer": renames_in_thirty_files,
     "pitch_orchestrator": evaluates_every_deck,
     "pitch_orchestrator_listed": evaluates_the_decks_that_are_named,
     "pitch_orchestrator_coded": evaluates_every_deck,
@@ -152,7 +158,7 @@ def shown() -> dict[str, list[str]]:
 
 
 def entry_workers() -> list[str]:
-    """The workers in the shipped folder that no other worker delegates to, by name."""
+    """The workers in the shipped folder that no other worker delegates to, and that judge nothing, by name."""
     found = sorted(path.stem for path in SHIPPED.rglob("*.worker") if "generated" not in path.parts)
     registry = Registry(load_workshop(SHIPPED))
     called: set[str] = set()
@@ -160,17 +166,11 @@ def entry_workers() -> list[str]:
         delegation = registry.load(name).delegation
         if delegation is not None:
             called |= {*(tool.name for tool in delegation.tools), *(delegation.allow_workers or ())} - {name}
+    for path in evaluation_files(SHIPPED):
+        judge = load_evaluation(path, SHIPPED).judge
+        called |= set() if judge is None else {judge.worker}
     assert found, "there are examples"
     return [name for name in found if name not in called]
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A copy of the workshop, and a host that serves it until the last example has run."""
-    with desk_in(tmp_path_factory.mktemp("examples")) as desk:
-        desk.begin("dev", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
-        assert desk.host.kind == "dev"
-        yield desk
 
 
 def files_of(workshop: Path) -> dict[str, bytes]:
@@ -184,19 +184,9 @@ def files_of(workshop: Path) -> dict[str, bytes]:
 
 def run(desk: Desk, *typed: str) -> Ran:
     """Run a command in the workshop to its end."""
-    shutil.rmtree(desk.workshop / "files/evaluations", ignore_errors=True)  # another example's, of the same decks
     before = files_of(desk.workshop)
-    done = subprocess.run(
-        desk.command("start", *typed, "-o", "json"),
-        cwd=desk.workshop,
-        env=desk.environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{typed}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    with contextlib.chdir(desk.workshop):
+        done = desk.type("start", *typed, "-o", "json")
     return Ran(json.loads(done.stdout), before, files_of(desk.workshop))
 
 
@@ -224,3 +214,19 @@ def test_nothing_is_saved_before_it_is_approved_and_a_reason_is_followed(shop: D
     assert "in /private.md. The new one: sell the boat" in shop.type("result", "note").stdout
     after = files_of(shop.workshop)
     assert {path for path in after if before.get(path) != after[path]} == {"files/private.md"}
+
+
+def test_the_evaluation_of_the_pitch_evaluator_passes_and_is_not_run_again(shop: Desk, tmp_path: Path) -> None:
+    before = files_of(shop.workshop)
+    with contextlib.chdir(shop.workshop):
+        typed = ("eval", "pitch_evaluator", "--json", "--junit", str(tmp_path / "report.xml"))
+        first, second = shop.type(*typed), shop.type(*typed)
+    ran = json.loads(first.stdout)
+    assert (ran["passed"], len(ran["results"]), ran["planned"]) == (True, 3, 3)
+    assert {one["scores"]["evaluation_judge.grounded"] for one in ran["results"]} == {True}
+    assert [one["output"]["verdict"] for one in ran["results"] if one["case"] == "mendly"] == ["pass"]
+    assert "nothing it depends on has changed" in second.stderr
+    assert json.loads(second.stdout) == ran
+    assert 'failures="0" errors="0"' in (tmp_path / "report.xml").read_text()
+    assert files_of(shop.workshop) == before
+    assert ran["experiment"] in shop.type("eval", "list").stdout

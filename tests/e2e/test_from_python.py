@@ -55,11 +55,11 @@ def run(desk: Desk, script: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_a_script_in_a_workshop_gets_the_result_and_the_run_is_there_for_commands(desk: Desk) -> None:
-    output, requests, run_id = json.loads(run(desk, SCRIPT, desk.workshop))
+def test_a_script_in_a_workshop_gets_the_result_and_the_run_is_there_for_commands(shop: Desk) -> None:
+    output, requests, run_id = json.loads(run(shop, SCRIPT, shop.workshop))
     assert output.startswith("Hello")
     assert requests == 1
-    assert json.loads(desk.type("result", run_id, "-o", "json").stdout)["output"] == output
+    assert json.loads(shop.type("result", run_id, "-o", "json").stdout)["output"] == output
 
 
 def test_a_mistake_is_an_error_of_ours_before_anything_is_started(desk: Desk) -> None:
@@ -77,18 +77,18 @@ print(call.run(template="templates/said.yaml", input="hello", fragments=fragment
 """
 
 
-def test_a_template_is_started_by_a_script_and_by_the_command(desk: Desk) -> None:
-    (desk.workshop / "templates").mkdir(exist_ok=True)
+def test_a_template_is_started_by_a_script_and_by_the_command(shop: Desk) -> None:
+    (shop.workshop / "templates").mkdir(exist_ok=True)
     text = "system: Say it again.\nprompt: In a $tone voice\nmodel: offline:echo\n"
-    (desk.workshop / "templates/said.yaml").write_text(text, encoding="utf-8")
-    (desk.workshop / "PROCEDURE.txt").write_text("Slowly.", encoding="utf-8")
-    said = run(desk, TEMPLATE, desk.workshop).strip()
+    (shop.workshop / "templates/said.yaml").write_text(text, encoding="utf-8")
+    (shop.workshop / "PROCEDURE.txt").write_text("Slowly.", encoding="utf-8")
+    said = run(shop, TEMPLATE, shop.workshop).strip()
     assert said == "In a dry voice\n\nhello\n\nExtra context, the file PROCEDURE.txt:\nSlowly."
-    started = desk.type("start", "templates/said.yaml", "hello", "--param", "tone=dry", "-o", "json").stdout
+    started = shop.type("start", "templates/said.yaml", "hello", "--param", "tone=dry", "-o", "json").stdout
     done = json.loads(started.splitlines()[-1])
     assert done["output"] == "In a dry voice\n\nhello"
-    (shown,) = json.loads(desk.type("show", done["run"], "--json").stdout)["invocations"]
+    (shown,) = json.loads(shop.type("show", done["run"], "--json").stdout)["invocations"]
     assert (shown["worker"], shown["template"]["name"]) == ("said", "templates/said.yaml")
     assert (shown["template"]["params"], shown["template"]["input"]) == ({"tone": "dry"}, "hello")
-    refused = desk.type("start", "templates/said.yaml", "hello", "--param", "size=1", code=2)
+    refused = shop.type("start", "templates/said.yaml", "hello", "--param", "size=1", code=2)
     assert "it has no parameter 'size'; it needs 'tone'" in refused.stderr

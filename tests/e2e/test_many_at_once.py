@@ -29,7 +29,7 @@ PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch":
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
     """One office for all of this file."""
     async with office_in(tmp_path_factory.mktemp("office")) as office:
         yield office

@@ -26,7 +26,7 @@ HOSTILE_NAME = 'x"><b>\u202efdp.pdf'
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
     """One office for all of this file."""
     async with office_in(tmp_path_factory.mktemp("office")) as office:
         yield office
@@ -185,6 +185,7 @@ async def test_question_after_question_is_answered_with_keys_alone(office: Offic
     await ada.get_by_label("content").fill("y")
     await ada.get_by_role("button", name="Show the difference").click()
     await expect(ada.get_by_role("heading", level=1)).to_contain_text("with these changes?")
+    await ada.wait_for_load_state()  # keys are heard once the page's scripts have run
     await ada.keyboard.press("o")
     await expect(ada.get_by_role("button", name="Approve with changes")).to_be_enabled()
     await ada.keyboard.press("a")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,14 @@ def of_kind(spans: list[dict[str, Any]], operation: str) -> list[dict[str, Any]]
     return [span for span in spans if span["attributes"].get("gen_ai.operation.name") == operation]
 
 
-def test_events_are_lines_on_stderr_and_the_result_is_alone_on_stdout(desk: Desk) -> None:
-    prompt = f"evaluate {desk.decks[0]}.pdf"
-    asked = desk.type("start", "pitch_orchestrator", prompt, "--id", "job", "--log-events", code=3)
+def test_events_are_lines_on_stderr_and_the_result_is_alone_on_stdout(shop: Desk) -> None:
+    prompt = f"evaluate {shop.decks[0]}.pdf"
+    asked = shop.type("start", "pitch_orchestrator", prompt, "--id", "logged", "--log-events", code=3)
     assert [event["tool"] for event in events_of(asked.stderr) if event["type"] == "approval.requested"] == [
         "write_file"
     ]
-    desk.type("approve", "job", "a1")
-    done = desk.type("watch", "job", "--log-events")
+    shop.type("approve", "logged", "a1")
+    done = shop.type("watch", "logged", "--log-events")
     assert done.stdout.startswith("Evaluated 1 of 1 decks")
     events = events_of(done.stderr)
     kinds = [event["type"] for event in events]
@@ -52,34 +53,36 @@ def test_events_are_lines_on_stderr_and_the_result_is_alone_on_stdout(desk: Desk
     assert (decided["id"], decided["decision"]) == ("a1", "approve")
 
 
-def test_a_trace_has_every_turn_and_call_and_no_bytes_and_no_host_path(desk: Desk, tmp_path: Path) -> None:
-    done = desk.type(*EVERY_DECK, "--approve-all", "--id", "job", "--trace-dir", str(tmp_path / "traces"))
+def test_a_trace_has_every_turn_and_call_and_no_bytes_and_no_host_path(shop: Desk, tmp_path: Path) -> None:
+    done = shop.type(*EVERY_DECK, "--approve-all", "--id", "traced", "--trace-dir", str(tmp_path / "traces"))
     spans = trace(tmp_path / "traces")
     (file,) = (tmp_path / "traces").iterdir()
-    assert re.fullmatch(r"job-\d{8}T\d{6}Z\.jsonl", file.name)
+    assert re.fullmatch(r"traced-\d{8}T\d{6}Z\.jsonl", file.name)
     assert f"trace {tmp_path}" in done.stderr
     turns = of_kind(spans, "chat")
-    usage = json.loads(desk.type("result", "job", "-o", "json").stdout)["usage"]
+    usage = json.loads(shop.type("result", "traced", "-o", "json").stdout)["usage"]
     assert len(turns) == usage["requests"]
     assert sum(span["attributes"]["gen_ai.usage.input_tokens"] for span in turns) == usage["input_tokens"]
     assert len(of_kind(spans, "execute_tool")) == usage["tool_calls"]
-    assert len(of_kind(spans, "invoke_agent")) == 1 + len(desk.decks)
+    assert len(of_kind(spans, "invoke_agent")) == 1 + len(shop.decks)
     assert all(span["end_time"] for span in spans)
-    assert str(tmp_path) not in json.dumps(spans)
+    assert str(shop.workshop.parent) not in json.dumps(spans)
     assert "attachment.data" not in json.dumps(spans)
 
 
-def test_the_bytes_of_attachments_are_there_when_they_are_asked_for(desk: Desk, tmp_path: Path) -> None:
-    desk.type(*EVERY_DECK, "--approve-all", "--trace-dir", str(tmp_path / "traces"), "--trace-binary")
+def test_the_bytes_of_attachments_are_there_when_they_are_asked_for(shop: Desk, tmp_path: Path) -> None:
+    shop.type(*EVERY_DECK, "--approve-all", "--trace-dir", str(tmp_path / "traces"), "--trace-binary")
     attached = [event["attributes"] for span in trace(tmp_path / "traces") for event in span["events"]]
-    assert len(attached) == len(desk.decks)
+    assert len(attached) == len(shop.decks)
     for one in attached:
-        file = desk.workshop / "files" / str(one["llm_do.attachment.name"]).lstrip("/")
+        file = shop.workshop / "files" / str(one["llm_do.attachment.name"]).lstrip("/")
         assert base64.b64decode(one["llm_do.attachment.data"]) == file.read_bytes()
 
 
-def test_a_run_that_fails_is_traced_to_its_end(desk: Desk, tmp_path: Path) -> None:
-    desk.type("start", "greeter", "hi", "--force-model", "foo:bar", "--trace-dir", str(tmp_path / "traces"), code=1)
+def test_a_run_that_fails_is_traced_to_its_end(shop: Desk, tmp_path: Path) -> None:
+    recorded = ("--trace-dir", str(tmp_path / "traces"))
+    done = shop.type("start", "greeter", "hi", "--force-model", "foo:bar", *recorded, code=1)
+    assert "unknown provider 'foo'" in done.stderr
     spans = trace(tmp_path / "traces")
     (root,) = [span for span in spans if span["parent_id"] is None]
     assert root["status"]["status_code"] == "ERROR"
@@ -89,20 +92,21 @@ def test_a_run_that_fails_is_traced_to_its_end(desk: Desk, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("leave", [(), ("--detach",)])
 def test_a_run_that_is_left_is_traced_so_far_and_completed_by_watch(
-    desk: Desk, tmp_path: Path, leave: tuple[str, ...]
+    shop: Desk, tmp_path: Path, leave: tuple[str, ...]
 ) -> None:
+    run = f"left{len(leave)}"
     here = str(tmp_path / "traces")
-    done = desk.type(*EVERY_DECK, "--id", "job", "--trace-dir", here, *leave, code=0 if leave else 3)
+    done = shop.type(*EVERY_DECK, "--id", run, "--trace-dir", here, *leave, code=0 if leave else 3)
     assert "holds what was seen so far" in done.stderr
-    assert f"watch job --trace-dir {here}" in done.stderr
+    assert f"watch {run} --trace-dir {here}" in done.stderr
     root = next(span for span in trace(tmp_path / "traces") if span["parent_id"] is None)
     assert (root["end_time"], root["attributes"]["llm_do.state"]) == (None, "open")
-    for approval in desk.pending("job", len(desk.decks)):
-        desk.type("approve", "job", approval["id"])
-    desk.type("watch", "job", "--trace-dir", str(tmp_path / "whole"))
+    for approval in shop.pending(run, len(shop.decks)):
+        shop.type("approve", run, approval["id"])
+    shop.type("watch", run, "--trace-dir", str(tmp_path / "whole"))
     whole = trace(tmp_path / "whole")
     assert all(span["end_time"] for span in whole)
-    assert len([span for span in whole if span["name"] == "approval"]) == len(desk.decks)
+    assert len([span for span in whole if span["name"] == "approval"]) == len(shop.decks)
     assert root["context"] in [span["context"] for span in whole]
 
 
@@ -120,8 +124,6 @@ def test_an_imported_worker_can_be_started(desk: Desk, tmp_path: Path) -> None:
     (agents / "Echo Agent.md").write_text("---\nname: Echo Agent\ndescription: d\ntools: Read\n---\nSay it again.\n")
     desk.workshop = tmp_path / "made"
     imported = desk.command("import", str(tmp_path / "project"), "--into", str(desk.workshop))[:-2]
-    import subprocess
-
     done = subprocess.run(imported, env=desk.environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stdout == "echo_agent  .claude/agents/Echo Agent.md\n"
@@ -130,12 +132,12 @@ def test_an_imported_worker_can_be_started(desk: Desk, tmp_path: Path) -> None:
     assert desk.type("start", "echo_agent", "hello", "--model", "offline:echo").stdout == "hello\n"
 
 
-def test_a_run_that_reaches_a_limit_exits_7_with_what_it_cost(desk: Desk) -> None:
-    done = desk.type(*EVERY_DECK, "--approve-all", "--max-turns", "2", "-o", "json", code=7)
+def test_a_run_that_reaches_a_limit_exits_7_with_what_it_cost(shop: Desk) -> None:
+    done = shop.type(*EVERY_DECK, "--approve-all", "--max-turns", "2", "-o", "json", code=7)
     told = json.loads(done.stdout)
     assert told["error"]["code"] == "BudgetExceeded"
     assert "the run has spent 2 turns, its limit is 2 turns" in told["error"]["message"]
     assert "--max-turns" in told["error"]["next"]
     assert told["usage"]["requests"] == 2
     assert (told["cost_usd"], told["unpriced_models"]) == (0, [])
-    assert " · free · " in desk.type("show", told["run"]).stdout
+    assert " · free · " in shop.type("show", told["run"]).stdout

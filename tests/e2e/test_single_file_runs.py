@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.client.embedded.server import running_host
-from tests.support.patience import PATIENCE_SECONDS, eventually
+from tests.support.patience import eventually
 from tests.support.people.desk import Desk
+from tests.support.people.forked_program import run_forked
 
 
 @dataclass
@@ -31,16 +31,7 @@ class Alone:
 
     def type(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        done = subprocess.run(
-            [sys.executable, "-m", "llm_do_temporal.cli", *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
+        done = run_forked(arguments, folder=self.folder, environment=self.environment)
         assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 

@@ -7,37 +7,37 @@ from pathlib import Path
 
 from tests.support.people.desk import Desk
 
-JOB = ("start", "pitch_orchestrator", "evaluate every deck", "--approve-all", "--id", "job", "-o", "jsonl")
+JOB = ("start", "pitch_orchestrator", "evaluate every deck", "--approve-all", "--id", "told", "-o", "jsonl")
 
 
-def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(desk: Desk, tmp_path: Path) -> None:
-    live = desk.type(*JOB).stdout.splitlines()
-    assert desk.type("watch", "job", "-o", "jsonl").stdout.splitlines() == live
+def test_a_run_is_told_the_same_way_whenever_it_is_asked_for(shop: Desk, tmp_path: Path) -> None:
+    live = shop.type(*JOB).stdout.splitlines()
+    assert shop.type("watch", "told", "-o", "jsonl").stdout.splitlines() == live
     assert [json.loads(line)["seq"] for line in live[:-1]] == list(range(1, len(live)))
-    assert desk.type("watch", "job", "-o", "jsonl", "--from-seq", "9").stdout.splitlines() == live[8:]
+    assert shop.type("watch", "told", "-o", "jsonl", "--from-seq", "9").stdout.splitlines() == live[8:]
 
-    log = desk.type("logs", "job").stdout
-    assert desk.type("logs", "job", "--follow").stdout == log
-    only = desk.type("logs", "job", "--path", "main/pitch_evaluator-1").stdout.splitlines()
+    log = shop.type("logs", "told").stdout
+    assert shop.type("logs", "told", "--follow").stdout == log
+    only = shop.type("logs", "told", "--path", "main/pitch_evaluator-1").stdout.splitlines()
     assert set(only) < set(log.splitlines())
     assert "turn 1 answered" in "\n".join(only)
-    assert "has no invocation 'main/nobody'" in desk.type("logs", "job", "--path", "main/nobody", code=2).stderr
+    assert "has no invocation 'main/nobody'" in shop.type("logs", "told", "--path", "main/nobody", code=2).stderr
 
-    cost = desk.type("show", "job", "--cost").stdout
+    cost = shop.type("show", "told", "--cost").stdout
     assert "main/pitch_evaluator-1" in cost
     assert "offline:examples" in cost
 
-    assert desk.type("export", "job").stdout.startswith("# Run `job`\n")
+    assert shop.type("export", "told").stdout.startswith("# Run `told`\n")
     kept = tmp_path / "job.html"
-    done = desk.type("export", "job", "-o", str(kept))
+    done = shop.type("export", "told", "-o", str(kept))
     assert (done.stdout, done.stderr.splitlines()[-1]) == ("", f"wrote {kept}")
     assert "main/pitch_evaluator-1" in kept.read_text()
-    told = json.loads(desk.type("export", "job", "--format", "json").stdout)
-    assert len(told["invocations"]) == 1 + len(desk.decks)
+    told = json.loads(shop.type("export", "told", "--format", "json").stdout)
+    assert len(told["invocations"]) == 1 + len(shop.decks)
     assert all(one["transcript"][-1]["kind"] == "end" for one in told["invocations"])
     assert (
         "is a folder; only an ordinary file is replaced"
-        in desk.type("export", "job", "-o", str(tmp_path), code=2).stderr
+        in shop.type("export", "told", "-o", str(tmp_path), code=2).stderr
     )
-    assert "there is no run 'nobody'" in desk.type("export", "nobody", "-o", str(tmp_path / "x.md"), code=2).stderr
+    assert "there is no run 'nobody'" in shop.type("export", "nobody", "-o", str(tmp_path / "x.md"), code=2).stderr
     assert not (tmp_path / "x.md").exists()

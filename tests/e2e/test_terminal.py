@@ -64,11 +64,11 @@ def test_a_session(desk: Desk) -> None:
         assert desk.type("result", "job").stdout.strip() in screen
 
 
-def test_a_call_is_changed_in_an_editor_by_a_command(desk: Desk, tmp_path: Path) -> None:
+def test_a_call_is_changed_in_an_editor_by_a_command(shop: Desk, tmp_path: Path) -> None:
     """Saved unchanged nothing is decided; a mistake is told, and what was typed is offered again."""
-    desk.type("start", "approvals_demo", "sell the boat", "--id", "four", "--detach")
-    desk.pending("four", 1)
-    with at_terminal(desk) as terminal:
+    shop.type("start", "approvals_demo", "sell the boat", "--id", "four", "--detach")
+    shop.pending("four", 1)
+    with at_terminal(shop) as terminal:
         terminal.command("modify", "four", "a1", EDITOR="true")
         terminal.see("nothing was changed, so nothing is decided", "nothing is decided: a1 still waits", "exit 0")
         wrong = write_editor(tmp_path / "wrong.py", "content: |", "content: [")
@@ -80,10 +80,10 @@ def test_a_call_is_changed_in_an_editor_by_a_command(desk: Desk, tmp_path: Path)
         terminal.command("modify", "four", "a1", EDITOR=editor)
         terminal.see("+- keep the boat", "approve with this change? [y/N]")
         terminal.type("y")
-        terminal.see("modified: a1 of main", "exit 0")
-    desk.type("result", "four")
-    assert "keep the boat" in (desk.workshop / "files/notes.md").read_text()
-    assert "--args" in desk.type("modify", "four", "a1", code=2).stderr
+        terminal.see("changed: a1 of main", "exit 0")
+    shop.type("result", "four")
+    assert "keep the boat" in (shop.workshop / "files/notes.md").read_text()
+    assert "--args" in shop.type("modify", "four", "a1", code=2).stderr
 
 
 def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
         terminal.type("m")
         terminal.see("+- keep the boat", "approve with this change? [y/N]")
         terminal.type("y")
-        terminal.see("a1 modified")
+        terminal.see("a1 changed")
         desk.type("result", "two")
         assert "keep the boat" in (desk.workshop / "files/notes.md").read_text()
 

@@ -20,7 +20,7 @@ SECONDS = 60
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
     """An office whose page and terminal hold decisions."""
     async with office_in(tmp_path_factory.mktemp("office"), undo_seconds=SECONDS) as office:
         yield office

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
@@ -15,9 +16,12 @@ from llm_do_temporal.service.build import build_replayer
 from tests.support.runs.fixtures import place, point_at, server
 from tests.support.runs.place import Place, served
 from tests.support.runs.vault import NEW_KEY, OLD_KEY, Vault
+from tests.support.servers.authorities import trust_nobody
 from tests.support.servers.session import HASTY, is_given, session_server
 
 __all__ = ["place", "point_at", "server"]
+
+trust_nobody()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -46,6 +50,11 @@ async def vault(server: WorkflowEnvironment, tmp_path: Path, monkeypatch: pytest
     vault.use(NEW_KEY, OLD_KEY)
     for history in await vault.raw():
         await build_replayer(folder).replay_workflow(history)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is loaded out of collections of garbage, as the worker service does."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,10 +15,13 @@ from temporalio.testing import WorkflowEnvironment
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.maintenance import delete as deleting
+from llm_do_temporal.client.maintenance.borrowers import read_borrowers
 from llm_do_temporal.client.maintenance.delete import delete_run, open_parts
 from llm_do_temporal.client.maintenance.gc import collect
 from llm_do_temporal.client.start import load_local_worker
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.experiments.forks import ForkIndex
+from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.delegation import delegation_to
@@ -131,6 +134,49 @@ async def test_an_open_run_is_told_of_and_can_be_stopped_first(place: Place, ser
     deleted = await delete_run(server.client, run, None)
     place.started.remove(run)
     assert deleted.histories == 2
+
+
+async def test_forks_of_a_deleted_run_are_told_of_and_stay_complete_or_go_with_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in place.variables.items():
+        monkeypatch.setenv(name, value)
+    place.worker("main", scripted("Done."))
+    blobs = workshop_blobs(place.folder)
+
+    async def family() -> tuple[str, str, str]:
+        """A run, a fork of it, and a fork of that."""
+        runs = [await place.start("main")]
+        for _ in range(2):
+            await place.client.result(runs[-1])
+            record = ForkIndex(run=runs[-1], execution="1").model_dump_json().encode()
+            source = ForkSource(run=runs[-1], index=blobs.put_bytes(record))
+            runs.append(await place.start("main", aside=True, fork=source.model_dump()))
+        await place.client.result(runs[-1])
+        # The list is a bit late.
+        while {one.run for one in (await read_borrowers(place.client.temporal, runs[0])).known} != {*runs[1:]}:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.05)
+        return runs[0], runs[1], runs[2]
+
+    async def delete(*arguments: str) -> str:
+        code = await asyncio.to_thread(run_command, ["delete", *arguments, "--yes", "--workshop", str(place.folder)])
+        said = capsys.readouterr()
+        assert code == 0, said
+        return said.out + said.err
+
+    run, fork, grandchild = await family()
+    said = await delete(run)
+    place.started.remove(run)
+    assert f"note: 2 runs reuse its answers: {fork}, {grandchild}. Copies of them stay there" in said
+    assert (await place.client.result(fork)).output == (await place.client.result(grandchild)).output == "Done."
+    run, fork, grandchild = await family()
+    said = await delete(run, "--with-forks")
+    assert [line.split(":")[0] for line in said.splitlines()] == [
+        f"deleted run {one}" for one in (grandchild, fork, run)
+    ]
+    for one in (run, fork, grandchild):
+        assert await gone(place, one)
+        place.started.remove(one)
 
 
 async def test_the_command_deletes_nothing_that_is_open_or_without_a_yes(

@@ -9,6 +9,7 @@ import pytest
 from llm_do_temporal.errors import DecisionRefused
 from llm_do_temporal.policy.models.ids import ALIAS_ID
 from llm_do_temporal.testing import ScriptedModel, call, scripted
+from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
 CREATES: dict[str, Any] = {"delegation": {"worker_create": {}, "allow_workers": []}}
@@ -98,17 +99,13 @@ async def ask_for(place: Place, workers: list[dict[str, Any]], *then: Any, edite
     return main
 
 
-def told(model: ScriptedModel, tool: str) -> list[str]:
-    return [result.text for result in model.requests[-1].results(tool)]
-
-
 @pytest.mark.parametrize("edited", [False, True], ids=["model", "person"])
 async def test_what_cannot_be_a_worker_is_refused(place: Place, edited: bool) -> None:
     place.write("evil.py", "raise SystemExit\n")
     main = await ask_for(
         place, [wanted(number, **changes) for number, (changes, _) in enumerate(REFUSED)], edited=edited
     )
-    for (changes, words), text in zip(REFUSED, told(main, "worker_create"), strict=True):
+    for (changes, words), text in zip(REFUSED, tool_results(main, "worker_create"), strict=True):
         assert words in text, changes
         assert len(text) < 500
     files = {str(path.relative_to(place.folder.parent)) for path in place.folder.parent.rglob("*.worker")}
@@ -124,7 +121,7 @@ async def test_hostile_text_in_a_worker_is_only_text(place: Place, edited: bool)
     workers = [wanted(number, instructions=text, description=text, model=model) for number, text in enumerate(HARMLESS)]
     calls = [call("worker_call", worker_name=worker["name"], input_data="go") for worker in workers]
     main = await ask_for(place, workers, calls, edited=edited)
-    assert told(main, "worker_call") == ["Helped."] * len(HARMLESS)
+    assert tool_results(main, "worker_call") == ["Helped."] * len(HARMLESS)
     assert sorted(request.instructions for request in helper.requests) == sorted(HARMLESS)
     assert all(request.tools == {} for request in helper.requests)
     assert not (place.folder / "ran").exists()
@@ -162,4 +159,4 @@ async def test_a_name_that_other_systems_reserve_is_a_name_like_any(place: Place
     main = scripted(create, call("worker_call", worker_name="con", input_data="go"), "Done.")
     place.worker("main", main, toolsets=CREATES)
     await place.run("main", mode="approve_all")
-    assert told(main, "worker_call") == ["Helped."]
+    assert tool_results(main, "worker_call") == ["Helped."]

@@ -8,6 +8,7 @@ import pytest
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
 from llm_do_temporal.workflows.tools import python as python_tools
+from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
 TOOLS = '''\
@@ -100,11 +101,6 @@ def key_of(text: str, key: IdempotencyKey) -> str:
 FREE = {"pre_approved": True}
 
 
-def told(model: ScriptedModel, tool: str) -> list[str]:
-    """What the model was told of its calls of a tool."""
-    return [result.text for result in model.requests[-1].results(tool)]
-
-
 def main(place: Place, *turns: object, **functions: object) -> ScriptedModel:
     """Write a worker with these Python tools, and the model that plays it."""
     model = scripted(*turns)  # pyright: ignore[reportArgumentType]
@@ -118,8 +114,8 @@ async def test_a_plain_function_is_called_with_its_defaults(place: Place) -> Non
         place, [call("slugify", text="Big Red Fox"), call("shout", text="hey")], "Done.", slugify=FREE, shout=FREE
     )
     await place.run("main")
-    assert told(model, "slugify") == ["big-red-fox"]
-    assert told(model, "shout") == ['{"loud":"HEY"}']
+    assert tool_results(model, "slugify") == ["big-red-fox"]
+    assert tool_results(model, "shout") == ['{"loud":"HEY"}']
     offered = model.requests[0].tools["slugify"]
     assert offered.description == "Make a slug."
     assert offered.parameters_json_schema["required"] == ["text"]
@@ -129,14 +125,14 @@ async def test_arguments_arrive_as_the_types_of_the_signature(place: Place) -> N
     order = {"items": [{"name": "tea", "amount": 2}, {"name": "milk"}]}
     model = main(place, call("total", order=order), "Done.", total=FREE)
     await place.run("main")
-    assert '{"name":"sum","amount":3}' in told(model, "total")[0]
+    assert '{"name":"sum","amount":3}' in tool_results(model, "total")[0]
 
 
 async def test_arguments_that_do_not_fit_are_explained_to_the_model(place: Place) -> None:
     wrong = {"items": [{"name": "tea", "amount": 0}]}
     model = main(place, call("total", order=wrong), call("total", order={"items": []}), "Done.", total=FREE)
     await place.run("main")
-    first, second = told(model, "total")
+    first, second = tool_results(model, "total")
     assert "order.items.0.amount: 0 is less than the minimum of 1" in first
     assert '{"name":"sum","amount":0}' not in second  # the default of `amount` is judged like any value
     assert "raised ValidationError" in second
@@ -157,7 +153,7 @@ async def test_what_goes_wrong_in_a_function_is_a_result_for_the_model(
 ) -> None:
     model = main(place, call(tool, **args), "I see.", **{tool: FREE})
     assert (await place.run("main")).output == "I see."
-    (text,) = told(model, tool)
+    (text,) = tool_results(model, tool)
     assert words in text
     assert str(place.folder) not in text
 
@@ -165,14 +161,14 @@ async def test_what_goes_wrong_in_a_function_is_a_result_for_the_model(
 async def test_an_idempotent_function_is_tried_again_when_a_connection_breaks(place: Place) -> None:
     model = main(place, call("steady", text="a"), "Done.", steady=FREE)
     await place.run("main")
-    assert told(model, "steady") == ["there"]
+    assert tool_results(model, "steady") == ["there"]
     assert (place.folder / "count.txt").read_text() == "xx"
 
 
 async def test_any_other_function_is_attempted_once(place: Place) -> None:
     model = main(place, call("once", text="a"), "Done.", once=FREE)
     await place.run("main")
-    assert told(model, "once") == ["'once' raised ConnectionError: gone"]
+    assert tool_results(model, "once") == ["'once' raised ConnectionError: gone"]
     assert (place.folder / "count.txt").read_text() == "x"
 
 
@@ -187,14 +183,14 @@ async def test_a_function_that_takes_too_long_is_given_up(place: Place, monkeypa
     place.write("stop", "")
     await place.decide(run, "reject", by="ada")
     await place.client.result(run)
-    assert "is unknown: the time was up while it ran" in told(model, "stuck")[0]
+    assert "is unknown: the time was up while it ran" in tool_results(model, "stuck")[0]
 
 
 async def test_the_key_of_a_call_is_filled_in_and_its_own(place: Place) -> None:
     calls = [call("key_of", text="a"), call("key_of", text="a"), call("key_of", text="b")]
     model = main(place, calls, "Done.", key_of=FREE)
     await place.run("main")
-    keys = told(model, "key_of")
+    keys = tool_results(model, "key_of")
     assert len(set(keys)) == 3
     assert all(len(key) == 64 for key in keys)
     assert set(model.requests[0].tools["key_of"].parameters_json_schema["properties"]) == {"text"}
@@ -207,7 +203,7 @@ async def test_a_call_asks_unless_a_rule_says_otherwise(place: Place) -> None:
     assert (asked.request.tool, asked.request.args) == ("slugify", {"text": "A B"})
     await place.decide(run, "modify", args={"text": "C D"}, by="ada")
     await place.client.result(run)
-    assert told(model, "slugify")[0].startswith("c-d\nada changed this call")
+    assert tool_results(model, "slugify")[0].startswith("c-d\nada changed this call")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +238,7 @@ async def test_the_tools_own_ruling_and_the_rules(
     place.workshop(approvals={"rules": rules})
     model = main(place, call("slugify", text="A"), "Done.", slugify=own)
     await place.run("main", mode=mode)
-    assert told(model, "slugify") == [result]
+    assert tool_results(model, "slugify") == [result]
 
 
 async def test_what_is_switched_off_is_not_offered(place: Place) -> None:
@@ -272,7 +268,8 @@ async def test_a_file_that_changed_while_a_person_was_asked_is_not_run(place: Pl
     await place.decide(run)
     await place.client.result(run)
     assert (
-        "'slugify' cannot be called: 'tools.py' has changed since this worker was loaded" in told(model, "slugify")[0]
+        "'slugify' cannot be called: 'tools.py' has changed since this worker was loaded"
+        in tool_results(model, "slugify")[0]
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage
 
 from llm_do_temporal.testing import ScriptedModel, call, scripted
+from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
 HEAD = """\
@@ -16,11 +17,6 @@ from llm_do_temporal.tools import ToolCallFailed, ToolContext, tool_context
 
 """
 FREE = {"pre_approved": True}
-
-
-def told(model: ScriptedModel, tool: str) -> list[str]:
-    """What the model was told of its calls of a tool."""
-    return [result.text for result in model.requests[-1].results(tool)]
 
 
 def orchestrated(place: Place, body: str, *turns: object, **toolsets: object) -> ScriptedModel:
@@ -65,7 +61,7 @@ task: str, ctx: ToolContext) -> dict[str, str]:
     await place.decide(run)
     result = await place.client.result(run)
     assert (place.folder / "out.txt").read_text() == "I am one.\nI am two.\n"
-    assert "Wrote /out.txt" in told(model, "orchestrate")[0]
+    assert "Wrote /out.txt" in tool_results(model, "orchestrate")[0]
     assert one.requests[0].prompt == two.requests[0].prompt == "meet"
     assert (result.usage.requests, result.usage.tool_calls) == (4, 1)
     assert model.requests[0].tools["orchestrate"].parameters_json_schema["required"] == ["task"]
@@ -77,7 +73,7 @@ async def test_the_function_itself_asks_like_any_python_tool(place: Place) -> No
     await place.pending(run)
     await place.decide(run, "reject", note="no", by="ada")
     await place.client.result(run)
-    assert told(model, "orchestrate") == ["Rejected by ada: no"]
+    assert tool_results(model, "orchestrate") == ["Rejected by ada: no"]
 
 
 CATCHES = """\
@@ -95,7 +91,7 @@ async def test_a_rejection_inside_can_be_caught(place: Place) -> None:
     await place.pending(run)
     await place.decide(run, "reject", note="not there", by="ada")
     await place.client.result(run)
-    assert told(model, "orchestrate") == ["caught: Rejected by ada: not there"]
+    assert tool_results(model, "orchestrate") == ["caught: Rejected by ada: not there"]
 
 
 async def test_what_a_person_changed_inside_is_told_to_the_model_and_not_to_the_function(place: Place) -> None:
@@ -104,7 +100,7 @@ async def test_what_a_person_changed_inside_is_told_to_the_model_and_not_to_the_
     await place.pending(run)
     await place.decide(run, "modify", args={"path": "/other.txt", "content": "y"}, by="ada")
     await place.client.result(run)
-    (text,) = told(model, "orchestrate")
+    (text,) = tool_results(model, "orchestrate")
     assert text.startswith("Wrote /other.txt (1 bytes).\nada changed this call")
 
 
@@ -142,7 +138,7 @@ async def test_where_a_refusal_aborts_the_run_a_function_cannot_catch_it(place: 
 async def test_what_goes_wrong_in_the_function_is_a_result_for_the_model(place: Place, body: str, words: str) -> None:
     model = orchestrated(place, f"ctx: ToolContext) -> object:\n{body}\n")
     assert (await place.run("main")).output == "Done."
-    assert words in told(model, "orchestrate")[0]
+    assert words in tool_results(model, "orchestrate")[0]
 
 
 async def test_arguments_arrive_as_the_types_of_the_signature_here_too(place: Place) -> None:
@@ -168,7 +164,7 @@ async def orchestrate(plan: Plan, ctx: ToolContext) -> Plan:
     place.write("tools.py", text)
     place.worker("main", model, toolsets={"custom": {"orchestrate": FREE}})
     await place.run("main")
-    assert told(model, "orchestrate") == ['{"steps":[{"title":"GO"}]}']
+    assert tool_results(model, "orchestrate") == ['{"steps":[{"title":"GO"}]}']
 
 
 async def test_an_attachment_is_handed_on(place: Place) -> None:
@@ -178,7 +174,7 @@ async def test_an_attachment_is_handed_on(place: Place) -> None:
     model = orchestrated(place, body, delegation={"sage": {}})
     place.worker("sage", sage)
     await place.run("main", mode="approve_all")
-    assert told(model, "orchestrate") == ["Read."]
+    assert tool_results(model, "orchestrate") == ["Read."]
     assert "content of a" in sage.requests[0].prompt
 
 
@@ -189,7 +185,7 @@ async def test_a_file_that_changes_while_the_run_is_parked_changes_nothing(place
     place.write("tools.py", "def something_else() -> None: ...\n")
     await place.decide(run)
     await place.client.result(run)
-    assert told(model, "orchestrate")[0].startswith("Wrote /out.txt")
+    assert tool_results(model, "orchestrate")[0].startswith("Wrote /out.txt")
 
 
 async def test_calls_nobody_waits_for_are_taken_back(place: Place) -> None:
@@ -209,7 +205,7 @@ ctx: ToolContext) -> str:
     await place.pending_is(run, "a3")
     await place.decide(run, id="a3")
     await place.client.result(run)
-    assert told(model, "orchestrate") == ["Rejected by a person"]
+    assert tool_results(model, "orchestrate") == ["Rejected by a person"]
     assert not (place.folder / "out.txt").exists()
 
 
@@ -233,6 +229,6 @@ async def test_what_the_function_leaves_in_its_module_is_its_own_invocations(pla
     turns = (call("orchestrate"), call("orchestrate"), "Done.")
     models = [orchestrated(place, body, *turns) for _ in range(2)]
     await place.run("main")
-    assert told(models[1], "orchestrate") == ["1", "2"]
+    assert tool_results(models[1], "orchestrate") == ["1", "2"]
     await place.run("main")
-    assert told(models[1], "orchestrate") == ["1", "2"]
+    assert tool_results(models[1], "orchestrate") == ["1", "2"]

@@ -9,6 +9,7 @@ from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import ScriptedModel, call, scripted
+from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
 ALL = "approve_all"
@@ -37,10 +38,6 @@ PARTS = """\
 def judge(place: Place, model: ScriptedModel, body: str = FIELDS, **keys: Any) -> None:
     place.write("workers/schemas.py", HEAD + body)
     place.worker("judge", model, schema_in_ref="schemas.py:Given", **keys)
-
-
-def told(model: ScriptedModel, tool: str = "judge") -> list[str]:
-    return [result.text for result in model.requests[-1].results(tool)]
 
 
 async def test_the_tool_has_the_fields_of_the_class_and_attachments(place: Place) -> None:
@@ -72,8 +69,8 @@ async def test_input_parts_make_the_prompt_and_attach_the_callers_files(place: P
     main = scripted([call("judge", deck="kelp.txt"), call("judge", deck="../secret.txt")], "Done.")
     place.worker("main", main, toolsets={"delegation": {"judge": {}}})
     await place.run("main", mode=ALL)
-    assert told(main)[0] == "Judged."
-    assert "contains '..'" in told(main)[1]
+    assert tool_results(main, "judge")[0] == "Judged."
+    assert "contains '..'" in tool_results(main, "judge")[1]
     assert child.requests[0].prompt.startswith("Judge kelp.txt.")
     assert "Attached file: /kelp.txt" in child.requests[0].prompt
 
@@ -89,7 +86,10 @@ async def test_values_that_do_not_fit_are_told_and_nobody_is_asked(place: Place,
     main = scripted(bad, "Alone then.")
     place.worker("main", main, toolsets={"delegation": {"judge": {}, "allow_workers": ["judge"]}})
     assert (await place.run("main")).output == "Alone then."
-    assert "the input of worker 'judge' is not valid: deck: Value error, there is no such deck" in told(main, tool)[0]
+    assert (
+        "the input of worker 'judge' is not valid: deck: Value error, there is no such deck"
+        in tool_results(main, tool)[0]
+    )
 
 
 async def test_worker_call_takes_the_fields_as_input_data(place: Place) -> None:
@@ -105,7 +105,7 @@ async def test_worker_call_takes_the_fields_as_input_data(place: Place) -> None:
     )
     place.worker("main", main, toolsets={"delegation": {"allow_workers": ["judge"]}})
     await place.run("main", mode=ALL)
-    good, bad = told(main, "worker_call")
+    good, bad = tool_results(main, "worker_call")
     assert good == "Judged."
     assert "Its fields are deck, pages; required: deck." in bad
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,9 +20,10 @@ from temporalio.testing import WorkflowEnvironment
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.errors import RunCancelled
+from tests.support.people.forked_program import fork
 from tests.support.runs.place import Place
+from tests.support.servers.job_service import serve
 
-ROOT = Path(__file__).parents[2]
 JOB = "echo ran >> ran.txt\ntest $(grep -c ran ran.txt) -ge 2 || exec sleep 86397\n"
 """Does something that shows, and then, the first time, is busy for longer than anybody waits."""
 ASK = """
@@ -49,19 +48,18 @@ class Services:
     """A workshop whose worker service is a process that tests kill."""
 
     place: Place
-    running: list[Process] = field(default_factory=list[Process])
+    running: list[BaseProcess] = field(default_factory=list[BaseProcess])
 
     async def begin(self) -> None:
         """Start a worker service."""
-        arguments = ("-m", "tests.support.servers.job_service", self.place.queue, str(self.place.folder))
-        told = {**os.environ, **self.place.variables}
-        self.running.append(await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, env=told))
+        told = self.place.queue, self.place.folder, self.place.variables
+        self.running.append(await asyncio.to_thread(fork, [serve.__module__], serve, *told))
 
     async def kill(self) -> None:
         """SIGKILL the worker service."""
         process = self.running.pop()
         process.kill()
-        await process.wait()
+        await asyncio.to_thread(process.join)
 
     @property
     def effects(self) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from llm_do_temporal.testing import ScriptedModel, call, scripted
+from llm_do_temporal.testing import call, scripted
+from tests.support.runs.delegation import tool_results
 from tests.support.runs.place import Place
 
 ALL = "approve_all"
@@ -18,10 +19,6 @@ def creates(name: str = "helper", instructions: str = "Help.", **more: Any) -> A
     return call("worker_create", name=name, instructions=instructions, description="Helps.", **more)
 
 
-def told(model: ScriptedModel, tool: str = "worker_create") -> list[str]:
-    return [result.text for result in model.requests[-1].results(tool)]
-
-
 async def test_a_worker_is_made_and_called_in_the_same_run(place: Place) -> None:
     helper = place.script("helper", scripted("Helped."))
     main = scripted(
@@ -29,7 +26,7 @@ async def test_a_worker_is_made_and_called_in_the_same_run(place: Place) -> None
     )
     place.worker("main", main, toolsets=CREATES)
     assert (await place.run("main", mode=ALL)).output == "All done."
-    assert told(main, "worker_call") == ["Helped."]
+    assert tool_results(main, "worker_call") == ["Helped."]
     (made,) = main.requests[-1].results("worker_create")
     assert made.data == {"name": "helper", "file": "workers/generated/helper.worker"}
     # No sandbox of its own and no tools: nothing but what it was made with.
@@ -53,7 +50,7 @@ async def test_without_the_generic_tool_a_worker_that_was_made_is_a_tool_of_its_
     main = scripted([creates(model=helper), creates(model=helper)], call("helper", input="Help me."), "All done.")
     place.worker("main", main, toolsets={"delegation": {"worker_create": {}}})
     assert (await place.run("main", mode=ALL)).output == "All done."
-    assert told(main, "helper") == ["Helped."]
+    assert tool_results(main, "helper") == ["Helped."]
     assert [set(seen.tools) for seen in main.requests] == [{"worker_create"}, *[{"worker_create", "helper"}] * 2]
     assert list(main.requests[1].tools["helper"].parameters_json_schema["properties"]) == parameters
 
@@ -89,8 +86,8 @@ async def test_who_did_not_make_it_may_call_it_only_where_it_is_allowed(place: P
     main = scripted(call("maker", input="go"), [call("narrow", input="go"), call("wide", input="go")], "Done.")
     place.worker("main", main, toolsets={"delegation": {name: {} for name in ("maker", "narrow", "wide")}})
     await place.run("main", mode=ALL)
-    assert told(may_not, "worker_call") == ["worker 'narrow' may not call 'helper'; it may call nobody"]
-    assert told(may, "worker_call") == ["Helped."]
+    assert tool_results(may_not, "worker_call") == ["worker 'narrow' may not call 'helper'; it may call nobody"]
+    assert tool_results(may, "worker_call") == ["Helped."]
 
 
 async def test_a_person_sees_the_whole_definition_before_anything_is_written(place: Place) -> None:
@@ -125,7 +122,7 @@ async def test_a_rejected_worker_is_never_written(place: Place) -> None:
     await place.pending(run)
     await place.decide(run, "reject", note="not needed", by="ada")
     await place.client.result(run)
-    assert told(main) == ["Rejected by ada: not needed"]
+    assert tool_results(main, "worker_create") == ["Rejected by ada: not needed"]
     assert not (place.folder / "workers/generated").exists()
 
 
@@ -140,7 +137,7 @@ async def test_a_person_may_change_what_is_made(place: Place) -> None:
     written = (place.folder / "workers/generated/kind_helper.worker").read_text(encoding="utf-8")
     assert yaml.safe_load(written)["instructions"] == "Be kind."
     assert not (place.folder / "workers/generated/helper.worker").exists()
-    assert "ada changed this call before it ran" in told(main)[0]
+    assert "ada changed this call before it ran" in tool_results(main, "worker_create")[0]
 
 
 async def test_changed_arguments_are_checked_like_any(place: Place) -> None:
@@ -150,7 +147,7 @@ async def test_changed_arguments_are_checked_like_any(place: Place) -> None:
     await place.pending(run)
     await place.decide(run, "modify", args={"name": "../../evil", "instructions": "x", "description": ""})
     await place.client.result(run)
-    assert told(main)[0].startswith("worker name '../../evil' is not valid")
+    assert tool_results(main, "worker_create")[0].startswith("worker name '../../evil' is not valid")
 
 
 @pytest.mark.parametrize("mode", ["interactive", "approve_all"])
@@ -176,7 +173,7 @@ async def test_nobody_is_asked_about_what_cannot_be_made(place: Place, mode: str
             "output_schema_ref 'evil.py:Score' is not used by any worker",
             "model 'quick' is neither provider:name nor an alias",
         ],
-        told(main),
+        tool_results(main, "worker_create"),
         strict=True,
     ):
         assert words in said
@@ -187,7 +184,7 @@ async def test_strict_mode_makes_nothing(place: Place) -> None:
     main = scripted(creates(), "Done.")
     place.worker("main", main, toolsets=CREATES)
     await place.run("main", mode="strict")
-    assert told(main) == ["Strict mode: worker_create requires approval"]
+    assert tool_results(main, "worker_create") == ["Strict mode: worker_create requires approval"]
 
 
 async def test_of_two_with_one_name_the_first_one_wins(place: Place) -> None:
@@ -199,7 +196,7 @@ async def test_of_two_with_one_name_the_first_one_wins(place: Place) -> None:
     await place.completed(run, "save worker helper")
     await place.decide(run, id="a2")
     await place.client.result(run)
-    saved, refused = sorted(told(main), key=len)
+    saved, refused = sorted(tool_results(main, "worker_create"), key=len)
     assert "workers/generated/helper.worker" in saved
     assert "worker 'helper' exists already (workers/generated/helper.worker)" in refused
 
@@ -209,7 +206,7 @@ async def test_two_at_once_with_one_name_leave_one_whole_worker(place: Place) ->
     main = scripted([creates(instructions=text) for text in texts], "Done.")
     place.worker("main", main, toolsets=CREATES)
     await place.run("main", mode=ALL)
-    results = told(main)
+    results = tool_results(main, "worker_create")
     assert sum("exists already" not in text for text in results) == 1
     written = (place.folder / "workers/generated/helper.worker").read_text(encoding="utf-8")
     assert yaml.safe_load(written)["instructions"] in {text.strip() for text in texts}
@@ -220,7 +217,7 @@ async def test_the_same_worker_again_is_fine(place: Place) -> None:
     main = scripted([creates(), creates()], "Done.")
     place.worker("main", main, toolsets=CREATES)
     await place.run("main", mode=ALL)
-    assert all("workers/generated/helper.worker" in text for text in told(main))
+    assert all("workers/generated/helper.worker" in text for text in tool_results(main, "worker_create"))
 
 
 async def test_a_remembered_approval_makes_the_same_worker_without_asking_again(place: Place) -> None:
@@ -232,7 +229,7 @@ async def test_a_remembered_approval_makes_the_same_worker_without_asking_again(
     assert (await place.client.result(run)).output == "Done."
     view = await place.client.view(run)
     assert len(view.nodes) == 1
-    assert "exists already" in told(main)[2]
+    assert "exists already" in tool_results(main, "worker_create")[2]
 
 
 async def test_what_a_model_wrote_is_never_rendered_or_run(place: Place) -> None:
@@ -258,7 +255,7 @@ async def test_a_folder_that_leads_elsewhere_is_not_written_to(place: Place) -> 
     (place.folder / "workers/generated").symlink_to(outside)
     await place.run("main", mode=ALL)
     assert list(outside.iterdir()) == []
-    assert str(outside) not in told(main)[0]
+    assert str(outside) not in tool_results(main, "worker_create")[0]
 
 
 async def test_a_tool_that_is_switched_off_is_not_offered(place: Place) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.client import WorkflowHistory
+from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 
 from llm_do_temporal.service.build import build_replayer
+from llm_do_temporal.service.workflow_runner import WorkflowRunner
 from scripts.record_histories import FEATURES
 from tests.support.runs.histories import read_history
 
@@ -36,3 +42,26 @@ async def test_a_changed_history_does_not_replay() -> None:
     history = WorkflowHistory.from_json("recorded", changed)
     result = await build_replayer().replay_workflow(history, raise_on_replay_failure=False)
     assert result.replay_failure is not None
+
+
+async def test_a_replay_that_gets_no_processor_has_not_diverged(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = WorkflowRunner.create_instance
+    starved: list[str] = []
+
+    def create_starved(runner: WorkflowRunner, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        instance: Any = create(runner, det)
+        activate = instance.activate
+
+        def activate_late(act: WorkflowActivation) -> WorkflowActivationCompletion:
+            if not starved:
+                starved.append(det.info.workflow_id)
+                time.sleep(3)  # the SDK waits for 2 s
+            return activate(act)
+
+        instance.activate = activate_late
+        return instance
+
+    monkeypatch.setattr(WorkflowRunner, "create_instance", create_starved)
+    path = next(path for path in HISTORIES if path.stem == "recorded")
+    result = await build_replayer().replay_workflow(read_history(path))
+    assert (result.replay_failure, len(starved)) == (None, 1)

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.runs.fixtures import place, point_at, server
+from tests.support.servers.authorities import trust_nobody
 from tests.support.workshops.folders import Folder, forgotten_modules, make_folder
 
 __all__ = ["place", "point_at", "server"]
+
+trust_nobody()
 
 FEWEST_INPUTS = 500
 """A run of this whole folder that tries fewer fails: the tables of attacks only ever grow."""

@@ -16,6 +16,7 @@ from temporalio.client import Client
 
 from llm_do_temporal.errors import LlmDoError, ModelFailed
 from llm_do_temporal.testing import call, scripted
+from tests.support.people.forked_program import run_forked
 from tests.support.providers.repeater import Repeater, plainly
 from tests.support.runs.place import Place
 from tests.support.workshops.leaked_keys import KEY, PASSWORD, leaks
@@ -111,13 +112,10 @@ async def test_no_export_and_no_trace_has_a_key_that_an_old_history_has(
         "logs": ["logs", run],
     }.get(format_, ["export", run, "-o", str(out)])
     done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "llm_do_temporal.cli", *arguments, "--workshop", str(place.folder)],
-        env=os.environ | {"TEMPORAL_ADDRESS": temporal.service_client.config.target_host},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+        run_forked,
+        [*arguments, "--workshop", str(place.folder)],
+        folder=Path.cwd(),
+        environment=os.environ | {"TEMPORAL_ADDRESS": temporal.service_client.config.target_host},
     )
     assert done.returncode == 0, done.stderr
     files = [out] if out.exists() else list((tmp_path / "traces").glob("*"))

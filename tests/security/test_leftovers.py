@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import random
 import signal
 import sys
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import psutil
@@ -17,6 +19,8 @@ from temporalio.testing import ActivityEnvironment
 from llm_do_temporal.activities.files import FileActivities
 from llm_do_temporal.messages.effects import ShellInput, WriteFileInput
 from llm_do_temporal.sandbox.bubblewrap import working_bwrap
+from llm_do_temporal.storage.places import workshop_blobs
+from tests.support.people.forked_program import fork
 from tests.support.workshops.hostile_commands import FILES, Ground
 
 _UNIQUE = itertools.count(random.SystemRandom().randrange(10**7, 10**8))
@@ -119,14 +123,21 @@ async def test_a_command_that_stops_its_reaper_is_ended_all_the_same(ground: Gro
     await until(lambda: not runs())
 
 
-_SERVICE = """
-import asyncio, sys
-from pathlib import Path
-from tests.support.workshops.hostile_commands import FILES, Ground
-from llm_do_temporal.sandbox.bubblewrap import working_bwrap
-ground = Ground(Path(sys.argv[1]), working_bwrap() if sys.argv[2] == "isolated" else None, FILES)
-asyncio.run(ground.script(sys.argv[3], timeout=600))
-"""
+def service(ground: Ground, script: str) -> BaseProcess:
+    """Start a process of its own that runs a script as a worker service does."""
+    return fork([Ground.__module__], _serve, ground.folder, ground.bwrap, script)
+
+
+def _serve(folder: Path, bwrap: str | None, script: str) -> None:
+    asyncio.run(Ground(folder, bwrap, FILES).script(script, timeout=600))
+
+
+async def killed(process: BaseProcess, number: signal.Signals) -> None:
+    """Send a service the signal, and return once it has ended of it."""
+    assert process.pid is not None
+    os.kill(process.pid, number)
+    await asyncio.to_thread(process.join)
+    assert process.exitcode == -number
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV], ids=lambda number: number.name)
@@ -136,13 +147,11 @@ asyncio.run(ground.script(sys.argv[3], timeout=600))
 async def test_nothing_outlives_a_service_that_is_killed(ground: Ground, kind: str, number: signal.Signals) -> None:
     sleep, runs = sleeper()
     script = f"{command(kind, sleep)}\n{sleep}"
-    way = "isolated" if ground.bwrap else "bare"
-    service = await asyncio.create_subprocess_exec(sys.executable, "-c", _SERVICE, str(ground.folder), way, script)
+    process = service(ground, script)
     try:
         await until(runs)
     finally:
-        service.send_signal(number)
-        await service.wait()
+        await killed(process, number)
     await until(lambda: not runs())
 
 
@@ -159,16 +168,14 @@ STOPPING = {
 @pytest.mark.parametrize("kind", STOPPING)
 async def test_a_reaper_that_was_stopped_wakes_when_the_service_is_killed(tmp_path: Path, kind: str) -> None:
     sleep, runs = sleeper()
-    folder = tmp_path / "workshop"
     script = STOPPING[kind].replace("{sleep}", sleep)
-    service = await asyncio.create_subprocess_exec(sys.executable, "-c", _SERVICE, str(folder), "bare", script)
+    process = service(Ground(tmp_path / "workshop", None, FILES), script)
     try:
         await until(runs)
         if "terminal" not in kind:
-            await until(lambda: any(one.status() == "stopped" for one in psutil.Process(service.pid).children()))
+            await until(lambda: any(one.status() == "stopped" for one in psutil.Process(process.pid).children()))
     finally:
-        service.kill()
-        await service.wait()
+        await killed(process, signal.SIGKILL)
     await until(lambda: not runs())
 
 
@@ -211,7 +218,7 @@ async def test_no_command_holds_up_who_writes(ground: Ground, kind: str) -> None
     running = asyncio.ensure_future(environment.run(ground.activities.run_command, asked))
     ready = ground.folder / ("files/sub/ready" if "below" in kind else "files/ready")
     await until(ready.exists)
-    files = FileActivities(ground.folder)
+    files = FileActivities(ground.folder, workshop_blobs(ground.folder))
     mount = FILES.mounts[0]
     for name in ("data.txt", "new.txt", "other.txt"):
         write = WriteFileInput(mount=mount, relative=name, path=f"/{name}", content="written")

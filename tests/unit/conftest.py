@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from llm_do_temporal.sandbox.safe_open import OpenBelow, best_way_to_open, open_by_component
+from tests.support.servers.authorities import trust_nobody
 from tests.support.workshops.file_tree import Files
+
+trust_nobody()
 
 
 @pytest.fixture(params=list(dict.fromkeys([best_way_to_open(), open_by_component])))

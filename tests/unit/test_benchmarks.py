@@ -41,10 +41,10 @@ def test_a_delegation_hands_on_the_plan_of_the_callee_under_a_name_of_its_own() 
 
 
 def test_each_turn_calls_the_tool_with_another_key_until_the_last() -> None:
-    plan = Plan(job="job", turns=2, arguments={"size": 4096})
+    plan = Plan(job="job", turns=2, arguments={"size": 4096, "path": "/{key}.md"})
     assert [calls(compose(plan, turn)) for turn in (0, 1)] == [
-        [{"key": "job.0.0", "size": 4096}],
-        [{"key": "job.1.0", "size": 4096}],
+        [{"key": "job.0.0", "size": 4096, "path": "/job.0.0.md"}],
+        [{"key": "job.1.0", "size": 4096, "path": "/job.1.0.md"}],
     ]
     assert "tool_calls" not in compose(plan, 2)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, cast
 
 import httpx2
@@ -20,9 +21,24 @@ MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 """Largest answer that comes as a whole."""
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 """Largest streamed answer, which has some hundred bytes around each word."""
+MAX_BATCH_BYTES = 256 * 1024 * 1024
+"""Largest file with the answers of a whole batch."""
 MAX_STREAMED_CHARS = 8 * 1024 * 1024
 """Most characters of a streamed answer: text, thinking and arguments together."""
 _STREAM = "text/event-stream"
+
+
+_most_whole: ContextVar[int] = ContextVar("most_whole", default=MAX_RESPONSE_BYTES)
+
+
+@contextmanager
+def many_answers() -> Generator[None]:
+    """Let answers that come as a whole be as large as the file of a batch."""
+    token = _most_whole.set(MAX_BATCH_BYTES)
+    try:
+        yield
+    finally:
+        _most_whole.reset(token)
 
 
 class AnswerTooLarge(Exception):
@@ -77,7 +93,7 @@ def _bound(client: Any) -> Any:
 
 async def _count(response: httpx2.Response) -> None:
     """Have a response unpacked here, piece by piece and counted, before a client puts it together."""
-    most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else MAX_RESPONSE_BYTES
+    most = MAX_STREAM_BYTES if _STREAM in response.headers.get("content-type", "") else _most_whole.get()
     packed = type(response)(response.status_code, headers=response.headers, stream=response.stream)
     packed.request = response.request
     response.stream = _Counted(packed, most)

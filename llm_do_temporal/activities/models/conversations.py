@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from pydantic import TypeAdapter
 from pydantic_ai.messages import (
@@ -27,6 +27,7 @@ from pydantic_ai.settings import ModelSettings
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 
+from llm_do_temporal.activities.models.reuse.turn_keys import key_of_conversation, key_of_offer
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.message_history import instructions_in, instructions_of, lean, mark_of
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
@@ -38,8 +39,10 @@ from llm_do_temporal.messages.conversation import (
     KeptConversation,
 )
 from llm_do_temporal.policy.models.context_window import first_kept
+from llm_do_temporal.policy.reuse.keys import turn_key
 from llm_do_temporal.storage.blobs import BlobStore
 
+WholeRequest: TypeAlias = tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]
 KEPT_CONVERSATIONS = 1_000
 """Most conversations at hand: each has its tools, some 50 KB with ten of them, however little was said in it."""
 KEPT_CHARACTERS = 64 * 1024 * 1024
@@ -82,6 +85,10 @@ class WholeConversation:
     """Number of messages that came with the base."""
     answer: ModelResponse | None = None
     """The newest marked answer, which the next request may refer to."""
+    keys: dict[int, str] = field(default_factory=dict[int, str])
+    """Content keys of the conversation up to the end of a message, by the number of messages."""
+    offer: tuple[ModelRequestParameters, str] | None = None
+    """Newest parameters whose content key is known, with that key."""
 
     @property
     def characters(self) -> int:
@@ -92,7 +99,7 @@ class WholeConversation:
         """Add a request that continues the conversation, or begins it anew with `base`. Raises ModelFailed."""
         part, messages = request.part, request.messages
         if part.after is None:
-            self.messages, self.ends, self.sizes = [], {}, []
+            self.messages, self.ends, self.sizes, self.keys = [], {}, [], {}
             self.parameters = request.parameters
             self.instructions = instructions_of(messages) or instructions_in(request.parameters)
             self.inherited = len(base)
@@ -109,8 +116,27 @@ class WholeConversation:
         if not isinstance(self.messages[-1], ModelResponse):
             self.ends[part.number] = len(self.messages)
 
+    def said(self) -> str:
+        """Return the content key of all messages."""
+        end = len(self.messages)
+        if end not in self.keys:
+            start = max((known for known in self.keys if self._is_turn(known)), default=0)
+            self.keys[end] = key_of_conversation(self.messages[start:], self.keys.get(start, ""))
+        return self.keys[end]
+
+    def _is_turn(self, place: int) -> bool:
+        """Whether a turn begins at this message."""
+        return place < len(self.messages) and isinstance(self.messages[place], ModelResponse)
+
+    def offered(self) -> str:
+        """Return the content key of the parameters."""
+        if self.offer is None or self.offer[0] is not self.parameters:
+            self.offer = (self.parameters, key_of_offer(self.parameters))
+        return self.offer[1]
+
     def cut(self, number: int) -> None:
         """Forget what came after a request: it is another attempt."""
+        self.keys = {place: key for place, key in self.keys.items() if place <= self.ends[number]}
         del self.messages[self.ends[number] :]
         del self.sizes[self.ends[number] :]
         self.ends = {known: end for known, end in self.ends.items() if known <= number}
@@ -151,22 +177,38 @@ class Conversations:
 
     async def whole(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
+    ) -> WholeRequest:
         """Return the request as it is to be sent: messages, settings and tools.
 
         Call it in the activity that sends. Raises EffectFailed, ModelFailed.
         """
+        return (await self.keyed(messages, settings, parameters, ""))[0]
+
+    async def keyed(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        model: str,
+    ) -> tuple[WholeRequest, str]:
+        """Return the request as `whole` does, and the content key of the turn with this model.
+
+        The key is empty for a request of an earlier version.
+        """
         given = dict(settings or {})
         marked = given.pop(CONVERSATION_SETTING, None)
         if marked is None:
-            return messages, settings, parameters
+            return (messages, settings, parameters), ""
         request = Request(ConversationPart.model_validate(marked), messages, parameters)
         run, after = _this_run(), request.part.after
         known = WholeConversation() if after is None else await self._at(run, after, request.part.answer)
         base = await asyncio.to_thread(self._read_base, request.part.base) if request.part.base else []
         known.add(request, base)
         self._remember(run, known)
-        return known.fitting(request.part.max_tokens), cast("ModelSettings", given) or None, known.parameters
+        most = request.part.max_tokens
+        whole = known.fitting(most), cast("ModelSettings", given) or None, known.parameters
+        offered = {"parameters": known.offered(), "instructions": known.instructions, "max_tokens": most}
+        return whole, turn_key(model, given, offered, known.said())
 
     def mark(self, answer: ModelResponse, messages: Sequence[ModelMessage]) -> ModelResponse:
         """Mark the answer to these messages, so that the next request need not carry it. Call it in the activity.

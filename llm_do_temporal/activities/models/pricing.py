@@ -15,16 +15,19 @@ from llm_do_temporal.activities.models.builder import price_of
 _DEEPEST_DISCOUNT = 10
 """Divisor of the known price: a reported cost below that part is not believed, as it would only lift a limit."""
 
+_BATCH = {"processing": "batch"}
+"""Words of the price list for a request that went through a batch API."""
 _log = logging.getLogger(__name__)
 
 
-def priced(answer: ModelResponse, asked: Model | None = None) -> ModelResponse:
+def priced(answer: ModelResponse, asked: Model | None = None, *, batched: bool = False) -> ModelResponse:
     """The answer with its cost in US dollars, where the workshop or genai-prices has a price; else without any.
 
     A price of the workshop holds, whatever the list or the answer says; an offline model is free. By the list, the
     price is that of the model that was asked, or of the one that says it answered where that is dearer: who answers
-    must not set it. `asked` is None where that is not known. A cost that the provider itself has reported is kept,
-    unless it is a small part of the known price.
+    must not set it. `asked` is None where that is not known. With `batched` the price of the list is that of the
+    provider's batch API, and the usual one where it knows none, which then is too high. A cost that the provider
+    itself has reported is kept, unless it is a small part of the known price.
     """
     stated = None if asked is None else price_of(asked)
     if stated is not None:
@@ -38,13 +41,13 @@ def priced(answer: ModelResponse, asked: Model | None = None) -> ModelResponse:
         return replace(answer, usage=replace(spent, cost=cost))
     if not answer.usage.total_tokens:
         return answer
-    reported, known = answer.usage.cost, _dearest(answer, asked)
+    reported, known = answer.usage.cost, _dearest(answer, asked, batched=batched)
     if known is not None and (reported is None or reported * _DEEPEST_DISCOUNT < known):
         return replace(answer, usage=replace(answer.usage, cost=known))
     return answer
 
 
-def _dearest(answer: ModelResponse, asked: Model | None) -> Decimal | None:
+def _dearest(answer: ModelResponse, asked: Model | None, *, batched: bool) -> Decimal | None:
     """The price by the price list; None where it has none, or nothing."""
     if asked is None:
         return _known(answer) or None
@@ -53,7 +56,7 @@ def _dearest(answer: ModelResponse, asked: Model | None) -> Decimal | None:
         answer,
         model_name=asked.model_name,
         timestamp=datetime.now(UTC),
-        provider_details=None,
+        provider_details=_BATCH if batched else None,
         provider_response_id=None,
     )
     said = [answer] if answer.model_name == plain.model_name else [replace(plain, model_name=answer.model_name), answer]

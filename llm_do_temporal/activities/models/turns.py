@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from opentelemetry import trace
@@ -27,21 +28,28 @@ from llm_do_temporal.activities.models.answer_bounds import final_when_too_large
 from llm_do_temporal.activities.models.answers import storable
 from llm_do_temporal.activities.models.attachments import has_blobs, resolve_blobs
 from llm_do_temporal.activities.models.builder import shown_name
-from llm_do_temporal.activities.models.conversations import Conversations
+from llm_do_temporal.activities.models.conversations import Conversations, WholeRequest
 from llm_do_temporal.activities.models.failures import model_failure
 from llm_do_temporal.activities.models.live_text import ask
 from llm_do_temporal.activities.models.preparation import prepared
 from llm_do_temporal.activities.models.pricing import priced
+from llm_do_temporal.activities.models.provider_batches.turn import Asked, told_before
+from llm_do_temporal.activities.models.provider_batches.turn import answer as batched_answer
+from llm_do_temporal.activities.models.reuse.recorded_turns import keyed, reused
 from llm_do_temporal.activities.models.usage_reports import counted, marked
 from llm_do_temporal.activities.models.written_results import with_result
 from llm_do_temporal.activities.runtime.failures import as_failure
+from llm_do_temporal.activities.runtime.records import ForkRecords
 from llm_do_temporal.errors import LlmDoError, ModelFailed, ModelRefusal
-from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, ConversationPart, OtherModel
+from llm_do_temporal.messages.base import WAITS_FOR_BATCH
+from llm_do_temporal.messages.conversation import CONVERSATION_SETTING, BatchedTurn, ConversationPart, OtherModel
+from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.pdf.reader import in_thread
 from llm_do_temporal.storage.blobs import BlobStore
 from llm_do_temporal.telemetry.contents import model_attributes
 from llm_do_temporal.telemetry.spans import tell
 
+"""Request with the whole conversation, as it was said."""
 MALFORMED_ANSWER = "MalformedAnswer"
 _MALFORMED_ANSWER_ATTEMPTS = 3
 """A model that answers garbage is asked again twice; a fourth identical question seldom helps."""
@@ -57,15 +65,16 @@ _SERVER_IS_BUSY = {
 _log = logging.getLogger(__name__)
 _blobs: BlobStore | None = None
 _conversations = Conversations(None)
+_records: ForkRecords | None = None
 
 
-def install_blobs(blobs: BlobStore) -> Conversations:
-    """Tell this process where blobs are. Called once, by the worker service, before it polls.
+def install_blobs(blobs: BlobStore, records: ForkRecords) -> Conversations:
+    """Tell this process where blobs and records of other runs are. Called once, by the worker service, before it polls.
 
     Returns the conversations that it will have at hand.
     """
-    global _blobs, _conversations
-    _blobs, _conversations = blobs, Conversations(blobs)
+    global _blobs, _conversations, _records
+    _blobs, _conversations, _records = blobs, Conversations(blobs), records
     return _conversations
 
 
@@ -88,18 +97,52 @@ class TurnModel(WrapperModel):
     ) -> ModelResponse:
         """Send one turn."""
         part = _part(model_settings)
-        async with _one_turn(self.wrapped, part):
-            asked = await self._request(messages, model_settings, model_request_parameters)
-            sent, _, parameters = asked
+        # A script answers at once and costs nothing.
+        batched = part is not None and part.batched and self.wrapped.provider is not None
+        turn = told_before() if batched else None
+        key = ""
+
+        async def build() -> Asked:
+            nonlocal key
+            whole, key = await self._whole(messages, model_settings, model_request_parameters)
+            return await self._ready(*whole)
+
+        def finish(answer: ModelResponse, asked: Asked) -> ModelResponse:
+            return self._stored(answer, asked, key=key, batched=True)
+
+        async with _one_turn(self.wrapped, part, turn):
+            if turn is not None and turn.custom_id:
+                # It was looked up before it was sent.
+                return await batched_answer(self.wrapped, turn, build, finish)
+            whole, key = await self._whole(messages, model_settings, model_request_parameters)
+            if part is not None and part.fork is not None:
+                recorded = await _recorded(part.fork, key, part.path)
+                if recorded is not None:
+                    return _conversations.mark(keyed(recorded, key), whole[0])
+            if turn is not None:
+                return await batched_answer(self.wrapped, turn, partial(self._ready, *whole), finish)
+            asked = await self._ready(*whole)
             live = part is None or part.live
             answer = await (ask(self.wrapped, *asked) if live else super().request(*asked))
-            answer, estimated = counted(answer, sent, parameters)
-            answer = with_result(answer, parameters)
-            stored = priced(storable(answer, whole={tool.name for tool in parameters.output_tools}), self.wrapped)
-            if estimated:
-                stored = marked(stored)
-                _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
-            return _conversations.mark(stored, sent)
+            return self._stored(answer, asked, key=key)
+
+    async def _whole(
+        self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
+    ) -> tuple[WholeRequest, str]:
+        """Return the whole conversation, and the content key of the turn; empty for a request of an earlier version."""
+        return await _conversations.keyed(messages, settings, parameters, _name_of(self.wrapped))
+
+    def _stored(self, answer: ModelResponse, asked: Asked, *, key: str, batched: bool = False) -> ModelResponse:
+        """Return the answer as the history gets it: counted, priced, marked, and with the turn's content key."""
+        sent, _, parameters = asked
+        answer, estimated = counted(answer, sent, parameters)
+        answer = with_result(answer, parameters)
+        whole = {tool.name for tool in parameters.output_tools}
+        stored = priced(storable(answer, whole=whole), self.wrapped, batched=batched)
+        if estimated:
+            stored = marked(stored)
+            _log.warning("%s reported no usable count of tokens: %s", *_estimate(self.wrapped, stored))
+        return _conversations.mark(keyed(stored, key) if key else stored, sent)
 
     @asynccontextmanager
     async def request_stream(
@@ -110,20 +153,33 @@ class TurnModel(WrapperModel):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """Send one turn and stream its answer."""
-        async with _one_turn(self.wrapped, _part(model_settings)):
-            asked = await self._request(messages, model_settings, model_request_parameters)
+        async with _one_turn(self.wrapped, _part(model_settings), None):
+            whole = await _conversations.whole(messages, model_settings, model_request_parameters)
+            asked = await self._ready(*whole)
             async with super().request_stream(*asked, run_context) as stream:
                 yield stream
 
-    async def _request(
+    async def _ready(
         self, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> tuple[list[ModelMessage], ModelSettings, ModelRequestParameters]:
-        """Return the request as the model gets it: whole, with its files, and in words that its provider knows."""
-        messages, settings, parameters = await _conversations.whole(messages, settings, parameters)
+    ) -> Asked:
+        """Return a whole request as the model gets it: with its files, and in words that its provider knows."""
         check_native_tools(self.wrapped, parameters)
         # Files first: what stands in them is looked at like anything else that somebody else has written.
         messages, parameters = prepared(self.wrapped, await _with_files(messages), settings, parameters)
         return messages, _without_retries(settings), parameters
+
+
+async def _recorded(fork: ForkSource, key: str, path: str) -> ModelResponse | None:
+    """Return the answer of the turn with this key in the record of another run; None where it is not in there."""
+    if _records is None:
+        raise ModelFailed("this worker service has no blob store, so a fork cannot look its turns up")
+    found = await _records.turn(fork, key, path)
+    return None if found is None else reused(found, fork)
+
+
+def _name_of(model: Model) -> str:
+    """Return the name of a model as a turn depends on it: for people, and as its provider knows it."""
+    return f"{shown_name(model)} {model.model_id}"
 
 
 def _estimate(model: Model, answer: ModelResponse) -> tuple[str, str]:
@@ -167,8 +223,10 @@ def _part(settings: ModelSettings | None) -> ConversationPart | None:
 
 
 @asynccontextmanager
-async def _one_turn(asked: Model, part: ConversationPart | None) -> AsyncGenerator[None]:
+async def _one_turn(asked: Model, part: ConversationPart | None, batched: BatchedTurn | None) -> AsyncGenerator[None]:
     info, model = activity.info(), shown_name(asked)
+    # Most attempts of a turn that waits for a batch ask the model nothing.
+    attempt = info.attempt if batched is None else batched.failed + 1
     tell(trace.get_current_span(), model_attributes(asked.model_id))
     tries = None if part is None else part.tries
     turn = f"{info.workflow_id} turn={info.activity_id} attempt={info.attempt} model={model}"
@@ -177,15 +235,18 @@ async def _one_turn(asked: Model, part: ConversationPart | None) -> AsyncGenerat
         with final_when_too_large(model):
             yield
     except ModelAPIError as error:
-        failure = model_failure(error, model, attempt=info.attempt, tries=tries)
+        failure = model_failure(error, model, attempt=attempt, tries=tries)
         _log.warning("model turn failed: %s: %s", turn, failure)
         raise failure from None
     except ApplicationError as error:
-        _log.warning("model turn failed: %s: %s", turn, error)
+        if error.type == WAITS_FOR_BATCH:
+            _log.info("model turn goes on waiting: %s: %s", turn, error)
+        else:
+            _log.warning("model turn failed: %s: %s", turn, error)
         raise
     except AgentRunError as error:
         _log.warning("model turn unusable: %s: %s", turn, error)
-        if info.attempt < _MALFORMED_ANSWER_ATTEMPTS:
+        if attempt < _MALFORMED_ANSWER_ATTEMPTS:
             # Under its own name Pydantic AI's retry policy would not try it again.
             raise ApplicationError(str(error), type=MALFORMED_ANSWER) from error
         unusable = ModelFailed(f"the model's answer could not be used: {error}")

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pydantic import ValidationError
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.client import AsyncActivityCancelledError, Client
@@ -30,6 +31,7 @@ from temporalio.worker import (
 from llm_do_temporal.callers import TimeLimit, limited_to
 from llm_do_temporal.errors import BlobsUnreachable
 from llm_do_temporal.messages.base import NOT_BEGUN, TIME_IS_UP
+from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.external_storage import keep_ahead
 
@@ -86,7 +88,7 @@ class _Beating(ActivityInboundInterceptor):
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
         """See ActivityInboundInterceptor."""
-        self._outbound = _Repeating(outbound)
+        self._outbound = _Repeating(outbound, _kept(outbound.info()))
         super().init(self._outbound)
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
@@ -133,7 +135,7 @@ class _Beating(ActivityInboundInterceptor):
         """Raise ApplicationError unless the server still wants this attempt: else to begin could be to do it twice."""
         attempt = self._client.get_async_activity_handle(task_token=info.task_token)
         try:
-            await attempt.heartbeat(rpc_timeout=info.heartbeat_timeout)
+            await attempt.heartbeat(*_kept(info), rpc_timeout=info.heartbeat_timeout)
         except (AsyncActivityCancelledError, RPCError) as error:
             raise ApplicationError(
                 "the worker service could not begin in time", type=NOT_BEGUN, category=ApplicationErrorCategory.BENIGN
@@ -147,6 +149,14 @@ class _Beating(ActivityInboundInterceptor):
             except BlobsUnreachable:
                 await asyncio.sleep(wait)  # a store that refuses access says so at once
                 wait = min(2 * wait, _LONGEST_WAIT)
+
+
+def _kept(info: activity.Info) -> tuple[Any, ...]:
+    """Return what earlier attempts have told for this one, which must not be forgotten before it is read."""
+    try:
+        return tuple(BatchedTurn.model_validate(told) for told in info.heartbeat_details)
+    except ValidationError:
+        return ()
 
 
 @contextmanager
@@ -165,11 +175,11 @@ class _Repeating(ActivityOutboundInterceptor):
     each is a write in its database. Most activities end before the second.
     """
 
-    def __init__(self, next: ActivityOutboundInterceptor) -> None:  # noqa: A002
+    def __init__(self, next: ActivityOutboundInterceptor, details: Sequence[Any] = ()) -> None:  # noqa: A002
         super().__init__(next)
         self.has_begun = False
         """Whether the activity has begun long since, so that even the first heartbeat is news."""
-        self._details: tuple[Any, ...] = ()
+        self._details = tuple(details)
 
     def heartbeat(self, *details: Any) -> None:
         """See ActivityOutboundInterceptor."""

@@ -344,8 +344,7 @@ async def _decide(location: Location, named: _Named, answer: _Answer) -> int:
             grant = await chosen_grant(session.client, run, meant.id, kind=more.kind, times=more.times, time=more.time)
         named_so = {"id": meant.id, "digest": meant.digest or None, "args": answer.args, "grant": grant}
         decided = await session.client.decide(run, decision.model_copy(update=named_so))
-    words = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
-    done = words[answer.kind]
+    done = answer.kind.done
     if decided is not None and decided.verdict is None:
         agreed = f"{len(decided.votes)} of {decided.request.quorum} people have agreed"
         say(f"noted: {decided.id} of {visible_line(decided.request.place)} still waits; {agreed}")

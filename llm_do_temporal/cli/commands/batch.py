@@ -45,6 +45,10 @@ class BatchFlags:
     as_it_was: Annotated[
         bool, Parameter(help="With --retry-failed: take files as they were, also those that were mended since.")
     ] = False
+    no_reuse: Annotated[
+        bool,
+        Parameter(negative="", help="With --retry-failed: ask models again what they have answered, and do all again."),
+    ] = False
 
     @property
     def wanted(self) -> bool:
@@ -63,6 +67,8 @@ class BatchFlags:
             raise UsageError("--strict-inputs says nothing without --each")
         if self.as_it_was and self.retry_failed is None:
             raise UsageError("--as-it-was says nothing without --retry-failed")
+        if self.no_reuse and self.retry_failed is None:
+            raise UsageError("--no-reuse says nothing without --retry-failed")
         if self.retry_failed is not None:
             if self.wanted or any(others):
                 raise UsageError(

@@ -1,4 +1,4 @@
-"""`certify`: proof that a run comes to the same end, whichever event a kill follows."""
+"""`certify`: proof that a run, or an evaluation, comes to the same end, whichever event a kill follows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from llm_do_temporal.cli.commands.evaluations.evaluate import find_evaluation
 from llm_do_temporal.cli.commands.start import read_prompt
 from llm_do_temporal.cli.options import Location, read_json
 from llm_do_temporal.cli.output import print_json
@@ -19,6 +20,7 @@ from llm_do_temporal.errors import UsageError
 if TYPE_CHECKING:
     from llm_do_temporal.client.certify.plan import Certificate, Plan, Strike
     from llm_do_temporal.client.start import StartRequest
+    from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
 
 KindName = Literal["service", "server", "two", "freeze"]
 
@@ -39,8 +41,16 @@ class Blows:
     event: Annotated[tuple[int, ...], Parameter(help="Only this event, by its number; may be repeated.")] = ()
     jobs: Annotated[int, Parameter(help="Runs at a time.")] = 2
     yes: Annotated[bool, Parameter(help="Do it though a provider charges for every run.")] = False
+    fork_at: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            help="Make the run once, and kill forks of it in which this turn and all that follows are done anew, like "
+            "main@2; may be repeated.",
+        ),
+    ] = ()
 
-    def plan(self, workshop: Path, request: StartRequest) -> Plan:
+    def plan(self, workshop: Path, subject: StartRequest | EvaluationSpec) -> Plan:
         """Return the plan of the proof. Raises UsageError for a number below one."""
         from llm_do_temporal.client.certify.plan import Plan
 
@@ -48,7 +58,9 @@ class Blows:
             if number < 1:
                 raise UsageError(f"{flag} {number} is not a number above zero")
         kinds = tuple(dict.fromkeys(self.kill))
-        return Plan(workshop, request, kinds, self.every, self.event, self.jobs, paid=self.yes)
+        return Plan(
+            workshop, subject, kinds, self.every, self.event, self.jobs, paid=self.yes, fork_at=self.fork_at or None
+        )
 
 
 async def certify(
@@ -68,7 +80,7 @@ async def certify(
     Parameters
     ----------
     worker
-        The worker to run.
+        The worker to run; or an evaluation file, NAME.eval.yaml, of which an experiment is done again each time.
     prompt
         What to tell it; `-` reads it from stdin.
     attach
@@ -82,15 +94,23 @@ async def certify(
     """
     from llm_do_temporal.client.certify.plan import certify as prove
     from llm_do_temporal.client.start import StartRequest
+    from llm_do_temporal.definitions.workers.places import EVALUATION_SUFFIX
 
     if location.address is not None:
         raise UsageError(
             f"certify kills a server of its own and leaves '{location.address}' alone; leave --address out"
         )
-    text = read_prompt(prompt)
-    value = None if input_json is None else read_json(input_json, "--input")
-    request = StartRequest(worker=worker, read_prompt=lambda: text, read_input=lambda: value, files=attach, model=model)
-    plan = blows.plan(location.find_workshop(), request)
+    subject: StartRequest | EvaluationSpec
+    if worker.endswith(EVALUATION_SUFFIX):
+        _check_alone(worker, prompt, attach, input_json, model, blows.fork_at)
+        subject = find_evaluation(Path(worker), location.find_workshop(), None)
+    else:
+        text = read_prompt(prompt)
+        value = None if input_json is None else read_json(input_json, "--input")
+        subject = StartRequest(
+            worker=worker, read_prompt=lambda: text, read_input=lambda: value, files=attach, model=model
+        )
+    plan = blows.plan(location.find_workshop(), subject)
     certificate = await prove(plan, _tell)
     if output == "json":
         print_json(_as_json(plan, certificate), pretty=sys.stdout.isatty())
@@ -100,6 +120,17 @@ async def certify(
     return 1 if certificate.failed else 0
 
 
+def _check_alone(evaluation: str, *values: object) -> None:
+    """Raise UsageError where PROMPT or a flag, in this order, has a value: an evaluation's file has what they say."""
+    names = ("PROMPT", "--attach", "--input", "--model", "--fork-at")
+    for name, value in zip(names, values, strict=True):
+        if value not in (None, ()):
+            raise UsageError(
+                f"{name} says nothing beside the evaluation '{evaluation}'",
+                next_step="Leave it out: the file has the cases, and what they are run with.",
+            )
+
+
 def _tell(row: Strike, number: int, total: int) -> None:
     say(f"{number}/{total}  {row.kind} at event {row.point.number}: {_outcome(row)}")
 
@@ -107,7 +138,7 @@ def _tell(row: Strike, number: int, total: int) -> None:
 def _outcome(row: Strike) -> str:
     if not row.passed:
         return f"FAILED: {'; '.join(row.problems)}"
-    return "same, a person was asked what happened" if row.doubts else "same"
+    return "same, the desk asked what happened" if row.doubts else "same"
 
 
 def _rows(certificate: Certificate) -> list[tuple[str, ...]]:
@@ -132,7 +163,7 @@ def _sum_up(plan: Plan, certificate: Certificate) -> None:
         doubtful = sum(row.doubts > 0 for row in rows)
         went_on = f"; went on after {waits[len(waits) // 2]:.1f} s, at most {waits[-1]:.1f} s" if waits else ""
         passed = sum(row.passed for row in rows)
-        say(f"{kind}: {passed} of {len(rows)} came to the same end, {doubtful} of them asked a person{went_on}")
+        say(f"{kind}: {passed} of {len(rows)} came to the same end, {doubtful} of them asked what happened{went_on}")
     if not certificate.exact:
         say("note: results, files and turns were not compared, since a provider's answers differ from run to run")
     if certificate.kept is not None:

@@ -80,6 +80,7 @@ def _folder(location: Location) -> tuple[Path | None, list[Finding]]:
 
 
 def _of_workshop(folder: Path) -> Iterator[Finding]:
+    from llm_do_temporal.client.maintenance.commits import examine_commits
     from llm_do_temporal.client.maintenance.doctor import Finding
     from llm_do_temporal.definitions.check import check_workshop
     from llm_do_temporal.definitions.workshop.workshop import parse_workshop
@@ -93,6 +94,7 @@ def _of_workshop(folder: Path) -> Iterator[Finding]:
     else:
         yield Finding("workshop", "ok", str(folder))
     yield _disk(folder)
+    yield from examine_commits(folder)
     workshop = parse_workshop(folder)[0]
     yield from _variables(workshop)
     yield _isolation(workshop)

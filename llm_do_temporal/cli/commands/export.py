@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -59,6 +60,7 @@ async def export(
     *,
     format_: Annotated[ExportFormat | None, Parameter(name="--format")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    patch: Annotated[bool, Parameter(name="--patch")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Write a run down: transcripts, tree, approvals with who decided what and when, and costs.
@@ -71,6 +73,9 @@ async def export(
         Markdown, JSON, or one page of HTML that needs nothing else; default: what the name of FILE says, else md.
     output
         The file to write; an ordinary file is replaced. Default: stdout.
+    patch
+        Write the changes of its open review, those that it has kept aside, or those of its last commit, as a patch for
+        `git apply` instead.
     """
     from llm_do_temporal.cli.reports.export import read_exported
     from llm_do_temporal.cli.session import opened
@@ -78,15 +83,33 @@ async def export(
     if output is not None:
         check_place(output, "--output")
     named = _NAMED.get(output.suffix.lower()) if output is not None else None
+    if patch and format_ is not None:
+        raise UsageError("--patch has a format of its own; leave --format out")
     async with opened(location) as session:
-        exported = await read_exported(session.client, run)
-    text = remove_keys(_render(exported, format_ or named or "md"))
+        if patch:
+            text = await _read_patch(session, run)
+        else:
+            text = remove_keys(_render(await read_exported(session.client, run), format_ or named or "md"))
     if output is None:
         print(text, end="", flush=True)
     else:
         write_whole(output, text, "--output")
         say(f"wrote {output}")
     return 0
+
+
+async def _read_patch(session: Session, run: str) -> str:
+    from llm_do_temporal.cli.text import visible_block
+    from llm_do_temporal.client.reviews.patch import read_patch
+
+    text = await read_patch(session.client, run, session.workshop)
+    if remove_keys(text) != text:
+        raise UsageError(
+            "the changes have the value of a configured key in them, and no patch is written of that",
+            next_step="Take the key out of the files: `review RUN --edit PATH`.",
+        )
+    # A pipe gets every byte; a terminal would obey control characters that a model wrote.
+    return visible_block(text) if sys.stdout.isatty() else text
 
 
 def _render(exported: Exported, kind: ExportFormat) -> str:

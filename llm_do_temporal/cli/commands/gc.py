@@ -26,9 +26,10 @@ async def gc(
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Remove blobs (copies of attached files, long outputs, big values) that no run of the server needs any more.
+    """Remove blobs (attached files, changes, long outputs, big values) that no run of the server needs any more.
 
-    Reads the history of every run that the server still has, open or ended.
+    Reads the history of every run that the server still has, open or ended. Journals of commits go, too, once they have
+    ended and their run is gone.
 
     Parameters
     ----------
@@ -41,6 +42,7 @@ async def gc(
     """
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.client.maintenance.commits import discard_commits
     from llm_do_temporal.client.maintenance.gc import collect
     from llm_do_temporal.storage.places import workshop_blobs
 
@@ -50,10 +52,13 @@ async def gc(
     async with opened(location) as session:
         blobs = workshop_blobs(workshop)
         collected = await collect(session.client.temporal, blobs, older_than=age, dry_run=dry_run)
+        commits = await discard_commits(session.client.temporal, workshop, older_than=age, dry_run=dry_run)
     if as_json:
-        print_json(_as_json(collected, dry_run=dry_run), pretty=True)
+        print_json(_as_json(collected, commits, dry_run=dry_run), pretty=True)
     else:
         print(f"{'would remove' if dry_run else 'removed'} {_count(collected.removed)}, left {_count(collected.left)}")
+        if commits:
+            print(f"{'would remove' if dry_run else 'removed'} the journals of {commits} commits whose runs are gone")
         print(f"read the histories of {collected.workflows} workflows")
     return 0
 
@@ -94,7 +99,7 @@ def _count(blobs: Iterable[StoredBlob]) -> str:
     return f"{len(sizes)} {'blob' if len(sizes) == 1 else 'blobs'} ({sum(sizes)} bytes)"
 
 
-def _as_json(collected: Collected, *, dry_run: bool) -> dict[str, object]:
+def _as_json(collected: Collected, commits: int, *, dry_run: bool) -> dict[str, object]:
     def totals(blobs: Iterable[StoredBlob]) -> dict[str, int]:
         sizes = [one.bytes for one in blobs]
         return {"blobs": len(sizes), "bytes": sum(sizes)}
@@ -104,4 +109,5 @@ def _as_json(collected: Collected, *, dry_run: bool) -> dict[str, object]:
         "workflows": collected.workflows,
         "removed": totals(collected.removed),
         "left": totals(collected.left),
+        "commits": commits,
     }

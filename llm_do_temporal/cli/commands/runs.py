@@ -14,10 +14,13 @@ from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from temporalio.client import Client
 
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.client import RunSummary
+    from llm_do_temporal.client.maintenance.borrowers import Borrowers
     from llm_do_temporal.client.views.run_list import ListedRun
     from llm_do_temporal.messages.budget import Usage
     from llm_do_temporal.policy.run_filter import RunFilter
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 _SAID_EVERY = 5_000
 """Runs after which a search says how far it is; a multiple of what the server lists at once."""
+_NAMED_FORKS = 5
+"""Most forks that a note names."""
 
 
 async def list_runs(
@@ -36,12 +41,15 @@ async def list_runs(
     until: str = "",
     text: str = "",
     view: str = "",
+    evaluations: Annotated[bool, Parameter(negative="")] = False,
     limit: int = 50,
     cost: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """List runs, the open ones first, then those that ended last.
+
+    Those that evaluations have started, of their cases and judges, are left out, and a line says how many.
 
     Parameters
     ----------
@@ -59,6 +67,8 @@ async def list_runs(
         Only those with these words in the task or in the id.
     view
         Name of a view that `views:` of workshop.yaml has; other flags come before what it says.
+    evaluations
+        With those that evaluations have started.
     limit
         How many at most.
     cost
@@ -67,26 +77,59 @@ async def list_runs(
         Print a JSON list.
     """
     from llm_do_temporal.cli.output import print_json
-    from llm_do_temporal.cli.session import opened
     from llm_do_temporal.cli.tables import print_table
     from llm_do_temporal.client.views.run_list import read_filter
 
     flags = {"state": state, "worker": worker, "who": who, "since": since, "until": until, "text": text}
     check_limit(limit)
-    wanted = read_filter(_view(location, view) | {name: value for name, value in flags.items() if value})
-    async with opened(location) as session:
-        runs = await session.client.runs(wanted, limit=limit, told=_say_looked_at if wanted.needs_memo else None)
-        spent = await _spent(session, wanted, limit) if cost else None
+    asked: dict[str, Any] = flags | {"evaluations": evaluations}
+    wanted = read_filter(_view(location, view) | {name: value for name, value in asked.items() if value})
+    runs, spent, left_out = await _read(location, wanted, limit=limit, cost=cost)
     if as_json:
         print_json([_summary_json(run, spent) for run in runs], pretty=True)
     elif runs:
         print_table(*runs_table(runs, spent))
-    elif wanted.given:
-        said = ", ".join(f"{name} {value}" for name, value in wanted.given.items())
-        say(f"no run is like that: {said}")
-    else:
-        say("there are no runs; begin one with `llm-do-temporal start WORKER`")
+    for line in _notes(wanted, left_out, found=as_json or bool(runs)):
+        say(line)
     return 0
+
+
+def _notes(wanted: RunFilter, left_out: int, *, found: bool) -> list[str]:
+    """Return what is said beside a list, which has runs if some were `found`."""
+    lines: list[str] = []
+    if not found and wanted.given:
+        said = ", ".join(f"{name} {value}" for name, value in wanted.given.items())
+        lines.append(f"no run is like that: {said}")
+    elif not found and not left_out:
+        lines.append("there are no runs; begin one with `llm-do-temporal start WORKER`")
+    return [*lines, _left_out_line(left_out, wanted)] if left_out else lines
+
+
+def _left_out_line(count: int, wanted: RunFilter) -> str:
+    """Return the line about runs of evaluations that the list leaves out."""
+    runs = "1 run" if count == 1 else f"{count:,} runs"
+    about = f"up to {runs} like that" if wanted.needs_memo else f"{runs} like that" if wanted.given else runs
+    return f"not in this list: {about} of evaluations; `list --evaluations` has them, `eval list` the experiments"
+
+
+async def _read(
+    location: Location, wanted: RunFilter, *, limit: int, cost: bool
+) -> tuple[list[RunSummary], dict[str, Usage] | None, int]:
+    """Return the first runs that are wanted, their usage, and how many runs of evaluations are left out.
+
+    The usage is None unless `cost` asks for it.
+    """
+    from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.client.client import RunSummary
+    from llm_do_temporal.client.views.run_list import count_left_out, every_run
+
+    told = _say_looked_at if wanted.needs_memo else None
+    async with opened(location) as session:
+        temporal = session.client.temporal
+        listed = [run async for run in every_run(temporal, wanted, limit=limit, told=told)]
+        spent = await _spent(temporal, listed) if cost else None
+        left_out = await count_left_out(temporal, wanted)
+    return [RunSummary.of(run) for run in listed], spent, left_out
 
 
 def _say_looked_at(runs: int) -> None:
@@ -95,13 +138,11 @@ def _say_looked_at(runs: int) -> None:
         say(f"looked at {runs:,} runs so far")
 
 
-async def _spent(session: Session, wanted: RunFilter, limit: int) -> dict[str, Usage]:
+async def _spent(temporal: Client, listed: Sequence[ListedRun]) -> dict[str, Usage]:
     """Return the usage of the runs in the list, as far as it can be read."""
-    from llm_do_temporal.client.views.run_list import every_run, read_all_spent
+    from llm_do_temporal.client.views.run_list import read_all_spent
     from llm_do_temporal.client.views.tree import Accounts
 
-    temporal = session.client.temporal
-    listed = [run async for run in every_run(temporal, wanted, limit=limit)]
     return {run.run: spent.total for run, spent in await read_all_spent(Accounts(temporal), listed) if _is_read(run)}
 
 
@@ -126,6 +167,10 @@ def runs_table(runs: list[RunSummary], spent: Mapping[str, Usage] | None = None)
         "STARTED": [ago(run.started_at) for run in runs],
         "TOOK": ["" if run.ended_at is None else rough(run.ended_at - run.started_at) for run in runs],
     }
+    if any(run.fork_of for run in runs):
+        columns["FORK OF"] = [run.fork_of for run in runs]
+    if any(run.case for run in runs):
+        columns["CASE"] = ["" if run.case is None else run.case.words for run in runs]
     if spent is not None:
         columns["COST"] = [price(spent[run.run]) if run.run in spent else "?" for run in runs]
     if len({run.started_by for run in runs}) > 1:
@@ -173,7 +218,7 @@ async def show(
 
     async with opened(location) as session:
         summary = await session.client.status(run)
-        view, decided, story = await read_record(session.client, run)
+        view, decided, story = await read_record(session.client, run, served_since=session.served_since)
     if as_json:
         print_json(record_json(summary, view, decided, story), pretty=True)
     elif cost:
@@ -216,7 +261,7 @@ def _status(run: RunSummary) -> str:
 
 
 def _summary_json(run: RunSummary, spent: Mapping[str, Usage] | None) -> dict[str, Any]:
-    from llm_do_temporal.cli.output import cost_json, counts_json
+    from llm_do_temporal.cli.output import case_json, cost_json, counts_json
 
     return {
         "run": run.run,
@@ -229,6 +274,8 @@ def _summary_json(run: RunSummary, spent: Mapping[str, Usage] | None) -> dict[st
         "started_at": run.started_at.isoformat(),
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
         "missing_key": run.missing_key or None,
+        **({"fork_of": run.fork_of} if run.fork_of else {}),
+        **case_json(run.case),
         **(cost_json(spent[run.run]) if spent is not None and run.run in spent else {}),
     }
 
@@ -238,12 +285,14 @@ async def delete(
     /,
     *,
     cancel: bool = False,
+    with_forks: bool = False,
     yes: bool = False,
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
     """Delete a run that has ended: its histories, those of its invocations, and the blobs that no other run needs.
 
-    Files that the run wrote in the workshop stay. It cannot be undone.
+    Files that the run wrote in the workshop stay, and so do forks of it: they hold copies of all that they reuse. It
+    cannot be undone.
 
     Parameters
     ----------
@@ -251,45 +300,78 @@ async def delete(
         Id of the run.
     cancel
         Cancel the run first where it is open.
+    with_forks
+        Delete the runs, too, that reuse its answers: its forks and retries, and those of these.
     yes
         Do not ask.
     """
     from llm_do_temporal.cli.session import opened
-    from llm_do_temporal.client.batch_files import forget_files
-    from llm_do_temporal.client.maintenance.delete import delete_run
+    from llm_do_temporal.client.maintenance.borrowers import read_borrowers
     from llm_do_temporal.client.views.run_list import read_run
-    from llm_do_temporal.storage.places import workshop_blobs
 
     if (workshop := location.local_workshop()) is not None:
         check_one_server(location, workshop, "delete")
     async with opened(location) as session:
-        ended = (await read_run(session.client.temporal, run)).ended_at is not None
-        if not ended and not cancel:
-            again = location.command(f"delete {run} --cancel")
-            raise UsageError(f"run '{run}' is open", next_step=f"Cancel and delete it: {again}")
+        ended = {run: (await read_run(session.client.temporal, run)).ended_at is not None}
+        borrowers = await read_borrowers(session.client.temporal, run)
+        if with_forks:
+            ended = {**{one.run: not one.is_open for one in reversed(borrowers.known)}, **ended}
+        if not cancel and (still := [one for one, is_over in ended.items() if not is_over]):
+            again = location.command(f"delete {run} --cancel{' --with-forks' if with_forks else ''}")
+            raise UsageError(f"run '{still[0]}' is open", next_step=f"Cancel and delete it: {again}")
+        for line in _about(borrowers, with_forks=with_forks):
+            say(line)
         if not yes:
-            await _confirm(run)
-        if cancel:
-            await _stop_parts(session, run, ended=ended)
-        blobs = None if session.workshop is None else workshop_blobs(session.workshop)
-        deleted = await delete_run(session.client.temporal, run, blobs)
-        if session.workshop is not None:
-            forget_files(session.workshop, run)
+            await _confirm(list(ended))
+        for one, is_over in ended.items():
+            await _delete(session, one, cancel=cancel, ended=is_over)
+    return 0
+
+
+async def _delete(session: Session, run: str, *, cancel: bool, ended: bool) -> None:
+    """Delete one run and say so; `cancel` stops it first, or what still goes on of one that has `ended`."""
+    from llm_do_temporal.client.batch_files import forget_files
+    from llm_do_temporal.client.maintenance.delete import delete_run
+    from llm_do_temporal.storage.places import workshop_blobs
+
+    if cancel:
+        await _stop_parts(session, run, ended=ended)
+    blobs = None if session.workshop is None else workshop_blobs(session.workshop)
+    deleted = await delete_run(session.client.temporal, run, blobs)
+    if session.workshop is not None:
+        forget_files(session.workshop, run)
     kept = "; no workshop is known here, so its blobs stay until `gc`" if blobs is None else ""
     histories = "1 history" if deleted.histories == 1 else f"{deleted.histories} histories"
     blobs_gone = "1 blob" if len(deleted.blobs) == 1 else f"{len(deleted.blobs)} blobs"
     print(f"deleted run {run}: {histories}, {blobs_gone}{kept}")
-    return 0
 
 
-async def _confirm(run: str) -> None:
+def _about(borrowers: Borrowers, *, with_forks: bool) -> list[str]:
+    """Return lines about the runs that hold copies of answers of the one that is deleted."""
+    lines: list[str] = []
+    if borrowers.known and not with_forks:
+        names = ", ".join(one.run for one in borrowers.known[:_NAMED_FORKS])
+        more = f" and {len(borrowers.known) - _NAMED_FORKS} more" if len(borrowers.known) > _NAMED_FORKS else ""
+        runs = "1 run reuses" if len(borrowers.known) == 1 else f"{len(borrowers.known)} runs reuse"
+        lines.append(
+            f"note: {runs} its answers: {names}{more}. Copies of them stay there, and those runs stay complete; "
+            "--with-forks deletes them, too"
+        )
+    if borrowers.locked:
+        runs = "1 run" if borrowers.locked == 1 else f"{borrowers.locked} runs"
+        lines.append(f"note: {runs} cannot be read with the encryption keys here, and may reuse its answers, too")
+    return lines
+
+
+async def _confirm(runs: Sequence[str]) -> None:
     """Raise UsageError unless a person says yes."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("deleting cannot be undone, and there is no terminal to ask at", next_step="Add --yes.")
-    print(f"Delete run {run} for ever? [y/N] ", end="", file=sys.stderr, flush=True)
+    what = f"run {runs[0]}" if len(runs) == 1 else f"{len(runs)} runs ({', '.join(runs)})"
+    print(f"Delete {what} for ever? [y/N] ", end="", file=sys.stderr, flush=True)
     answer = await asyncio.to_thread(sys.stdin.readline)
     if answer.strip().lower() not in ("y", "yes"):
-        raise UsageError(f"run '{run}' was not deleted")
+        raise UsageError(f"run '{runs[-1]}' was not deleted")
 
 
 async def _stop_parts(session: Session, run: str, *, ended: bool) -> None:

@@ -14,13 +14,14 @@ from cyclopts import Parameter
 from llm_do_temporal.cli.commands.batch import NO_BATCH, BatchFlags
 from llm_do_temporal.cli.options import Location, Output, OutputFormat, Timeout, check_timeout, read_json
 from llm_do_temporal.cli.terminal.recorder import NOTHING, Recording, record_so_far
-from llm_do_temporal.cli.text import say
+from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.errors import LlmDoError, UsageError
 from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.start import StartRequest
+    from llm_do_temporal.messages.definitions import ReviewMode
     from llm_do_temporal.messages.runs import StartRunInput
     from llm_do_temporal.policy.approvals import Mode
     from llm_do_temporal.policy.budget.limits import Limits
@@ -42,6 +43,18 @@ class Overrides:
         bool, Parameter(help="Approve every call that needs approval. What is blocked stays blocked.")
     ] = False
     strict: Annotated[bool, Parameter(help="Refuse every call that needs approval.")] = False
+    review: Annotated[
+        bool, Parameter(help="Change files in a layer, and ask once about all changes together.", negative=())
+    ] = False
+    onto_branch: Annotated[
+        str | None, Parameter(help="With --review: commit accepted changes to this git branch, not to the files.")
+    ] = None
+
+    def review_mode(self) -> ReviewMode | None:
+        """Return the chosen review; None leaves it to the workshop. Raises UsageError for a branch without it."""
+        if self.onto_branch is not None and not self.review:
+            raise UsageError("--onto-branch is for reviewed changes; give --review with it")
+        return "changes" if self.review else None
 
     def mode(self) -> Mode | None:
         """Return the chosen mode; None leaves it to the workshop. Raises UsageError for two at once."""
@@ -85,7 +98,7 @@ class LimitFlags:
 
 
 @dataclass(frozen=True)
-class _TypedStart:
+class TypedStart:
     """A start as it was typed, with files and JSON not looked at yet."""
 
     worker: str | None
@@ -95,7 +108,9 @@ class _TypedStart:
     params: dict[str, str]
     overrides: Overrides
     limits: LimitFlags
-    batch: BatchFlags
+    batch: BatchFlags = NO_BATCH
+    aside: bool = False
+    """Whether all changes of files stay in a layer that nothing commits."""
 
     def check(self, recording: Recording) -> None:
         """Raise UsageError for flags that do not go together, or that cannot be used."""
@@ -117,6 +132,9 @@ class _TypedStart:
             force_model=self.overrides.force_model,
             mode=self.overrides.mode(),
             limits=self.limits.limits(),
+            review=self.overrides.review_mode(),
+            review_branch=self.overrides.onto_branch or "",
+            aside=self.aside,
         )
 
 
@@ -164,10 +182,10 @@ async def start(
         Seconds to stay at most; the run goes on.
     """
     try:
-        typed = _TypedStart(worker, prompt, attach, input_json, read_params(param), overrides, limits, batch)
+        typed = TypedStart(worker, prompt, attach, input_json, read_params(param), overrides, limits, batch)
         check_timeout(timeout)
         typed.check(recording)
-        typed, location = _by_itself(typed, location)
+        typed, location = by_itself(typed, location)
         run = await _begin(typed, location, id)
     except LlmDoError as error:
         from llm_do_temporal.cli.output import failure, report
@@ -181,10 +199,10 @@ async def start(
     return await attend(location, run, AttendOptions(choose_stay(output, recording), output, timeout, recording))
 
 
-async def _begin(typed: _TypedStart, location: Location, run: str | None) -> str:
+async def _begin(typed: TypedStart, location: Location, run: str | None) -> str:
     """Start the run and return its id, which is `run` unless that is None. Raises LlmDoError."""
     worker = None if typed.batch.retry_failed else typed.worker
-    request = None if worker is None else _prepare(typed, worker, location)
+    request = None if worker is None else prepare_start(typed, worker, location)
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.telemetry import begin_telemetry
 
@@ -210,7 +228,7 @@ async def _leave(location: Location, run: str, output: OutputFormat, recording: 
     return report(RunOutcome(run, "running"), output)
 
 
-def _by_itself(typed: _TypedStart, location: Location) -> tuple[_TypedStart, Location]:
+def by_itself(typed: TypedStart, location: Location) -> tuple[TypedStart, Location]:
     """Return start and location with a worker file replaced by its worker's name and the place that serves this file.
 
     Any other start comes back as it is. Raises UsageError for a file that cannot run by itself here.
@@ -252,7 +270,7 @@ def _by_itself(typed: _TypedStart, location: Location) -> tuple[_TypedStart, Loc
     return replace(typed, worker=name), alone
 
 
-async def _again(typed: _TypedStart, session: Session) -> tuple[StartRunInput, dict[str, Path]]:
+async def _again(typed: TypedStart, session: Session) -> tuple[StartRunInput, dict[str, Path]]:
     """Return the request to do the items that another run has left over, and their files as far as they are known here.
 
     Raises UsageError, and DefinitionError where the worker's file is wrong by now.
@@ -264,12 +282,22 @@ async def _again(typed: _TypedStart, session: Session) -> tuple[StartRunInput, d
         "force_model": chosen.force_model,
         "mode": chosen.mode(),
         "limits": typed.limits.limits(),
+        "review": chosen.review_mode(),
+        "review_branch": chosen.onto_branch or "",
         "started_by": login_name(),
     }
-    return typed.batch.with_files(typed.batch.again(before, typed.worker, changes), session.workshop)
+    request, files = typed.batch.with_files(typed.batch.again(before, typed.worker, changes), session.workshop)
+    if not typed.batch.no_reuse:
+        from llm_do_temporal.client.forks.attempt import prepare_attempt
+
+        attempt = await prepare_attempt(session.client.temporal, typed.batch.retry_failed or "", request)
+        request = attempt.start
+        for line in attempt.lines:
+            say(f"  {visible_line(line, 400)}")
+    return request, files
 
 
-def _prepare(typed: _TypedStart, worker: str, location: Location) -> StartRunInput:
+def prepare_start(typed: TypedStart, worker: str, location: Location) -> StartRunInput:
     """Return the request that is sent to the server. Raises LlmDoError for any mistake that can be found here."""
     from llm_do_temporal.client.connection.connect import names_server
 

@@ -23,6 +23,11 @@ def cost_lines(view: RunView) -> list[str]:
         *format_table(_MODELS, [(model, *_spent(usage), price(usage)) for model, usage in _models(view)], None),
     ]
     lines += ["", f"total {price(view.usage)}"]
+    saved = view.usage.saved
+    if saved is not None:
+        worth = "" if saved.cost_usd is None else f", {dollars(saved.cost_usd)}"
+        tokens = f"{saved.input_tokens:,} tokens in, {saved.output_tokens:,} out"
+        lines.append(f"saved by reusing {saved.requests} turns of another run: {tokens}{worth}")
     if view.usage.estimated:
         lines.append(f"the tokens of {view.usage.estimated} turns are estimated: the provider did not say them")
     if view.usage.unpriced:

@@ -13,6 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from llm_do_temporal.cli.reports.show import record_json
 from llm_do_temporal.cli.terminal.run_picture import dollars
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.history.origins import origin_line
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.client.views.transcripts import Entry, Transcriber
@@ -73,7 +74,8 @@ async def read_exported(client: LlmDoClient, run: str) -> Exported:
 
 def invocation_heading(node: Node) -> str:
     """Return path, worker, model, status and usage of an invocation, on one line."""
-    spent = f"{node.usage.requests} turns, {node.usage.tokens_line}"
+    reused = f", {node.reused_turns} of them reused" if node.reused_turns else ""
+    spent = f"{node.turns} turns{reused}, {node.usage.tokens_line}"
     return f"{node.path}: {node.definition}, {node.model}, {node.status}, {spent}"
 
 
@@ -86,7 +88,7 @@ def block_of(entry: Entry) -> Block:
     if entry.kind == "call":
         return Block("call", f"calls {entry.name}", as_text(entry.value))
     if entry.kind == "result":
-        failed = " (failed)" if entry.failed else ""
+        failed = (" (failed)" if entry.failed else "") + _origin(entry)
         value = "" if entry.value is None else as_text(entry.value)
         return Block("result", f"result of {entry.name}{failed}", f"{value}\n{text}".strip("\n"))
     if entry.kind == "template":
@@ -100,6 +102,7 @@ def block_of(entry: Entry) -> Block:
     if entry.kind == "decision":
         details, changed = entry.details, entry.details.get("args")
         heading = f"{details.get('id')}: {entry.value} by {entry.name or 'somebody'}, by {details.get('door')}"
+        heading += f" from {details['source']}" if details.get("source") else ""
         return Block("decision", heading, text if changed is None else f"{text}\n{as_text(changed)}".strip("\n"))
     if entry.kind == "end":
         return Block("end", entry.text, "" if entry.value is None else as_text(entry.value))
@@ -114,17 +117,27 @@ def verdict_line(question: Question) -> str:
     if verdict is None:
         return "no longer needed" if question.withdrawn else "waits for a person"
     note = f": {verdict.note}" if verdict.note else ""
-    who = f"{verdict.decision} by {verdict.by or 'somebody'}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC, by {verdict.door}"
+    source = f" from {verdict.granted_by}" if verdict.door == "script" and verdict.granted_by else ""
+    when = f"{verdict.at:%Y-%m-%d %H:%M:%S} UTC"
+    who = f"{verdict.decision} by {verdict.by or 'somebody'}, {when}, by {verdict.door}{source}"
     return f"{who}{note}"
 
 
 def _turn(entry: Entry) -> str:
     details = entry.details
+    if origin_line(details):
+        return f"turn {entry.turn}, {entry.name}{_origin(entry)}"
     cost = details.get("cost_usd")
     price = "unpriced" if cost is None else dollars(cost)
     tokens = f"{details.get('input_tokens', 0):,} tokens in, {details.get('output_tokens', 0):,} out"
     tokens += " (estimated)" if details.get("estimated") else ""
     return f"turn {entry.turn}, {entry.name}, {tokens}, {price}, {details.get('seconds', 0):.1f} s"
+
+
+def _origin(entry: Entry) -> str:
+    """Return where a turn or a result was taken from, or why it was not, after a comma; empty for others."""
+    origin, anew = origin_line(entry.details), entry.details.get("anew")
+    return f", from {origin}" if origin else f", carried out anew: {anew}" if anew else ""
 
 
 def as_text(value: Any) -> str:

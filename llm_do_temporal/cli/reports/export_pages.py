@@ -83,7 +83,7 @@ def tree_lines(exported: Exported) -> list[str]:
     lines: list[str] = []
     for node in view.ordered:
         why = f": {node.error}" if node.error else ""
-        spent = f"{node.usage.requests} turns, {price(node.usage)}, {price(view.total_of(node))} in total"
+        spent = f"{node.turns} turns, {price(node.usage)}, {price(view.total_of(node))} in total"
         lines.append(visible_line(f"{'  ' * node.depth}{node.path} ({node.definition}) {node.status}, {spent}{why}"))
     return lines
 

@@ -50,7 +50,12 @@ def _words(event: ViewEvent) -> str:
         calls = ", ".join(map(_call, cast("list[dict[str, Any]]", data.get("calls") or [])))
         tokens = f"{data.get('input_tokens', 0):,} tokens in, {data.get('output_tokens', 0):,} out"
         tokens += " (estimated)" if data.get("estimated") else ""
+        tokens = f"from {data['reused']}" if data.get("reused") else tokens
         return f"turn {data.get('turn')} answered: {tokens}" + (f"; calls {calls}" if calls else "")
+    if event.type == "call.reused":
+        return f"{data.get('tool')} not carried out: its result is from {data.get('reused')}"
+    if event.type == "call.anew":
+        return f"a call of the other run is carried out anew: {data.get('reason')}"
     if event.type == "call.failed":
         reason = data.get("reason")
         said = reason if isinstance(reason, str) else json.dumps(reason, ensure_ascii=False)
@@ -74,6 +79,7 @@ def _approval(what: str, data: dict[str, Any]) -> str:
         names = ", ".join(name or "somebody" for name in votes)
         return f"{data.get('id')} agreed to so far by {names}: {data.get('summary')}"
     who = data.get("by") or ("a timer" if data.get("door") == "timer" else "somebody")
+    who += f" (from {data['source']})" if data.get("source") else ""
     note = f" ({data['note']})" if data.get("note") else ""
     waited = data.get("waited_seconds")
     after = "" if waited is None else f" after {clock(waited)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ async def show_question(location: Location, run: str | None, approval: str | Non
 
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.tables import width_of
     from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, note_shown
     from llm_do_temporal.cli.terminal.pictures.question import question_lines
     from llm_do_temporal.cli.terminal.pictures.surroundings import read_surroundings
@@ -42,7 +42,7 @@ async def show_question(location: Location, run: str | None, approval: str | Non
         return 0
     if question.is_open:
         note_shown(run, [ShownQuestion(question.id, question.request.digest)])
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _UNCUT
+    width = width_of(sys.stdout) or _UNCUT
     console = Console(width=width, highlight=False, markup=False, emoji=False)
     console.print(joined(question_lines(question, around, width)))
     sys.stdout.flush()
@@ -59,4 +59,6 @@ def _state(question: Question, location: Location) -> str:
         return f"\n{verdict.decision.value} by {by}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC{note}"
     if question.withdrawn:
         return "\nnobody needs an answer any more"
+    if question.request.review is not None:
+        return f"\nlook at the changes with: {location.command(f'review {question.run} --id {question.id}')}"
     return f"\nanswer with: {location.command(f'approve {question.run} {question.id}')}"

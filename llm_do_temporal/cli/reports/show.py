@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from llm_do_temporal.cli.output import cost_json, counts_json, dump_json, duration_ms, usage_json
+from llm_do_temporal.cli.output import case_json, cost_json, counts_json, dump_json, duration_ms, usage_json
 from llm_do_temporal.cli.tables import clock
 from llm_do_temporal.cli.terminal.run_picture import activity_of, dollars, render_run, state_of
 from llm_do_temporal.cli.text import visible_block, visible_line
@@ -27,14 +29,20 @@ from llm_do_temporal.redaction.configured_keys import remove_keys
 _PIPE_WIDTH = 200
 _BLOCK_LINES = 40
 """Lines of a prompt or a result that are shown."""
+_MOST_REUSED = 60
+"""Lines of what was taken from another run that are shown."""
 
 
-async def read_record(client: LlmDoClient, run: str) -> tuple[RunView, list[ViewEvent], Story]:
-    """Return the view of the run as its histories have it now, its decisions in the order of their times, its story."""
+async def read_record(
+    client: LlmDoClient, run: str, *, served_since: datetime | None = None
+) -> tuple[RunView, list[ViewEvent], Story]:
+    """Return the view of the run as its histories have it now, its decisions in the order of their times, its story.
+
+    `served_since` is that of `note_troubles`."""
     story = Story(run)
     follower = Follower(client.temporal, run, wait=False, tap=story.take)
     events = [event async for event in follower.events() if event.type == "approval.decided"]
-    await note_troubles(client.temporal, follower.view)
+    await note_troubles(client.temporal, follower.view, served_since=served_since)
     return follower.view, sorted(events, key=lambda event: event.at), story
 
 
@@ -50,7 +58,9 @@ def render_record(
 ) -> RenderableType:
     """Return the record as a renderable; `now` is UTC without a zone. Without a story, the run is named by its id."""
     state = with_counts(summary.status, view.counts)
-    head = f"{view.run} · {summary.worker} · {state} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    fork = f" · fork of {summary.fork_of}" if summary.fork_of else ""
+    part = f" · {summary.case.words} of experiment {summary.case.experiment}" if summary.case else ""
+    head = f"{view.run}{fork}{part} · {summary.worker} · {state} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
     task = "" if story is None else story.facts.task
     parts: list[RenderableType] = [Text(visible_line(task), style="bold")] if task else []
     parts.append(Text(visible_line(head), style="" if task else "bold"))
@@ -59,6 +69,7 @@ def render_record(
     parts.append(render_run(view, now))
     if story is not None:
         parts += [*_result(story.facts), *_files(story)]
+    parts += _reused(view)
     if len(view.by_model) > 1:
         parts.append(Text("models", style="bold"))
         parts.extend(Text(_model_line(model, usage)) for model, usage in view.by_model.items())
@@ -82,6 +93,8 @@ def record_json(
     return {
         "run": view.run,
         **({} if story is None else _story_json(story)),
+        **({"fork_of": summary.fork_of} if summary.fork_of else {}),
+        **case_json(summary.case),
         "worker": summary.worker,
         "status": summary.status,
         **counts_json(view.counts),
@@ -122,6 +135,17 @@ def _files(story: Story) -> list[RenderableType]:
     if not lines:
         return []
     return [Text("files", style="bold"), *(Text(f"  {visible_line(line, _PIPE_WIDTH)}") for line in lines)]
+
+
+def _reused(view: RunView) -> list[RenderableType]:
+    """Return what was taken from another run, and from where; steps that follow each other there share a line."""
+    lines: list[str] = []
+    for node in view.ordered:
+        for origin, steps in groupby(node.reused, key=lambda step: step.origin):
+            lines.append(f"  {node.path}  {', '.join(step.what for step in steps)}  from {origin}")
+    if len(lines) > _MOST_REUSED:
+        lines = [*lines[:_MOST_REUSED], f"  … {len(lines) - _MOST_REUSED} more; --json has all of it"]
+    return [Text("reused", style="bold"), *(Text(visible_line(line, _PIPE_WIDTH)) for line in lines)] if lines else []
 
 
 def _story_json(story: Story) -> dict[str, Any]:
@@ -165,7 +189,8 @@ def _decision_line(event: ViewEvent) -> str:
     note = f" ({data['note']})" if data.get("note") else ""
     when = f"{event.at:%Y-%m-%d %H:%M:%S} UTC"
     waited = data.get("waited_seconds")
-    door = f"by {data.get('door')}" + ("" if waited is None else f", after {clock(waited)}")
+    source = f" from {data['source']}" if data.get("source") else ""
+    door = f"by {data.get('door')}{source}" + ("" if waited is None else f", after {clock(waited)}")
     return (
         f"  {data.get('id')}  {data.get('decision')}  {who}, {when}, {door}  {event.path}: {data.get('summary')}{note}"
     )
@@ -188,7 +213,8 @@ def _pending_json(one: PendingApprovalMemo) -> dict[str, Any]:
 
 def _decided_json(event: ViewEvent) -> dict[str, Any]:
     names = ("id", "summary", "decision", "by", "note", "door", "waited_seconds")
-    return {"path": event.path, "at": _iso(event.at)} | {name: event.data.get(name) for name in names}
+    source = {"source": event.data["source"]} if event.data.get("source") else {}
+    return {"path": event.path, "at": _iso(event.at)} | {name: event.data.get(name) for name in names} | source
 
 
 def _node_json(view: RunView, node: Node) -> dict[str, Any]:
@@ -203,6 +229,8 @@ def _node_json(view: RunView, node: Node) -> dict[str, Any]:
         "status": state_of(node),
         "doing": activity_of(node) if node.status == "running" else "",
         "error": node.error or None,
+        "turns": node.turns,
+        **({"reused": [asdict(step) for step in node.reused]} if node.reused else {}),
         "usage": usage_json(node.usage),
         **cost_json(node.usage),
         "models": _models_json(node.by_model),

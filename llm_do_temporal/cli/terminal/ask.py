@@ -24,11 +24,14 @@ from llm_do_temporal.cli.terminal.pictures.question import fit_question, questio
 from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings, read_surroundings
 from llm_do_temporal.cli.terminal.pictures.text_lines import joined
 from llm_do_temporal.cli.terminal.prompts import CHECK_SECONDS, Prompter
+from llm_do_temporal.cli.terminal.reviews.question import EXPLAINED, fit_review, read_review, review_text
+from llm_do_temporal.cli.terminal.reviews.walk import ReviewWalk
 from llm_do_temporal.cli.text import visible_line
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.decisions import FrozenQuestion
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.offers import read_kinds
+from llm_do_temporal.client.reviews.review import Review
 from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
 from llm_do_temporal.login import login_name
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
@@ -38,7 +41,6 @@ _MENU_LINES = 3
 """Lines of the letters below a question, with the prompt, and an empty one above it."""
 _AGREEING = ("a", "n", "s", "k")
 """Letters that agree to the call as it is shown."""
-_DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "modified"}
 
 
 class _QuestionChanged(Exception):
@@ -98,6 +100,8 @@ class Asker:
         self._groups = groups
         self._holds = holds if holds is not None else Holds(client, 0)
         self._around: Surroundings | None = None
+        self._review: Review | None = None
+        """Review that the question asks for; None for any other question, and where its changes cannot be read."""
         self._unread = 0
         """Lines of the call that the screen had no room for, and that were not read yet."""
 
@@ -113,6 +117,7 @@ class Asker:
         prompter = Prompter(self._console, self._interrupt, lambda: self._check(question))
         try:
             self._around = await read_surroundings(self._client, question, known)
+            self._review = await read_review(self._client, question, prompter)
             forget_typed()
             self._show(question, others)
             while self.wants(question.run, question.id):
@@ -130,14 +135,21 @@ class Asker:
     def _show(self, question: Question, others: int) -> None:
         """Show the question as far as the screen has room for it."""
         width, height = self._console.width, self._console.height - _MENU_LINES
-        fitted = fit_question(question, self._around, width, height, others=others)
-        self._unread = fitted.unread
+        if self._review is not None:
+            fitted = fit_review(self._review, width, height, others=others)
+        else:
+            fitted = fit_question(question, self._around, width, height, others=others)
+        # Of a review that cannot be read here nothing was shown.
+        self._unread = fitted.unread or (question.request.review is not None and self._review is None)
         self._note(question)
         self._console.print(joined(fitted.lines))
 
     async def _read(self, question: Question, prompter: Prompter) -> None:
         """Show the whole question in the pager."""
-        await prompter.read(question_text(question, self._around, self._console.width))
+        if self._review is not None:
+            await prompter.read(await asyncio.to_thread(review_text, self._review, self._console.width))
+        else:
+            await prompter.read(question_text(question, self._around, self._console.width))
         self._unread = 0
         self._note(question)
 
@@ -148,12 +160,14 @@ class Asker:
 
     async def _ask_once(self, question: Question, prompter: Prompter) -> Parting | None:
         """Ask for one letter and do as it says; None: the question may still stand."""
+        is_review = question.request.review is not None
         can_change = question.request.args_schema is not None
         equal = 0 if self._groups is None else self._groups.count(question)
         letters = (
-            "[a]pprove",
+            "[a]ccept all" if is_review else "[a]pprove",
+            "[w]alk through" if self._review is not None else "",
             "[r]eject",
-            "[m]odify" if can_change else "",
+            "[m]odify" if can_change and not is_review else "",
             f"[g]roup of {equal}" if equal > 1 else "",
         )
         letters += ("[v]iew all", self._leave_key.menu, self._holds.offer, "[?] more")
@@ -167,7 +181,11 @@ class Asker:
         if choice == "u" and self._holds.newest is not None:
             await self.take_back(prompter.tell)
             return Parting.UNDONE if self.reopened else None
-        if choice in _AGREEING and self._unread:
+        if choice == "w" and self._review is not None:
+            await self._walk(self._review, prompter)
+        elif choice in _AGREEING and is_review:
+            await self._accept_all(question, choice, prompter)
+        elif choice in _AGREEING and self._unread:
             prompter.tell(f"{self._unread:,} lines of it were not shown yet; here is all of it, then answer")
             await self._read(question, prompter)
         elif choice == "a":
@@ -192,7 +210,7 @@ class Asker:
         elif choice == "g" and self._groups is not None and equal > 1:
             self.answered |= await self._groups.ask(question.request.group.key)
         elif choice == "?":
-            prompter.tell(self._explained(can_change=can_change, has_group=equal > 1))
+            prompter.tell(EXPLAINED if is_review else self._explained(can_change=can_change, has_group=equal > 1))
         elif choice:
             prompter.tell(f"'{choice}' is not an answer; type one of the letters in brackets, or ? for all of them")
         return None
@@ -237,6 +255,21 @@ class Asker:
         args = await ask_for_change(question, prompter)
         if args is not None:
             await self._decide(question, prompter, DecisionKind.MODIFY, args=args)
+
+    async def _walk(self, review: Review, prompter: Prompter) -> None:
+        choice = await ReviewWalk(self._client, review, prompter, self._console).choose()
+        if choice is not None:
+            answer = choice.answer()
+            await self._decide(review.question, prompter, DecisionKind.MODIFY, args=answer.model_dump(mode="json"))
+
+    async def _accept_all(self, question: Question, choice: str, prompter: Prompter) -> None:
+        """Accept all that a review proposes, as it is asked now; remembered answers are of no use to it."""
+        if choice in ("s", "k"):
+            prompter.tell("a review is answered by itself; type a, w or r")
+        elif not self._unread or await prompter.yes(
+            "the changed lines were not all shown; accept anyway?", default=False
+        ):
+            await self._decide(question, prompter, DecisionKind.APPROVE)
 
     async def _stop(self, question: Question, prompter: Prompter) -> None:
         if await prompter.yes(f"stop the whole run {question.run}?", default=False):
@@ -284,16 +317,16 @@ class Asker:
             return
         self.answered.add((question.run, question.id))
         if taken is None:
-            prompter.tell(f"{question.id} {_DONE[kind]}: sent; no worker service has answered yet")
+            prompter.tell(f"{question.id} {kind.done}: sent; no worker service has answered yet")
         elif taken.held is not None:
             frozen = FrozenQuestion(question.run, question.id, question.request.digest)
-            prompter.tell(f"{question.id} {_DONE[kind]}: {self._holds.note([frozen], taken.held.until)}")
+            prompter.tell(f"{question.id} {kind.done}: {self._holds.note([frozen], taken.held.until)}")
         elif taken.verdict is None:
             agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
-            prompter.tell(f"{question.id} {_DONE[kind]}: {agreed}, it waits for others")
+            prompter.tell(f"{question.id} {kind.done}: {agreed}, it waits for others")
         else:
             more = f", and {visible_line(grant.words)}" if grant is not None else ""
-            prompter.tell(f"{question.id} {_DONE[kind]}{more}")
+            prompter.tell(f"{question.id} {kind.done}{more}")
 
     def _check(self, question: Question) -> None:
         votes = self._votes_of(question)

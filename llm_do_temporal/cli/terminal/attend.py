@@ -250,7 +250,8 @@ class _RunSession:
         """Keep asking which activities are tried again, for the screen; without a screen, print each failure once."""
         reported: set[tuple[str, str]] = set()
         while True:
-            for path, trouble in await note_troubles(session.client.temporal, view):
+            noted = await note_troubles(session.client.temporal, view, served_since=session.served_since)
+            for path, trouble in noted:
                 if self._options.stay != "live" and (path, trouble.failure) not in reported:
                     reported.add((path, trouble.failure))
                     say(f"{path} waits: {visible_line(trouble.shown(), 400)}")
@@ -300,6 +301,8 @@ def _say_questions(pending: list[Question], location: Location, session: Session
     for one in pending:
         request = one.request
         say(f"  {one.id}  {visible_line(request.place, 200)}  {visible_line(request.summary, 200)}")
+        if request.review is not None:
+            say(f"      {location.command(f'review {run} --id {one.id}')}")
         say(f"      {location.command(f'approve {run} {one.id}')}")
         say(f"      {_signal_command(one, session)}")
     say(f"reject with a reason: {location.command(f'reject {run} {pending[0].id} --reason WHY')}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from llm_do_temporal.cli.tables import format_table
+from llm_do_temporal.cli.tables import format_table, width_of
 from llm_do_temporal.cli.text import say, visible_line
 from llm_do_temporal.client.batch_progress import COLUMNS, item_rows, progress_of
 from llm_do_temporal.client.views.run_view import RunView
@@ -51,7 +50,7 @@ def summary_lines(view: RunView, width: int | None) -> list[str]:
 
 def say_summary(view: RunView) -> None:
     """Print the table on stderr, with the progress of the whole below it."""
-    for line in summary_lines(view, shutil.get_terminal_size().columns if sys.stderr.isatty() else None):
+    for line in summary_lines(view, width_of(sys.stderr)):
         say(line)
     progress = progress_of(view, datetime.now(UTC).replace(tzinfo=None))
     if progress is not None:

@@ -50,12 +50,12 @@ async def ask_for_change(question: Question, prompter: Prompter) -> dict[str, An
         text = edited
 
 
-def check_editor() -> None:
-    """Raise UsageError where nobody could edit anything."""
+def check_editor(
+    what: str = "the arguments", otherwise: str = "Give all of them: --args '{…}' or --args @FILE."
+) -> None:
+    """Raise UsageError where nobody could edit `what`; `otherwise` says what to do there."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            "there is no terminal to edit the arguments in", next_step="Give all of them: --args '{…}' or --args @FILE."
-        )
+        raise UsageError(f"there is no terminal to edit {what} in", next_step=otherwise)
 
 
 async def edit_pending(

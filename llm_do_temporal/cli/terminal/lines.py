@@ -122,16 +122,19 @@ async def read_in_pager(text: str, command: list[str], interrupt: Interrupt) -> 
         interrupt.held = False
 
 
-async def edit(text: str, command: list[str], interrupt: Interrupt) -> str | None:
-    """Return `text` as changed in the person's editor; None, after printing why, if the editor cannot be used."""
+async def edit(text: str, command: list[str], interrupt: Interrupt, name: str = "arguments.yaml") -> str | None:
+    """Return `text` as changed in the person's editor; None, after printing why, if the editor cannot be used.
+
+    The editor sees a file of this name. Line ends come back as the editor leaves them.
+    """
     with tempfile.TemporaryDirectory(prefix="llm-do-") as folder:
-        file = Path(folder) / "arguments.yaml"
-        file.write_text(text, encoding="utf-8")
+        file = Path(folder) / name
+        file.write_bytes(text.encode())
         interrupt.held = True
         try:
             process = await asyncio.create_subprocess_exec(*command, str(file))
             code = await process.wait()
-            edited = file.read_text(encoding="utf-8")
+            edited = file.read_bytes().decode()
         except (OSError, UnicodeDecodeError) as error:
             sys.stderr.write(f"the editor '{visible_line(command[0])}' cannot be used: {error}\n")
             return None

@@ -56,6 +56,14 @@ class Prompter:
         line = await self.line(f"{what} on one line (empty: back): ")
         return line if line and line.strip() else None
 
+    async def edited_file(self, text: str, name: str) -> str | None:
+        """Return the text of a file as changed in the person's editor, which sees it by this name; None: it was not."""
+        command = editor()
+        if command is None:
+            self.tell("there is no editor here; set EDITOR")
+            return None
+        return await self._while_needed(edit(text, command, self._interrupt, name))
+
     async def read(self, text: str) -> None:
         """Show a long text page by page, in the person's pager if there is one."""
         command = pager()

@@ -99,7 +99,8 @@ def totals_line(view: RunView, now: datetime) -> str:
     turns = f"{usage.requests} turn" if usage.requests == 1 else f"{usage.requests} turns"
     tokens = usage.tokens_line
     status = with_counts("waiting for approval" if view.pending else view.status, view.counts)
-    return f"{status} · {turns} · {tokens}{_cost(usage)} · {_elapsed(view.started_at, view.ended_at, now)}"
+    spent = f"{tokens}{_cost(usage)}{saved_words(usage)}"
+    return f"{status} · {turns} · {spent} · {_elapsed(view.started_at, view.ended_at, now)}"
 
 
 def _cost(usage: Usage) -> str:
@@ -108,6 +109,15 @@ def _cost(usage: Usage) -> str:
     if usage.unpriced:
         parts.append(f"unpriced: {visible_line(', '.join(usage.unpriced), 100)}")
     return f" · {' + '.join(parts)}" if parts else ""
+
+
+def saved_words(usage: Usage) -> str:
+    """Return what a fork has reused instead of spending it, after a separator; empty where there is nothing."""
+    saved = usage.saved
+    if saved is None or not saved.requests:
+        return ""
+    worth = f" of {dollars(saved.cost_usd)}" if saved.cost_usd else ""
+    return f" · reused {saved.requests} {'turn' if saved.requests == 1 else 'turns'}{worth}"
 
 
 def dollars(cost: Decimal) -> str:
@@ -161,7 +171,7 @@ def _row(node: Node, now: datetime) -> tuple[Text, ...]:
     return (
         label,
         Text(_activity(node, now), style=_activity_style(node), no_wrap=True, overflow="ellipsis"),
-        Text(f"turn {node.usage.requests}"),
+        Text(f"turn {node.turns}" + (f", {node.reused_turns} reused" if node.reused_turns else "")),
         Text(f"{tokens:,} tok"),
         Text("" if node.usage.cost_usd is None else dollars(node.usage.cost_usd)),
         Text(_elapsed(node.started_at, node.ended_at, now)),

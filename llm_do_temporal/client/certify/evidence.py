@@ -1,4 +1,4 @@
-"""Evidence of a run, and its comparison: a struck run must leave the same as the recorded one. Pure."""
+"""Evidence of a run or an experiment, and its comparison: a struck one must leave what the recorded one left. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.events import activity_of
-from llm_do_temporal.messages.activities import EDIT_FILE, REQUEST_MODEL, SAVE_WORKER, WRITE_FILE
+from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, REQUEST_MODEL, SAVE_WORKER, WRITE_FILE
 
 _WRITES = frozenset({WRITE_FILE.name, EDIT_FILE.name, SAVE_WORKER.name})
 
@@ -24,7 +24,8 @@ class Point:
     number: int
     """Place among all events of the run, from 1."""
     path: str
-    """Path of the invocation in whose history it is; the run's own, with its desk, is that of the entry path."""
+    """Path of the invocation in whose history it is; the run's own, with its desk, is that of the entry path. Those of
+    the cases of an experiment begin with the case."""
     generation: int
     """Number of times that the workflow had continued as new."""
     event_id: int
@@ -43,19 +44,30 @@ class Evidence:
     turns: Mapping[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
     """Number of times each turn was scheduled, by invocation; a turn is named by the digest of its request."""
     writes: Counter[str] = field(default_factory=Counter[str])
-    """Number of times each write, of a path and a content, was scheduled."""
+    """Number of times each write, of a path and a content, was scheduled, and commits of reviewed changes."""
     once: Counter[str] = field(default_factory=Counter[str])
     """Number of times each effect that may be attempted once (a command, above all) was scheduled."""
+    children: Counter[str] = field(default_factory=Counter[str])
+    """Number of times each child workflow was asked for, by its id."""
     doubts: int = 0
-    """Effects that may or may not have happened; each was skipped by a person."""
+    """Effects that may or may not have happened; each was skipped by a person, or for want of an answer to it."""
     points: Sequence[Point] = ()
+    parts: Mapping[str, Evidence] = field(default_factory=dict[str, "Evidence"])
+    """Evidence that is compared by itself, by name: of the cases of an experiment, each with its judge."""
+
+    @property
+    def all_doubts(self) -> int:
+        """Doubts, those of the parts among them."""
+        return self.doubts + sum(part.doubts for part in self.parts.values())
 
 
 def gather(result: Any, error: str, files: Mapping[str, str], doubts: int, histories: Histories) -> Evidence:
     """Put together what is left of a run."""
     turns: dict[str, Counter[str]] = {}
-    writes, once = Counter[str](), Counter[str]()
+    writes, once, children = Counter[str](), Counter[str](), Counter[str]()
     for path, event in histories.events:
+        if child := event.start_child_workflow_execution_initiated_event_attributes.workflow_id:
+            children[child] += 1
         scheduled = event.activity_task_scheduled_event_attributes
         name = scheduled.activity_type.name
         if event.event_type != EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
@@ -63,12 +75,15 @@ def gather(result: Any, error: str, files: Mapping[str, str], doubts: int, histo
         asked = hashlib.sha256(b"\0".join(payload.data for payload in scheduled.input.payloads)).hexdigest()[:12]
         if name == REQUEST_MODEL.name:
             turns.setdefault(path, Counter())[asked] += 1
+        elif name == COMMIT_CHANGES.name:
+            # Its input names the run; what was committed shows in the files.
+            writes[f"{path}: {name}"] += 1
         elif name in _WRITES:
             writes[f"{path}: {name} {asked}"] += 1
         if scheduled.retry_policy.maximum_attempts == 1:
             # Its input may name the run, its summary does not.
             once[f"{path}: {event.user_metadata.summary.data.decode() or name}"] += 1
-    return Evidence(result, error, files, turns, writes, once, doubts, histories.points())
+    return Evidence(result, error, files, turns, writes, once, children, doubts, histories.points())
 
 
 def compare(recorded: Evidence, struck: Evidence, before: Mapping[str, str], *, exact: bool) -> list[str]:
@@ -81,6 +96,8 @@ def compare(recorded: Evidence, struck: Evidence, before: Mapping[str, str], *, 
     if struck.error:
         return [f"the run ended without a result: {struck.error}"]
     found = [f"{path}: a turn was asked twice" for path, turns in struck.turns.items() if max(turns.values()) > 1]
+    found += [f"{child} was started twice" for child, times in struck.children.items() if times > 1]
+    found += _parts(recorded, struck, before, exact=exact)
     if not exact:
         return found
     for name, there, allowed in (
@@ -97,6 +114,16 @@ def compare(recorded: Evidence, struck: Evidence, before: Mapping[str, str], *, 
         }:
             found.append("there were more or fewer turns than in the recorded run")
         found += [f"never written: {each}" for each in sorted(recorded.writes - struck.writes)]
+    return found
+
+
+def _parts(recorded: Evidence, struck: Evidence, before: Mapping[str, str], *, exact: bool) -> list[str]:
+    found = [f"{name} is missing" for name in recorded.parts if name not in struck.parts]
+    for name, part in struck.parts.items():
+        if name in recorded.parts:
+            found += [f"{name}: {one}" for one in compare(recorded.parts[name], part, before, exact=exact)]
+        else:
+            found.append(f"{name} is not in the recorded experiment")
     return found
 
 

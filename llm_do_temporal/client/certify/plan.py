@@ -1,4 +1,4 @@
-"""Plan of a crash proof: record one run, then strike at each event of its history, and compare what the runs leave."""
+"""Plan of a crash proof: record one run or experiment, then strike at each event of it, and compare what is left."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.certify.evidence import Evidence, Point, compare
-from llm_do_temporal.client.certify.rehearsal import Rehearsal
+from llm_do_temporal.client.certify.experiments import ExperimentRehearsal, check_evaluation
+from llm_do_temporal.client.certify.rehearsal import Rehearsal, RunRehearsal
 from llm_do_temporal.client.certify.stage import KillKind, Lane, Server, digests
+from llm_do_temporal.client.forks.fork import ForkRequest, plan_fork
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.errors import LlmDoError, RunFailed, UsageError
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.evaluations.spec import EvaluationSpec
 from llm_do_temporal.policy.models.ids import Aliases, full_name
+from llm_do_temporal.storage.local import blob_folder
+from llm_do_temporal.storage.places import workshop_blobs
 
 PATIENCE_SECONDS = 300.0
 """Least time that a struck run may take; it is ten times that of the recorded run if that is more."""
@@ -27,20 +33,23 @@ _FREE = ("offline:", "test:")
 
 @dataclass(frozen=True)
 class Plan:
-    """A proof to be made: the run, and the events after which something is killed."""
+    """A proof to be made: the run or the evaluation, and the events after which something is killed."""
 
     workshop: Path
-    request: StartRequest
-    """Start of each run."""
+    subject: StartRequest | EvaluationSpec
+    """Start of each run, or evaluation of each experiment."""
     kinds: tuple[KillKind, ...] = ("service",)
     every: int = 1
     """Strike after every N-th event."""
     events: tuple[int, ...] = ()
     """Strike after these events only, by their numbers."""
     jobs: int = 2
-    """Runs at a time; a struck server strikes all of them, so there it is one."""
+    """Runs or experiments at a time; a struck server strikes all of them, so there it is one."""
     paid: bool = False
     """Whether runs may be made that a provider charges for."""
+    fork_at: tuple[str, ...] | None = None
+    """Turns that are done anew in a fork, as PATH@TURN. Then the run is made once, and forks of it are recorded and
+    struck; None: the run itself is."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Strike:
     struck_after: str
     problems: tuple[str, ...]
     doubts: int
-    """Effects that a person was asked about, since they may or may not have happened."""
+    """Effects that the desk asked about, since they may or may not have happened."""
     seconds: float | None
     """Seconds from the strike until a service took the run up again; None where nothing was left to do."""
 
@@ -82,11 +91,10 @@ class Certificate:
 async def certify(plan: Plan, tell: Callable[[Strike, int, int], None]) -> Certificate:
     """Make the proof. `tell` is called with each strike, its number and the number of all strikes.
 
-    Raises UsageError where runs would cost money and may not, RunFailed where the recorded run ends without a result,
-    and what `StartRequest.prepare` raises.
+    Raises UsageError where runs would cost money and may not, RunFailed where what is recorded ends without a result,
+    and what `StartRequest.prepare` and `draft_evaluation` raise.
     """
-    model, aliases = plan.request.choose_model(plan.workshop)
-    _check_cost(plan, [] if is_free(aliases, model) else [model])
+    aliases = _check(plan)
     folder = Path(tempfile.mkdtemp(prefix="llm-do-certify-"))
     server = Server(folder)
     kept = False
@@ -102,6 +110,17 @@ async def certify(plan: Plan, tell: Callable[[Strike, int, int], None]) -> Certi
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _check(plan: Plan) -> Aliases:
+    """Return the workshop's aliases. Raises UsageError, and DefinitionError, for what is known before anything runs."""
+    if isinstance(plan.subject, EvaluationSpec):
+        models, aliases = check_evaluation(plan.subject, plan.workshop)
+    else:
+        model, aliases = plan.subject.choose_model(plan.workshop)
+        models = (model,)
+    _check_cost(plan, [model for model in models if not is_free(aliases, model)])
+    return aliases
+
+
 def is_free(aliases: Aliases, model: str) -> bool:
     """Whether no provider charges for the model, or for any of several that commas join."""
     return all(full_name(aliases, one).startswith(_FREE) for one in model.split(","))
@@ -110,7 +129,7 @@ def is_free(aliases: Aliases, model: str) -> bool:
 def _check_cost(plan: Plan, paid: Sequence[str]) -> None:
     if paid and not plan.paid:
         raise UsageError(
-            f"the run is done again for every event of its history, and '{paid[0]}' may charge for each time",
+            f"it is all done again for every event of its history, and '{paid[0]}' may charge for each time",
             next_step="Add --yes if that is meant (and --every N for fewer), or take a model like offline:by-hand.",
         )
 
@@ -136,6 +155,10 @@ class _Proof:
         self._before = digests(plan.workshop)
         self._patience = PATIENCE_SECONDS
         self._lanes = self._runs = self._blows = 0
+        self._fork: StartRunInput | None = None
+        """Start of each fork; None: the run itself is rehearsed, or it is still to be forked."""
+        self._blobs: Path | None = None
+        """Blobs that a fork needs, those of its record above all; None: there are none."""
 
     async def run(self) -> Certificate:
         """Record, then strike."""
@@ -154,6 +177,8 @@ class _Proof:
     async def _record(self) -> Certificate:
         lane = self._lane("service")
         try:
+            if self._plan.fork_at is not None:
+                await self._prepare_fork(lane, self._plan.fork_at)
             began = time.monotonic()
             calm = self._rehearsal(lane)
             evidence = await calm.perform(self._patience)
@@ -161,10 +186,22 @@ class _Proof:
         finally:
             lane.close()
         if evidence.error:
-            raise RunFailed(f"the run to be recorded ended without a result: {evidence.error}")
+            raise RunFailed(f"what was to be recorded ended without a result: {evidence.error}")
         paid = [model for model in sorted(calm.models) if not is_free(self._aliases, model)]
         _check_cost(self._plan, paid)
         return Certificate(evidence, exact=not paid)
+
+    async def _prepare_fork(self, lane: Lane, at: tuple[str, ...]) -> None:
+        """Make the run, and put the record for forks of it where each of them finds it. Raises RunFailed."""
+        first = self._rehearsal(lane)
+        if error := (await first.perform(self._patience)).error:
+            raise RunFailed(f"the run to be forked ended without a result: {error}")
+        fork = await plan_fork(lane.client.temporal, first.run, ForkRequest(at=at), lane.workshop)
+        self._fork = fork.prepared(workshop_blobs(lane.workshop))
+        blobs = blob_folder(lane.workshop)
+        if blobs.is_dir():
+            self._blobs = self._stage.folder / "blobs"
+            shutil.copytree(blobs, self._blobs)
 
     async def _strike_all(self, kind: KillKind, todo: list[Point], certificate: Certificate) -> None:
         lane = self._lane(kind)
@@ -188,7 +225,7 @@ class _Proof:
             problem = f"the run did not end: {str(error) or f'{self._patience:.0f} s have passed'}"
             return Strike(lane.kind, point, rehearsal.struck_after, (problem,), 0, None)
         problems = compare(certificate.run, evidence, self._before, exact=certificate.exact)
-        return Strike(lane.kind, point, rehearsal.struck_after, tuple(problems), evidence.doubts, rehearsal.resumed)
+        return Strike(lane.kind, point, rehearsal.struck_after, tuple(problems), evidence.all_doubts, rehearsal.resumed)
 
     def _lane(self, kind: KillKind) -> Lane:
         self._lanes += 1
@@ -196,7 +233,10 @@ class _Proof:
         return Lane(self._plan.workshop, folder, self._stage.server, self._stage.client, kind)
 
     def _rehearsal(self, lane: Lane, point: Point | None = None) -> Rehearsal:
-        lane.reset()
+        lane.reset(self._blobs)
         self._runs += 1
-        request = self._plan.request.prepare(lane.workshop, embedded=True)
-        return Rehearsal(lane, f"certify-{self._runs}", request, point)
+        run, subject = f"certify-{self._runs}", self._plan.subject
+        if isinstance(subject, EvaluationSpec):
+            return ExperimentRehearsal(lane=lane, run="", point=point, spec=subject.model_copy(update={"name": run}))
+        request = self._fork or subject.prepare(lane.workshop, embedded=True)
+        return RunRehearsal(lane=lane, run=run, point=point, request=request)

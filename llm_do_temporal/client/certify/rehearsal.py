@@ -1,11 +1,16 @@
-"""Rehearsal of a run from its start to its end: questions are answered and, at a chosen event, a process is killed."""
+"""Rehearsal of a run or an experiment from its start to its end: at a chosen event, a process is killed.
+
+Owns the blow, and the reading of the histories. What is started, and what is left of it, is known to the subclasses.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -19,7 +24,7 @@ from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind
 from llm_do_temporal.messages.base import DECIDE_SIGNAL, ENTRY_PATH
-from llm_do_temporal.messages.runs import RunResult, StartRunInput
+from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.uses import REPEAT
 
 _BY = "certify"
@@ -28,48 +33,64 @@ _AWAY = (RPCError, ConnectionFailed)
 """Errors that are raised while the server is away."""
 
 
-@dataclass
-class Rehearsal:
-    """Run in a lane, struck right after `point`; None: never."""
+@dataclass(kw_only=True)
+class Rehearsal(ABC):
+    """Run or experiment in a lane, struck right after `point`; None: never."""
 
     lane: Lane
     run: str
-    request: StartRunInput
+    """Workflow id of what is rehearsed."""
     point: Point | None = None
     struck_after: str = ""
     """The event that was really the last one; where the run took another way it is not quite that of the point."""
     resumed: float | None = None
     """Seconds until a service took the run up again."""
     models: frozenset[str] = frozenset()
+    """Models that were asked, as far as is known."""
     _struck_at: float | None = None
     _gone: int | None = None
     _generations: Counter[str] = field(default_factory=Counter[str])
-    _answered: set[str] = field(default_factory=set[str])
-    _doubts: int = 0
 
     async def perform(self, patience: float) -> Evidence:
         """Do the run and gather what is left of it. Raises TimeoutError after `patience` seconds."""
-        client = self.lane.client
         async with asyncio.timeout(patience):
-            await client.start(self.request, run=self.run)
+            await self._start()
             result, error = await self._attend()
             await self.lane.wake()
             histories = await self._histories()
         if self._struck_at is not None:
             self.resumed = histories.resumed(self._struck_at, self._gone)
-        # How long people were waited for is another time in each run.
-        left = None if result is None else result.model_dump(mode="json", exclude={"waited"})
-        return gather(left, error, self.lane.files(), self._doubts, histories)
+        return self._gather(result, error, histories)
 
-    async def _attend(self) -> tuple[RunResult | None, str]:
-        """Answer all questions until the run has ended, however often the server goes away meanwhile."""
+    @abstractmethod
+    async def _start(self) -> None:
+        """Start it."""
+
+    @abstractmethod
+    async def _answer(self) -> None:
+        """Answer the questions that wait."""
+
+    @abstractmethod
+    async def _result(self) -> Any:
+        """Wait for its end, and return its result. Raises LlmDoError where it has none."""
+
+    @abstractmethod
+    def _gather(self, result: Any, error: str, histories: Histories) -> Evidence:
+        """Put together what is left of it; `result` is None where there is an error."""
+
+    @abstractmethod
+    def _path(self, workflow: str) -> str:
+        """Return the path of the workflow with this id."""
+
+    async def _attend(self) -> tuple[Any, str]:
+        """Answer all questions until it has ended, however often the server goes away meanwhile."""
         while True:
             try:
                 follower = Follower(self.lane.client.temporal, self.run, wait=True, tap=self._note)
                 async for event in follower.events():
                     if event.type == "desk.changed":
                         await self._answer()
-                return await self.lane.client.result(self.run), ""
+                return await self._result(), ""
             except _AWAY:
                 self._generations.clear()
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -92,20 +113,8 @@ class Rehearsal:
         follower = Follower(self.lane.client.temporal, self.run, wait=False, tap=keep)
         async for _ in follower.events():
             pass
-        self.models = frozenset(node.model for node in follower.view.nodes.values())
+        self.models |= {node.model for node in follower.view.nodes.values() if node.model}
         return histories
-
-    async def _answer(self) -> None:
-        """Approve each question, in the name of all who must; an effect that may have happened is not done again."""
-        run = self.lane.client.temporal.get_workflow_handle(self.run)
-        for approval in await self.lane.client.approvals(self.run):
-            if approval.id not in self._answered:
-                doubt = _is_doubt(approval)
-                kind = DecisionKind.REJECT if doubt else DecisionKind.APPROVE
-                for by in _signers(approval, self.request.started_by)[: 1 if doubt else None]:
-                    await run.signal(DECIDE_SIGNAL, Decision(id=approval.id, decision=kind, by=by))
-                self._answered.add(approval.id)
-                self._doubts += doubt
 
     def _note(self, workflow: str, event: HistoryEvent) -> None:
         """See an event; strike at the chosen event, or at the last chance of the workflow that it belongs to."""
@@ -120,6 +129,38 @@ class Rehearsal:
             self._gone = self.lane.strike()
             self._struck_at = time.time()
             self.struck_after = Histories([(path, event)]).points()[0].what
+
+
+@dataclass(kw_only=True)
+class RunRehearsal(Rehearsal):
+    """Rehearsal of a run: whatever it asks is approved, but nothing that may have happened is done again."""
+
+    request: StartRunInput
+    _answered: set[str] = field(default_factory=set[str])
+    _doubts: int = 0
+
+    async def _start(self) -> None:
+        await self.lane.client.start(self.request, run=self.run)
+
+    async def _result(self) -> Any:
+        return await self.lane.client.result(self.run)
+
+    def _gather(self, result: Any, error: str, histories: Histories) -> Evidence:
+        # How long people were waited for is another time in each run.
+        left = None if result is None else result.model_dump(mode="json", exclude={"waited"})
+        return gather(left, error, self.lane.files(), self._doubts, histories)
+
+    async def _answer(self) -> None:
+        """Approve each question, in the name of all who must; an effect that may have happened is not done again."""
+        run = self.lane.client.temporal.get_workflow_handle(self.run)
+        for approval in await self.lane.client.approvals(self.run):
+            if approval.id not in self._answered:
+                doubt = _is_doubt(approval)
+                kind = DecisionKind.REJECT if doubt else DecisionKind.APPROVE
+                for by in _signers(approval, self.request.started_by)[: 1 if doubt else None]:
+                    await run.signal(DECIDE_SIGNAL, Decision(id=approval.id, decision=kind, by=by))
+                self._answered.add(approval.id)
+                self._doubts += doubt
 
     def _path(self, workflow: str) -> str:
         return workflow.removeprefix(self.run).removeprefix("/") or ENTRY_PATH

@@ -18,6 +18,7 @@ from llm_do_temporal.client.embedded.processes import await_server, server_comma
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER, TEMPORARY_NAME
 from llm_do_temporal.storage.external_storage import with_big_payloads
+from llm_do_temporal.storage.local import blob_folder
 from llm_do_temporal.storage.places import workshop_blobs
 
 KillKind = Literal["service", "server", "two", "freeze"]
@@ -73,8 +74,8 @@ class Lane:
         self._frozen: subprocess.Popen[bytes] | None = None
         folder.mkdir()
 
-    def reset(self) -> None:
-        """Make the copy equal to the workshop again, and see that enough services run."""
+    def reset(self, blobs: Path | None = None) -> None:
+        """Make the copy equal to the workshop again, with these blobs, and see that enough services run."""
         if self.workshop.exists():
             shutil.rmtree(self.workshop)
         shutil.copytree(
@@ -84,6 +85,8 @@ class Lane:
             ignore=shutil.ignore_patterns(*_NOT_COPIED),
             dirs_exist_ok=True,
         )
+        if blobs is not None:
+            shutil.copytree(blobs, blob_folder(self.workshop), dirs_exist_ok=True)
         while len(self._services) < (2 if self.kind == "two" else 1):
             self._begin()
 

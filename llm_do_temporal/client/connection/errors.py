@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.connection.connect import OUT_OF_REACH, out_of_reach
-from llm_do_temporal.errors import ConnectionFailed, UsageError
+from llm_do_temporal.errors import ConnectionFailed, LlmDoError, RunCancelled, RunFailed, UsageError, rebuild_error
 
 _ARCHIVE = "workflow history not found, may have passed retention period"
 """Words of a server that could have archived the history, and has not. The production server is one of those."""
@@ -32,6 +35,20 @@ class WorkflowNotReady(ConnectionFailed):
     """Update that the server refuses since a task of the workflow has failed just now, on a starved worker for one.
 
     Nothing of it was taken. The task is tried again by itself, and a signal waits for that."""
+
+
+def ended_with(failure: WorkflowFailureError) -> LlmDoError:
+    """Return the error that a run ended with."""
+    cause = failure.cause
+    if isinstance(cause, CancelledError):
+        return RunCancelled("the run was cancelled")
+    if isinstance(cause, TerminatedError):
+        return RunCancelled(f"the run was terminated: {cause.message}")
+    if isinstance(cause, ApplicationError):
+        details = cast("dict[str, Any]", cause.details[0]) if cause.details else {}
+        known = rebuild_error(cause.type, cause.message, details.get("next_step"))
+        return known or RunFailed(cause.message)
+    return RunFailed(str(cause or failure))
 
 
 @asynccontextmanager

@@ -22,6 +22,11 @@ async def recent_pollers(client: Client, queue: str, kind: TaskQueueType.ValueTy
     return {one.identity for one in answer.pollers if one.last_access_time.ToDatetime(UTC) > oldest}
 
 
-def no_poller_message(queue: str) -> str:
-    """Return the message for a task queue without pollers."""
-    return f"nobody has asked for work at the task queue '{queue}' for two minutes"
+def no_poller_message(queue: str, served: timedelta | None = None) -> str:
+    """Return the message for a task queue without pollers; `served` is the time for which the server has been there.
+
+    None: it is not known, and long enough."""
+    if served is None or served >= _RECENT:
+        return f"nobody has asked for work at the task queue '{queue}' for two minutes"
+    begun = f"since the server began, {served.total_seconds():.0f} s ago; .llm-do/service.log may say why"
+    return f"nobody has asked for work at the task queue '{queue}' {begun}"

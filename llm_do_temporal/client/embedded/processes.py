@@ -15,7 +15,11 @@ from pathlib import Path
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.namespace.v1 import NamespaceConfig
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
+from temporalio.api.workflowservice.v1 import (
+    CountWorkflowExecutionsRequest,
+    DescribeNamespaceRequest,
+    UpdateNamespaceRequest,
+)
 from temporalio.client import Client
 from temporalio.service import RPCError
 
@@ -107,6 +111,9 @@ async def await_server(server: subprocess.Popen[bytes], address: str, database: 
                 ours = DescribeNamespaceRequest(namespace=_mark(database))
                 await client.workflow_service.describe_namespace(ours)
                 await _keep_runs(client)
+                # A new namespace is in the database a moment before all of the server knows it.
+                asked = CountWorkflowExecutionsRequest(namespace=DEFAULT_NAMESPACE)
+                await client.workflow_service.count_workflow_executions(asked)
                 return client
         await asyncio.sleep(_POLL_SECONDS)
     raise ConnectionFailed(f"the Temporal server did not start: {_last_line(log)}")

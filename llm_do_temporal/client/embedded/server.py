@@ -20,6 +20,7 @@ import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Literal
 
@@ -94,6 +95,14 @@ def running_host(workshop: Path) -> HostInfo | None:
         return None
     # A host that was killed leaves its file behind, and its port may be another workshop's by now.
     return info if process_exists(info.pid) else None
+
+
+def served_since(workshop: Path) -> datetime | None:
+    """Return the time since which the workshop's host has a server and a worker service; None: there is no host."""
+    try:
+        return datetime.fromtimestamp((state_folder(workshop) / "host.json").stat().st_mtime, UTC)
+    except OSError:
+        return None
 
 
 def write_host_info(workshop: Path, info: HostInfo) -> None:

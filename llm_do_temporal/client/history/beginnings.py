@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError
 from temporalio.api.common.v1 import Memo, Payload
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.local_activities import local_effect
-from llm_do_temporal.client.history.payloads import decode_json, first_object
+from llm_do_temporal.client.history.payloads import as_object, decode_json, first_object
 from llm_do_temporal.desk.entry import entry_invocation
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.activities import LOAD_RUN
@@ -41,7 +41,7 @@ class Beginning:
     @property
     def continued(self) -> dict[str, Any]:
         """The state that the invocation goes on from, as JSON; empty for a new one."""
-        return _object(self.given.get("continued"))
+        return as_object(self.given.get("continued"))
 
 
 class Beginnings:
@@ -81,10 +81,10 @@ class Beginnings:
             self._loading = event
             return None
         if self.is_entry:
-            continued = _object(given.get("continued"))
+            continued = as_object(given.get("continued"))
             if given and (continued.get("batch") or not continued):
                 return None
-            given = _object(continued.get("entry"))
+            given = as_object(continued.get("entry"))
         is_outside = any(map(is_kept_outside, started.input.payloads))
         return Beginning(given or told_in(started.memo), before, is_outside)
 
@@ -121,7 +121,3 @@ def _input(started: HistoryEvent) -> Sequence[Payload]:
 
 def _moment(event: HistoryEvent) -> datetime:
     return event.event_time.ToDatetime(UTC)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

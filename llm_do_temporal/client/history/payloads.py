@@ -27,7 +27,11 @@ def decode_json(payload: Payload) -> Any:
 
 def first_object(payloads: Sequence[Payload]) -> dict[str, Any]:
     """The first payload as an object; an empty one when it is something else, or cannot be read here."""
-    value = decode_json(payloads[0]) if payloads else None
+    return as_object(decode_json(payloads[0]) if payloads else None)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return a JSON value as an object; an empty one when it is something else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 

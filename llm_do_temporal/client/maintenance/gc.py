@@ -21,11 +21,12 @@ from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
+from llm_do_temporal.messages.experiments.results import EVALUATION_WORKFLOW
 from llm_do_temporal.storage.blobs import ManagedBlobStore, StoredBlob
 
 SAFETY_AGE = timedelta(hours=1)
 """A blob is there before the history that refers to it: files are copied before their run is started."""
-QUERY = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}')"
+QUERY = f"WorkflowType IN ('{RUN_WORKFLOW}', '{WORKER_WORKFLOW}', '{EVALUATION_WORKFLOW}')"
 """Visibility query that finds our workflows."""
 _DIGEST_CHARS = 64
 _HEXADECIMAL = re.compile(rb"[0-9a-f]{64,}")

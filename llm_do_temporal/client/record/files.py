@@ -58,7 +58,8 @@ class FileReader:
         kind = _CHANGES.get(scheduled.activity_type.name)
         if kind is not None:
             given = _read(kind, first_object(scheduled.input.payloads))
-            if given is not None:
+            # What goes into a layer is no file yet.
+            if given is not None and given.layer is None:
                 self._writes[event.event_id] = Place(mount=given.mount, relative=given.relative, path=given.path)
             return
         completed = event.activity_task_completed_event_attributes

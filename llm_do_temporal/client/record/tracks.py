@@ -152,7 +152,8 @@ def _period(span: ReadableSpan) -> Period | None:
     if begin is None:
         return None
     failed, error = span.status.status_code is StatusCode.ERROR, span.status.description or ""
-    operation = told.get("gen_ai.operation.name")
+    operation, origin = told.get("gen_ai.operation.name"), str(told.get("llm_do.reused_from") or "")
+    error = error or (f"from {origin}" if origin else "")
     if operation == "chat":
         return Period("turn", str(told.get("gen_ai.request.model") or ""), begin, end, failed, error)
     if operation == "execute_tool":

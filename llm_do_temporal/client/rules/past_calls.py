@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
@@ -20,10 +20,10 @@ from temporalio.service import RPCError
 from llm_do_temporal.client.connection.errors import is_missing, translated
 from llm_do_temporal.client.history.beginnings import Beginnings
 from llm_do_temporal.client.history.events import read_chain
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.payloads import as_object, first_object
 from llm_do_temporal.client.history.questions import Question, read_desk
 from llm_do_temporal.client.views.memos import read_begun
-from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, NEWEST_EXECUTION
+from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, NEWEST_EXECUTION, stamp
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
@@ -105,7 +105,7 @@ class PastCall:
     def answer(self) -> CallAnswer:
         """The answer; of several votes, the decision that they made."""
         verdict = self.question.verdict
-        if verdict is None:
+        if verdict is None or verdict.door == "script":
             return CallAnswer.NONE
         if verdict.door == "timer":
             return CallAnswer.EXPIRED
@@ -200,7 +200,7 @@ class PastCallReader:
         )
 
     def _query(self, since: datetime) -> str:
-        ended = f"CloseTime >= '{since.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}'"
+        ended = f"CloseTime >= '{stamp(since)}'"
         served = "" if self._task_queue is None else f" AND TaskQueue = '{quoted(self._task_queue)}'"
         runs = f"WorkflowType = '{RUN_WORKFLOW}' AND {NEWEST_EXECUTION}{served}"
         return f"{runs} AND (ExecutionStatus = 'Running' OR {ended})"
@@ -257,7 +257,7 @@ class _Askers:
 
     def _note(self, given: dict[str, Any]) -> None:
         """Note the worker of an invocation that starts like this, an InvokeWorkerInput as JSON."""
-        worker, settings, path = _object(given.get("worker")), _object(given.get("settings")), given.get("path")
+        worker, settings, path = as_object(given.get("worker")), as_object(given.get("settings")), given.get("path")
         try:
             asker = AskingWorker(
                 sha256=str(worker["sha256"]),
@@ -269,7 +269,3 @@ class _Askers:
             return
         if isinstance(path, str):
             self.found[path] = asker
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

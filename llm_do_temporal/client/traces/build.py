@@ -19,6 +19,7 @@ from llm_do_temporal.client.history.beginnings import Beginnings
 from llm_do_temporal.client.history.desk_news import DeskNews, news_at_invocation
 from llm_do_temporal.client.history.events import activity_of
 from llm_do_temporal.client.history.local_activities import LocalEffect, local_effect
+from llm_do_temporal.client.history.origins import origin_line, origin_of_turn
 from llm_do_temporal.client.history.payloads import decode_json, first_object
 from llm_do_temporal.client.traces.flow import (
     Flow,
@@ -108,6 +109,7 @@ class Tracer:
             self._run_flow = Flow(workflow_id, self._run_span(first_object(list(started.input.payloads)), at))
         if begun is not None and workflow_id not in self._flows:
             self._flows[workflow_id] = self._begun(workflow_id, begun.given, at)
+            self._flows[workflow_id].origins.begun(begun.given)
             if workflow_id == self._run and self._run_flow is not None:
                 self._flows[workflow_id].execution = self._run_flow.execution
         for flow in (self._flows.get(workflow_id), self._run_flow if workflow_id == self._run else None):
@@ -185,6 +187,7 @@ class Tracer:
 
     def _apply(self, flow: Flow, event: HistoryEvent, at: int) -> list[ReadableSpan]:
         kind = event.event_type
+        flow.origins.take(event)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             return self._scheduled(flow, event, at)
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
@@ -279,7 +282,10 @@ class Tracer:
             return []
         response = first_object(list(attributes.result.payloads))
         said = as_text([output_message(response, binary=self._binary)])
+        origin = origin_of_turn(response)
         turn.attributes |= {**answer_attributes(response), "gen_ai.output.messages": said}
+        turn.attributes["llm_do.reused_from"] = None if origin is None else origin.place
+        flow.origins.answered(response)
         for part in parts_of(response):
             if part.get("part_kind") == "tool-call" and not str(part.get("tool_name")).startswith(_FINAL):
                 self._call(flow, turn, part, at)
@@ -327,6 +333,8 @@ class Tracer:
             if span is None:
                 continue
             flow.unclaimed.remove(span.key)
+            origin = origin_line(flow.origins.details_of(str(part.get("tool_call_id"))))
+            span.attributes["llm_do.reused_from"] = origin or None
             content = scrubbed(part.get("content"), binary=self._binary)
             span.attributes["gen_ai.tool.call.result"] = as_text(content)
             failed = part.get("part_kind") == "retry-prompt" or part.get("outcome", "success") != "success"

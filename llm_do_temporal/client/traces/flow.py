@@ -15,6 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES
 from llm_do_temporal.client.history.local_activities import local_effect
+from llm_do_temporal.client.history.origins import CallOrigins
 from llm_do_temporal.client.traces.open_calls import OpenCalls
 from llm_do_temporal.client.traces.spans import OpenSpan
 from llm_do_temporal.errors import error_classes
@@ -39,6 +40,8 @@ class Flow:
     unclaimed: OpenCalls = field(default_factory=OpenCalls)
     """Open tool calls of which no invocation is known that they have started."""
     questions: dict[str, OpenSpan] = field(default_factory=dict[str, OpenSpan])
+    origins: CallOrigins = field(default_factory=CallOrigins)
+    """Results of calls that were taken from another run."""
     answered: bool = False
     """Whether the workflow has ended."""
 

@@ -17,9 +17,10 @@ from llm_do_temporal.client.connection.errors import refuses_attributes
 from llm_do_temporal.client.history.questions import Question
 from llm_do_temporal.client.views.memos import KnownMemos, RunListing, asked_in_all, started_at
 from llm_do_temporal.client.views.oldest_runs import FEWEST_RUNS, MOST_RUNS, OldestRuns
-from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, every_part
+from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, every_part, stamp
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, RUN_WORKFLOW
+from llm_do_temporal.messages.reviews import SUBMIT_TOOL
 from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
 from llm_do_temporal.policy.groups import CallGroup
 
@@ -59,6 +60,11 @@ class InboxEntry:
     """Group of questions that can be decided together; None if an earlier version asked."""
     item: str = ""
     """Name of the batch's item that is worked on; empty in any other run."""
+
+    @property
+    def is_review(self) -> bool:
+        """Whether it asks for a review of changes, which is looked at and answered by itself."""
+        return self.tool == SUBMIT_TOOL
 
 
 @dataclass(frozen=True)
@@ -212,9 +218,7 @@ class _Reading:
 def _waiting(after: datetime | None, until: datetime | None) -> str:
     """Return the query of the runs that wait and began after one time, and up to another, in UTC; None: no bound."""
     bounds = ((">", after), ("<=", until))
-    return _WAITING + "".join(
-        f" AND StartTime {sign} '{time:%Y-%m-%dT%H:%M:%S.%fZ}'" for sign, time in bounds if time is not None
-    )
+    return _WAITING + "".join(f" AND StartTime {sign} '{stamp(time)}'" for sign, time in bounds if time is not None)
 
 
 def _entry(run: str, begun: RunMemo, one: PendingApprovalMemo) -> InboxEntry:

@@ -15,22 +15,28 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.client.views.pending_work import MOST_ASKED
 from llm_do_temporal.client.views.run_view import RunView
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.activities import REQUEST_MODEL
+from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 from llm_do_temporal.messages.conversation import LiveText
+
+WAITS = "waits"
+"""Part of a tail that says what a turn waits for."""
 
 
 @dataclass(frozen=True)
 class Tail:
-    """The end of an answer that is being written."""
+    """The end of an answer that is being written, or the reason why none is yet."""
 
     text: str
     chars: int
     """Number of characters of the answer so far."""
     part: str
-    """Kind of the part that is being written: `text`, `thinking` or `tool-call`."""
+    """Kind of the part that is being written: `text`, `thinking` or `tool-call`; WAITS where nothing is written, and
+    the text says what the turn waits for."""
     attempt: int
     """Number of the attempt at the turn, from 1; each begins anew."""
 
@@ -39,7 +45,8 @@ async def tails(client: Client, view: RunView) -> dict[str, Tail]:
     """Return the ends of answers being written in the run, by workflow id of the invocation; of 40 of them at most."""
     busy = [node.workflow_id for node in view.ordered if node.status == "running" and node.is_thinking][:MOST_ASKED]
     found = await asyncio.gather(*(read_tail(client, workflow_id) for workflow_id in busy))
-    return {workflow_id: tail for workflow_id, tail in zip(busy, found, strict=True) if tail is not None}
+    written = zip(busy, found, strict=True)
+    return {workflow_id: tail for workflow_id, tail in written if tail is not None and tail.part != WAITS}
 
 
 async def read_tail(client: Client, workflow_id: str) -> Tail | None:
@@ -59,6 +66,10 @@ async def tail_in(client: Client, description: DescribeWorkflowExecutionResponse
 
 
 async def _tail(client: Client, pending: PendingActivityInfo) -> Tail | None:
+    if pending.last_failure.application_failure_info.type == WAITS_FOR_BATCH:
+        await put_back(pending.last_failure, client.data_converter)
+        message = pending.last_failure.message
+        return Tail(message, len(message), WAITS, pending.attempt)
     payloads = pending.heartbeat_details.payloads
     if not payloads:
         return None

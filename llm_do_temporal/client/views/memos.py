@@ -42,14 +42,14 @@ async def read_memo(info: WorkflowExecutionInfo, converter: DataConverter) -> Ru
     """Return the facts in the memo. Raises KeyMismatch."""
     begun = await read_begun(info, converter)
     # A list has thousands of them: what nobody asks for is not decrypted.
-    value = await _field(info, PENDING_MEMO, converter) if _is_open(info) else None
+    value = await read_field(info, PENDING_MEMO, converter) if _is_open(info) else None
     pending = pending_from_memo(value)
     return RunListing(begun, tuple(pending), len(pending))
 
 
 async def read_begun(info: WorkflowExecutionInfo, converter: DataConverter) -> RunMemo:
     """Return the facts about the run in its memo, and nothing of its questions. Raises KeyMismatch."""
-    return run_from_memo({RUN_MEMO: await _field(info, RUN_MEMO, converter)})
+    return run_from_memo({RUN_MEMO: await read_field(info, RUN_MEMO, converter)})
 
 
 async def read_listing(info: WorkflowExecutionInfo, converter: DataConverter) -> RunListing:
@@ -84,7 +84,7 @@ class KnownMemos:
         self._known = {run_id: known for run_id, known in self._known.items() if run_id in run_ids}
 
 
-async def _field(info: WorkflowExecutionInfo, name: str, converter: DataConverter) -> Any:
+async def read_field(info: WorkflowExecutionInfo, name: str, converter: DataConverter) -> Any:
     """Return the value of a field of the memo; None where it has no such field. Raises KeyMismatch."""
     fields = info.memo.fields
     return await _value(fields[name], converter) if name in fields else None

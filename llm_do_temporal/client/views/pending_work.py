@@ -23,12 +23,16 @@ from llm_do_temporal.client.connection.pollers import no_poller_message, recent_
 from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES
 from llm_do_temporal.client.history.events import put_back
 from llm_do_temporal.client.views.run_view import Node, RunView
+from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 
 _TELLING_ATTEMPT = 2
 """Number of the attempt at a workflow task from which on there is trouble to tell."""
 _NEWEST_EVENTS = 20
 PATIENCE = timedelta(seconds=20)
-"""Time within which a worker service that is there, or that begins just now, takes a waiting task."""
+"""Time within which a worker service that is there takes a waiting task."""
+START_PATIENCE = timedelta(seconds=60)
+"""Time within which the worker service of an embedded server, which begins with it, asks for work: mostly some seconds,
+on a busy machine many."""
 MOST_ASKED = 40
 """Invocations asked about at once; those of a larger run wait for the same."""
 
@@ -38,7 +42,8 @@ class Trouble:
     """Reason why work waits: its last attempt failed, or no worker service takes it."""
 
     attempt: int | None
-    """Number of the attempt that runs, or comes next; None where there was none, as no service takes the task."""
+    """Number of the attempt that runs, or comes next; None where no service takes the task, or its turn waits for a
+    provider's batch."""
     failure: str
     """Message of the last attempt's failure, or words for what is missing."""
     next_at: datetime | None = None
@@ -53,10 +58,15 @@ class Trouble:
         return f"attempt {self.attempt}{when}: {self.failure}"
 
 
-async def note_troubles(client: Client, view: RunView) -> list[tuple[str, Trouble]]:
-    """Ask the server, note in the nodes of the view what is tried again, and return it with the nodes' paths."""
+async def note_troubles(
+    client: Client, view: RunView, *, served_since: datetime | None = None
+) -> list[tuple[str, Trouble]]:
+    """Ask the server, note in the nodes of the view what is tried again, and return it with the nodes' paths.
+
+    `served_since` is the time since which an embedded server and its worker service are there; None for any other.
+    """
     busy = [node for node in view.ordered if node.status == "running" and node.doing][:MOST_ASKED]
-    queues = _Queues(client)
+    queues = _Queues(client, served_since)
     found = await asyncio.gather(*(_trouble(client, node, queues) for node in busy))
     troubles: list[tuple[str, Trouble]] = []
     for node, trouble in zip(busy, found, strict=True):
@@ -71,18 +81,22 @@ async def note_troubles(client: Client, view: RunView) -> list[tuple[str, Troubl
 class _Queues:
     """Task queues that tasks wait in; the server is asked about each once."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, served_since: datetime | None) -> None:
         self._client = client
+        self._served_since = served_since
         self._pollers: dict[tuple[str, int], asyncio.Task[set[str]]] = {}
 
     async def trouble(self, queue: str, kind: TaskQueueType.ValueType, since: Timestamp) -> Trouble | None:
         """Return the trouble where a task has waited since `since` and no service polls the queue. Raises RPCError."""
-        if not queue or datetime.now(UTC) - since.ToDatetime(UTC) < PATIENCE:
+        now = datetime.now(UTC)
+        served = None if self._served_since is None else now - self._served_since
+        begins = served is not None and served < START_PATIENCE
+        if not queue or begins or now - since.ToDatetime(UTC) < PATIENCE:
             return None
         asked = self._pollers.get((queue, kind))
         if asked is None:
             asked = self._pollers[queue, kind] = asyncio.create_task(recent_pollers(self._client, queue, kind))
-        return None if await asked else Trouble(None, no_poller_message(queue))
+        return None if await asked else Trouble(None, no_poller_message(queue, served))
 
 
 async def _own_trouble(client: Client, workflow_id: str, queues: _Queues) -> Trouble | None:
@@ -150,5 +164,9 @@ async def _untaken(activities: Iterable[PendingActivityInfo], queues: _Queues) -
 
 def _read(pending: PendingActivityInfo) -> Trouble:
     at = pending.next_attempt_schedule_time
+    failure = pending.last_failure
+    if failure.application_failure_info.type == WAITS_FOR_BATCH:
+        # Nothing failed, and the attempts only look whether the batch has ended.
+        return Trouble(None, failure.message)
     waits = pending.HasField("next_attempt_schedule_time")
-    return Trouble(pending.attempt, pending.last_failure.message, at.ToDatetime(UTC) if waits else None)
+    return Trouble(pending.attempt, failure.message, at.ToDatetime(UTC) if waits else None)

@@ -31,12 +31,21 @@ from llm_do_temporal.client.views.memos import (
     read_memo,
     started_at,
 )
-from llm_do_temporal.client.views.server_list import ANSWERED_RUNS, NEWEST_EXECUTION, every_part, read_part
+from llm_do_temporal.client.views.server_list import (
+    ANSWERED_RUNS,
+    NEWEST_EXECUTION,
+    NOT_OF_EVALUATIONS,
+    OF_EVALUATIONS,
+    every_part,
+    read_part,
+    stamp,
+)
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo, listed_worker
+from llm_do_temporal.policy.evaluations.run_ids import CaseRun, read_run_id
 from llm_do_temporal.policy.run_filter import RunFilter
 
 PAGE_RUNS = 25
@@ -86,6 +95,10 @@ class ListedRun:
     """The id of the encryption key without which no more can be told; empty: all could be read."""
     has_history: bool = True
     """Whether the server still has what happened; it removes a history a moment before the run leaves the list."""
+    fork_of: str = ""
+    """Run whose answers it reuses; empty: it is no fork."""
+    case: CaseRun | None = None
+    """Part in the experiment that started it; None: none did."""
 
     @property
     def state(self) -> str:
@@ -157,6 +170,17 @@ async def every_run(
                     return
             if part.following and told is not None:
                 told(looked_at)
+
+
+async def count_left_out(client: Client, wanted: RunFilter) -> int:
+    """Return the number of runs that the filter leaves out because evaluations have started them.
+
+    Of a filter that the server alone cannot judge: of all that may pass the rest of it. Raises ConnectionFailed.
+    """
+    if wanted.evaluations:
+        return 0
+    async with translated():
+        return (await client.count_workflows(_query(wanted, left_out=True))).count
 
 
 def read_filter(given: Mapping[str, Any]) -> RunFilter:
@@ -254,8 +278,11 @@ def _is_in_state(state: str, run: ListedRun) -> bool:
     return state != "partly failed" or (run.items is not None and run.items.failed > 0)
 
 
-def _query(wanted: RunFilter) -> str:
+def _query(wanted: RunFilter, *, left_out: bool = False) -> str:
+    """Return the query for the filter; `left_out`: for the runs of evaluations that it leaves out."""
     parts = [f"WorkflowType = '{RUN_WORKFLOW}'"]
+    if left_out or not wanted.evaluations:
+        parts.append(OF_EVALUATIONS if left_out else NOT_OF_EVALUATIONS)
     parts.append(f"ExecutionStatus = '{_STATES[wanted.state]}'" if wanted.state else NEWEST_EXECUTION)
     if wanted.worker:
         parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(listed_worker(wanted.worker))}'")
@@ -264,11 +291,6 @@ def _query(wanted: RunFilter) -> str:
     since, until = wanted.began_between(datetime.now(UTC))
     parts += [f"StartTime {sign} '{stamp(time)}'" for sign, time in ((">=", since), ("<", until)) if time is not None]
     return " AND ".join(parts)
-
-
-def stamp(moment: datetime) -> str:
-    """Return the moment as it stands in a visibility query."""
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _address(token: bytes, after: str, looked_at: int = 0) -> str | None:
@@ -316,4 +338,6 @@ def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> ListedRun:
         items=listed.begun.items,
         task=listed.begun.task,
         missing_key=listed.missing_key,
+        fork_of=listed.begun.fork_of,
+        case=read_run_id(info.execution.workflow_id, info.parent_execution.workflow_id),
     )

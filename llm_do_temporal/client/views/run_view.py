@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
 from pydantic import ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
+from llm_do_temporal.client.history.answers import model_names, spent_by
 from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
 from llm_do_temporal.client.history.desk_news import DESK_ACTIVITIES, DeskNews, news_at_invocation
 from llm_do_temporal.client.history.events import ENDS, failed_activity, reason_in
 from llm_do_temporal.client.history.local_activities import local_effect
+from llm_do_temporal.client.history.origins import LookUps, ReusedStep, origin_of_turn
 from llm_do_temporal.client.history.payloads import decode_json, first_object, shortened
 from llm_do_temporal.client.history.request_parts import RequestParts, failed_calls
 from llm_do_temporal.client.views.items import Item, counts_of
@@ -29,7 +30,7 @@ from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.runs import PendingApprovalMemo
-from llm_do_temporal.policy.models.ids import models_of, read_serving_id
+from llm_do_temporal.policy.models.ids import read_serving_id
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
 from llm_do_temporal.telemetry.contents import arguments_of
 
@@ -91,12 +92,22 @@ class Node:
     """Workflow ids of delegations, in order of their start."""
     item: str = ""
     """Name of the item of a batch that it works on."""
+    reused: list[ReusedStep] = field(default_factory=list["ReusedStep"])
+    """Turns and calls that were taken from another run, in their order."""
+    reused_turns: int = 0
+    """Number of the turns among them; no model was asked for these."""
     template: dict[str, Any] | None = None
     """Facts of a template: `name`, `sha256`, `params` and `input`, of which the last two may be None (CalledTemplate);
     None for a worker."""
     _models: dict[int, str] = field(default_factory=dict[int, str])
     _beginnings: Beginnings = field(default_factory=Beginnings, repr=False)
     _requests: RequestParts = field(default_factory=RequestParts, repr=False)
+    _look_ups: LookUps = field(default_factory=LookUps, repr=False)
+
+    @property
+    def turns(self) -> int:
+        """Number of its turns that were answered, reused ones among them."""
+        return self.usage.requests + self.reused_turns
 
     @property
     def is_root(self) -> bool:
@@ -123,12 +134,23 @@ class Node:
             self._requests = RequestParts()
         begun = self._beginnings.take(event)
         if begun is not None:
+            self._look_ups.begun(begun.given)
             return self._begin(begun, at)
         if event.event_type in ENDS:
             return self._ended(event, at)
         return [] if self.started_at is None else self._went_on(event, at)
 
     def _went_on(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        found = self._look_ups.take(event)
+        if found is None:
+            return self._moved(event, at)
+        told, self.usage = [] if found.is_local else self._moved(event, at), self.usage.plus(Usage(saved=found.saved))
+        if found.place:
+            self.reused.append(ReusedStep(found.tool, found.place))
+            return [*told, self._say("call.reused", at, tool=found.tool, reused=found.place)]
+        return [*told, self._say("call.anew", at, reason=found.note)] if found.note else told
+
+    def _moved(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         kind = event.event_type
         if kind == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             return self._scheduled(event, at)
@@ -168,7 +190,7 @@ class Node:
         self.path = str(given.get("path", ""))
         worker = given.get("worker")
         self.worker = str(cast("dict[str, Any]", worker).get("name", "") if isinstance(worker, dict) else worker or "")
-        self.model = _model_of(given)
+        self.model = model_names(given)
         self.depth = int(given.get("depth") or 0)
         self.template = template_of(given)
         return [self._say("invocation.started", at, worker=self.worker, model=self.model, depth=self.depth)]
@@ -183,7 +205,7 @@ class Node:
         told = [self._say("call.failed", at, **failed) for failed in failed_calls(self._requests.take(event))]
         if name == REQUEST_MODEL.name:
             self._models[event.event_id] = self._asked_model(event)
-            return [*told, self._say("turn.started", at, turn=self.usage.requests + 1)]
+            return [*told, self._say("turn.started", at, turn=self.turns + 1)]
         return [*told, self._say("activity.started", at, activity=name, what=summary)]
 
     def _activity_completed(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
@@ -195,31 +217,26 @@ class Node:
         if model is None:
             return [self._say("activity.completed", at, what=label)]
         response = first_object(attributes.result.payloads)
-        usage = cast("dict[str, Any]", response.get("usage") or {})
         parts = cast("list[dict[str, Any]]", response.get("parts") or [])
         called = [part for part in parts if part.get("part_kind") == "tool-call"]
         calls = [str(part.get("tool_name")) for part in called]
         text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
         if any(is_kept_outside(payload) for payload in attributes.result.payloads):
             text = KEPT_OUTSIDE
-        cost = _cost(usage.get("cost"))
-        spent = Usage(
-            requests=1,
-            tool_calls=len([name for name in calls if name != "final_result"]),
-            input_tokens=int(usage.get("input_tokens") or 0),
-            output_tokens=int(usage.get("output_tokens") or 0),
-            cost_usd=cost,
-            unpriced=() if cost is not None else (model,),
-            costs={model: cost} if cost else {},
-            estimated=int(usage.get("unmeasured_requests") or 0),
-        )
+        spent, origin = spent_by(response, model, calls), origin_of_turn(response)
         self.usage = self.usage.plus(spent)
-        self.by_model[model] = self.by_model.get(model, Usage()).plus(spent)
+        if origin is None:
+            self.by_model[model] = self.by_model.get(model, Usage()).plus(spent)
+        else:
+            self.reused.append(ReusedStep(f"turn {self.turns + 1}", origin.place))
+            self.reused_turns += 1
         tokens = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
-        guess = {"estimated": True} if spent.estimated else {}
+        guess: dict[str, Any] = {"estimated": True} if spent.estimated else {}
+        if origin is not None:
+            guess["reused"] = origin.place
         asked = [{"tool": str(part.get("tool_name")), "args": shortened(arguments_of(part))} for part in called]
         told = {
-            "turn": self.usage.requests,
+            "turn": self.turns,
             "model": model,
             "text": text,
             "tools": calls,
@@ -254,6 +271,8 @@ class Node:
         summary = self.waiting.pop(str(message.get("key", "")), "")
         verdict = cast("dict[str, Any]", message.get("verdict") or {})
         shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
+        if verdict.get("door") == "script" and verdict.get("granted_by"):
+            shown["source"] = verdict["granted_by"]
         asked_at = self.asked_at.pop(str(message.get("key", "")), None)
         shown["waited_seconds"] = None if asked_at is None else (at - asked_at).total_seconds()
         return [self._say("approval.decided", at, id=message.get("id"), summary=summary, **shown)]
@@ -282,22 +301,6 @@ class Node:
         if self.started_at is None:
             return []
         return [self._say(f"invocation.{self.status.replace(' ', '_')}", at, error=self.error or None)]
-
-
-def _cost(value: Any) -> Decimal | None:
-    """US dollars as the model's activity wrote them."""
-    return None if value is None else Decimal(str(value))
-
-
-def _model_of(invocation: dict[str, Any]) -> str:
-    """Return the names of an invocation's models, each alias with the model that it stands for."""
-    sources = cast("dict[str, Any]", cast("dict[str, Any]", invocation.get("settings") or {}).get("models") or {})
-    aliases = cast("dict[str, Any]", sources.get("aliases") or {})
-    shown: list[str] = []
-    for model in models_of(str(invocation.get("model", ""))):
-        alias = aliases.get(model)
-        shown.append(f"{model} ({cast('dict[str, Any]', alias).get('model')})" if isinstance(alias, dict) else model)
-    return ", ".join(shown)
 
 
 @dataclass

@@ -9,14 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 from temporalio.client import Client
 
+from llm_do_temporal.policy.evaluations.run_ids import EXPERIMENT_PREFIX
+
 NEWEST_EXECUTION = "ExecutionStatus != 'ContinuedAsNew'"
 """Condition of a query with which a workflow that was continued as new is listed once."""
+OF_EVALUATIONS = f"ParentWorkflowId STARTS_WITH '{EXPERIMENT_PREFIX}'"
+"""Condition of a query for the runs that experiments have started, of their cases and judges."""
+NOT_OF_EVALUATIONS = f"(ParentWorkflowId IS NULL OR ParentWorkflowId NOT STARTS_WITH '{EXPERIMENT_PREFIX}')"
+"""Condition of a query for all other runs."""
 ANSWERED_RUNS = 1_000
 """Runs that the server lists in one answer at most."""
 
@@ -52,6 +59,11 @@ async def every_part(
         if not part.following:
             return
         token, size = part.following, ANSWERED_RUNS
+
+
+def stamp(moment: datetime) -> str:
+    """Return the moment as it stands in a query."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def attribute_of(info: WorkflowExecutionInfo, name: str) -> Any:

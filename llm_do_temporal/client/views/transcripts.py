@@ -8,7 +8,7 @@ them, the newest first, so a conversation of thousands of turns opens as quickly
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, cast
@@ -20,6 +20,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from llm_do_temporal.client.history.beginnings import Beginning, Beginnings
 from llm_do_temporal.client.history.desk_news import DeskNews, news_at_invocation
 from llm_do_temporal.client.history.events import ENDS
+from llm_do_temporal.client.history.origins import CallOrigins, origin_of_turn
 from llm_do_temporal.client.history.payloads import first_object
 from llm_do_temporal.client.history.request_parts import RequestParts, is_failed, is_result
 from llm_do_temporal.client.views.run_view import template_of
@@ -82,9 +83,11 @@ class Entry:
     """Whether a result tells the model of a refusal or a failure."""
     files: tuple[File, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Details. Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`. Of a
-    question: `diff`, `reason`. Of a decision: `id`, `door`. Of an error: `next_step`. Of a template: `sha256`,
-    `input`."""
+    """Details. Of a turn: `input_tokens`, `output_tokens`, `cost_usd`, `finish_reason`, `seconds`, `estimated`,
+    `reused`, a Reused as JSON where no model was asked. Of a result: `reused` where no call was made, with `child`, the
+    path of the invocation that it had begun; `anew`, the reason why one of another run was not reused. Of a question:
+    `diff`, `reason`. Of a decision: `id`, `door`, `args`; `source`, the approval of another run, where a script answers
+    as it was answered there. Of an error: `next_step`. Of a template: `sha256`, `input`."""
 
 
 class Transcriber:
@@ -98,6 +101,7 @@ class Transcriber:
         self.run_id = ""
         """The run of the workflow whose history is being read."""
         self._asked: dict[int, datetime] = {}
+        self._origins = CallOrigins()
         self._requests = RequestParts()
         self.has_begun = False
         """Whether the invocation has begun in what was read."""
@@ -109,6 +113,7 @@ class Transcriber:
         if kind == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             self._requests = RequestParts()
             self.run_id = event.workflow_execution_started_event_attributes.original_execution_run_id
+        self._origins.take(event)
         begun = self._beginnings.take(event)
         if begun is not None:
             return self._begin(begun, event)
@@ -136,6 +141,7 @@ class Transcriber:
         if self.has_begun:
             return []  # continued as new; what was said before was read
         self.has_begun = True
+        self._origins.begun(begun.given)
         if begun.before is not None:
             self.before = begun.before
             self.turn = _turns_before(begun.continued)
@@ -170,7 +176,9 @@ class Transcriber:
         if is_result(part):
             tool, call = str(part.get("tool_name") or ""), str(part.get("tool_call_id") or "")
             value, files = _content(part.get("content"))
-            return self._entry("result", event, name=tool, call=call, value=value, failed=is_failed(part), files=files)
+            failed, origin = is_failed(part), self._origins.details_of(call)
+            told = self._entry("result", event, name=tool, call=call, value=value, failed=failed, files=files)
+            return replace(told, details=origin) if origin else told
         items = content_items(part.get("content"), binary=False)
         text = "\n\n".join(str(item.get("content") or "") for item in items if item["type"] != "file")
         return self._entry("prompt", event, text, files=_files(items))
@@ -182,10 +190,14 @@ class Transcriber:
             return []
         self.turn += 1
         response = first_object(attributes.result.payloads)
+        self._origins.answered(response)
         said = [entry for part in parts_of(response) if (entry := self._answer(part, event)) is not None]
         if _is_outside(attributes.result.payloads):
             said = [self._entry("text", event, KEPT_OUTSIDE)]
         spent = _spent(response) | {"seconds": (event.event_time.ToDatetime(UTC) - asked).total_seconds()}
+        origin = origin_of_turn(response)
+        if origin is not None:
+            spent["reused"] = origin.model_dump(include={"run", "path", "turn"})
         return [*said, self._entry("turn", event, name=str(response.get("model_name") or ""), details=spent)]
 
     def _answer(self, part: dict[str, Any], event: HistoryEvent) -> Entry | None:
@@ -217,6 +229,8 @@ class Transcriber:
     def _decision(self, delivered: dict[str, Any], event: HistoryEvent) -> Entry:
         verdict = cast("dict[str, Any]", delivered.get("verdict") or {})
         shown = {"id": delivered.get("id"), "door": verdict.get("door"), "args": None}
+        if verdict.get("door") == "script" and verdict.get("granted_by"):
+            shown["source"] = verdict["granted_by"]
         if verdict.get("decision") == "modify":
             shown["args"] = verdict.get("args")
         note, by = str(verdict.get("note") or ""), str(verdict.get("by") or "")

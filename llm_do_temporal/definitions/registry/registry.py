@@ -100,6 +100,8 @@ class Registry:
             attachments_as=definition.attachments_as,
             max_context_tokens=definition.max_context_tokens,
             limits=definition.limits,
+            review=definition.review,
+            turns=definition.turns,
             locked=definition.locked,
             warnings=tuple(str(problem) for problem in (*parsed.problems, *others) if problem.severity == "warning"),
         )

@@ -10,6 +10,7 @@ from llm_do_temporal.definitions.keys.base import Text
 from llm_do_temporal.definitions.keys.models import ModelSettings, ServerSideToolKeys
 from llm_do_temporal.definitions.keys.toolsets import Toolsets
 from llm_do_temporal.messages.base import Strict
+from llm_do_temporal.messages.definitions import ReviewMode, Turns
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachment_forms import AttachmentsAs
 from llm_do_temporal.policy.files.attachments import AttachmentPaths, AttachmentPolicy
@@ -37,6 +38,8 @@ class WorkerFile(Strict):
     server_side_tools: tuple[ServerSideToolKeys, ...] = ()
     toolsets: Toolsets = Toolsets()
     limits: Limits = Limits()
+    review: ReviewMode | None = None
+    turns: Turns | None = None
     locked: bool = False
 
     @field_validator("compatible_models")

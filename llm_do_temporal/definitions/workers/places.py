@@ -17,6 +17,8 @@ from llm_do_temporal.workshop_search import WORKSHOP_FILE
 SHIPPED = Path(__file__).resolve().parents[2] / "shipped"
 """Folder of the workers that come with the package."""
 SUFFIXES = (".worker", ".yaml", ".yml")
+EVALUATION_SUFFIX = ".eval.yaml"
+"""Ending of evaluation files, which stand beside the workers and are none."""
 GENERATED = PurePosixPath("workers/generated")
 PACKAGE_PREFIX = "pkg:"
 _NOT_WORKERS = frozenset({WORKSHOP_FILE, "workshop.yml"})
@@ -72,7 +74,7 @@ def is_generated(path: Path, root: Path) -> bool:
 
 def places_of(name: str, *, root: Path, shipped: Path) -> list[WorkerPlace]:
     """Return the files that define the worker `name`; the first of them is used."""
-    own = [WorkerPlace(name, root / relative, root) for relative in _own_candidates(name)]
+    own = [WorkerPlace(name, root / relative, root) for relative in own_candidates(name)]
     packaged = [WorkerPlace(name, shipped / relative, shipped, shipped=True) for relative in _shipped_candidates(name)]
     return [place for place in (*own, *packaged) if place.path.is_file() or place.path.is_symlink()]
 
@@ -97,7 +99,7 @@ def may_be_workers(root: Path, known: Iterable[str]) -> list[Path]:
 
 def described_places(name: str) -> str:
     """Return the places at which `name` is looked for, in words."""
-    own = ", ".join(relative for relative in _own_candidates(name) if relative.endswith(".worker"))
+    own = ", ".join(relative for relative in own_candidates(name) if relative.endswith(".worker"))
     return f"{own} (each also as .yaml and .yml) and {PACKAGE_PREFIX}{name}"
 
 
@@ -111,7 +113,8 @@ def unreachable_files(root: Path) -> list[Path]:
     return sorted(path for path in (root / "workers").rglob("*.worker") if path.is_file() and path not in reachable)
 
 
-def _own_candidates(name: str) -> Iterator[str]:
+def own_candidates(name: str) -> Iterator[str]:
+    """Yield the paths below the workshop at which a file defines the worker `name`; the first one there is counts."""
     stems = [f"workers/{name}", f"workers/{name}/worker", name, f"{GENERATED}/{name}"]
     if name == GENERATED.name:
         # What stands in workers/generated/ was written by a model, whatever its name.
@@ -130,7 +133,8 @@ def _shipped_candidates(name: str) -> Iterator[str]:
 
 def _files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
-        yield from (path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+        found = (path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file())
+        yield from (path for path in found if not path.name.endswith(EVALUATION_SUFFIX))
 
 
 def _folder_files(folder: Path) -> Iterator[Path]:

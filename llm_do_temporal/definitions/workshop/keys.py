@@ -11,6 +11,7 @@ from llm_do_temporal.definitions.keys.models import ModelSettings
 from llm_do_temporal.definitions.keys.toolsets import Toolsets
 from llm_do_temporal.definitions.workshop.blob_settings import BlobSettings
 from llm_do_temporal.messages.base import Strict
+from llm_do_temporal.messages.definitions import ReviewMode, Turns
 from llm_do_temporal.policy.approvals import ApprovalRules
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.delegation import DEFAULT_MAX_DEPTH
@@ -63,8 +64,14 @@ class WorkshopConfig(Strict):
     limits: Limits = Limits()
     max_depth: int = Field(default=DEFAULT_MAX_DEPTH, ge=0)
     on_refusal: Literal["tell_model", "abort"] = "tell_model"
+    review: ReviewMode | None = None
+    """Whether runs work on a layer, whose changes a person reviews together."""
+    check_command: str = ""
+    """Command that is run on changes before their review."""
     live_text: bool = True
     """Whether answers can be watched while they are written, for which models are asked to stream them."""
+    turns: Turns | None = None
+    """Whether models are asked at once, or through the batch APIs of their providers."""
     notify: tuple[NotifyTarget, ...] = Field(default=(), max_length=MAX_TARGETS)
     views: dict[ViewName, RunFilter] = Field(default_factory=dict, max_length=MAX_VIEWS)
     """Filters of the list of runs, by the names that people know them by."""

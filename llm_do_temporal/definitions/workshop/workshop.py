@@ -66,8 +66,14 @@ def run_settings(
         shell=config.shell,
         limits=start.limits.over(config.limits),
         live_text=config.live_text,
+        turns=start.turns or config.turns,
         search_attributes=search_attributes,
         queues=queues or Queues(),
+        review=start.review or config.review,
+        check_command=config.check_command,
+        review_branch=start.review_branch,
+        aside=start.aside,
+        scripted=start.scripted,
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from llm_do_temporal.definitions.yaml.lines import Document, KeyPath
@@ -42,12 +44,27 @@ def validate(model: type[M], document: Document, *, file: str) -> tuple[M, list[
         return _strictly(model, values), []
     except ValidationError as error:
         details = error.errors(include_url=False)
-    problems = [_problem(model, document, detail, file) for detail in details]
+    problems = _problems(model, document, details, file=file)
     wrong = {detail["loc"][0] for detail in details if detail["loc"]}
     try:
         return _strictly(model, {key: value for key, value in values.items() if key not in wrong}), problems
     except ValidationError:
         return model(), problems
+
+
+def read_strictly(model: type[M], document: Document, *, file: str) -> tuple[M | None, list[Problem]]:
+    """Return the document as a `model`, and its problems; None for a document with any."""
+    try:
+        return _strictly(model, cast("dict[str, Any]", document.value)), []
+    except ValidationError as error:
+        return None, _problems(model, document, error.errors(include_url=False), file=file)
+
+
+def _problems(
+    model: type[BaseModel], document: Document, details: Sequence[ErrorDetails], *, file: str
+) -> list[Problem]:
+    """Return the mistakes that Pydantic found in a document, with their lines."""
+    return [_problem(model, document, detail, file) for detail in details]
 
 
 def _strictly(model: type[M], values: dict[str, Any]) -> M:
@@ -92,7 +109,12 @@ def _keys_at(model: type[BaseModel], path: KeyPath) -> list[str]:
     for part in path:
         annotation = _inside(annotation, part)
     inner = _model_in(annotation)
-    return [] if inner is None else sorted(inner.model_fields)
+    return [] if inner is None else sorted(name for name, field in inner.model_fields.items() if not _is_tag(field))
+
+
+def _is_tag(field: FieldInfo) -> bool:
+    """Return whether a field has one value only, which tells kinds of values apart: people do not write it."""
+    return get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
 
 
 def _inside(annotation: Any, part: str | int) -> Any:

@@ -21,6 +21,9 @@ _SUBJECTS = {
     "proc.exec.unlisted": "run any other command",
     "python.call": "call a Python tool of the worker",
     "tool.call": "call a tool of a package or an MCP server",
+    "changes.commit": "make the changes of a layer",
+    "changes.commit.automation": "make changes of a layer to version control, CI or editors",
+    "changes.commit.links_out": "make links of a layer that lead out of the workshop",
     "limit.exceed": "go on past a limit",
     "effect.repeat": "repeat an effect that may have happened",
 }

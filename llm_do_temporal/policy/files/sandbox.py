@@ -169,6 +169,13 @@ def locate_in_workshop(tree: Tree, path: str) -> Place | None:
     return None
 
 
+def path_in_tree(tree: Tree, path: str) -> str:
+    """Return the path by which the tree shows the file `path` (relative to the workshop); that path where it does
+    not."""
+    place = locate_in_workshop(tree, path)
+    return path if place is None else place.path
+
+
 def locate_all(tree: Tree, path: str) -> tuple[str, tuple[Place, ...]]:
     """Return the normalised path of the folder `path`, and the places whose files a listing of it shows.
 

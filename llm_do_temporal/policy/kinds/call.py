@@ -11,8 +11,14 @@ from llm_do_temporal.policy.shell import WITHOUT_ISOLATION
 from llm_do_temporal.policy.uses import ALWAYS_ASKS, CapabilityUse
 from llm_do_temporal.policy.values import Value
 
-NEVER_COVERED = ALWAYS_ASKS | {"sandbox.write.definitions", "worker.create"}
-"""Capabilities of calls that are asked about one by one: repetitions, limits, and whatever defines a worker."""
+NEVER_COVERED = ALWAYS_ASKS | {
+    "changes.commit",
+    "changes.commit.automation",
+    "changes.commit.links_out",
+    "sandbox.write.definitions",
+    "worker.create",
+}
+"""Capabilities of calls that are asked about one by one: repetitions, limits, reviews, and what defines a worker."""
 
 
 class AskedCall(Value):

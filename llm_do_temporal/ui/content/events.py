@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.client.views.live_text import tail_in
 from llm_do_temporal.messages.activities import REQUEST_MODEL
+from llm_do_temporal.messages.base import WAITS_FOR_BATCH
 
 MAX_STREAMS = 50
 """Number of pages that may follow invocations at once; others are refused."""
@@ -75,4 +76,8 @@ def _event(name: str, data: Any) -> str:
 
 
 def _is_writing(description: DescribeWorkflowExecutionResponse) -> bool:
-    return any(pending.activity_type.name == REQUEST_MODEL.name for pending in description.pending_activities)
+    return any(
+        pending.activity_type.name == REQUEST_MODEL.name
+        and pending.last_failure.application_failure_info.type != WAITS_FOR_BATCH
+        for pending in description.pending_activities
+    )

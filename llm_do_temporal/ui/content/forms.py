@@ -127,10 +127,18 @@ def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[FieldK
 def _fits(kind: FieldKind, value: Any) -> bool:
     """Whether a plain field can hold the value as it is."""
     if kind == "text":
-        if not isinstance(value, str):
-            return False
-        return not any(hidden and char not in "\n\t" for char, hidden in hidden_marks(_plain_ends(value)))
+        return isinstance(value, str) and keeps_text(value)
     return isinstance(value, bool) if kind == "boolean" else _is_number(value)
+
+
+def keeps_text(text: str) -> bool:
+    """Return whether a field that shows the text sends it back as it is: it has nothing hidden, and one line end."""
+    return not any(hidden and char not in "\n\t" for char, hidden in hidden_marks(_plain_ends(text)))
+
+
+def with_ends_of(text: str, before: str) -> str:
+    """Return a text from a field with the line ends that the text before had."""
+    return text.replace("\n", "\r\n") if _has_windows_ends(before) else text
 
 
 def _is_number(value: Any) -> bool:
@@ -149,8 +157,7 @@ def _has_windows_ends(text: str) -> bool:
 def _read(field: Field, text: str, before: Any) -> Any:
     """Return the value of a field. Raises ValueError with the reason why it has none."""
     if field.kind == "text":
-        windows = isinstance(before, str) and _has_windows_ends(before)
-        return text.replace("\n", "\r\n") if windows else text
+        return with_ends_of(text, before) if isinstance(before, str) else text
     if not text.strip():
         raise ValueError("a value is needed here")
     value = read_yaml(text) if field.kind == "yaml" else read_json(text)

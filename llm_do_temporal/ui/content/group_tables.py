@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llm_do_temporal.client import FrozenQuestion, InboxEntry, LlmDoClient, Question
 from llm_do_temporal.client.groups import QuestionGroup
-from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.client.open_questions import read_readable
 from llm_do_temporal.policy.uses import canonical
 from llm_do_temporal.ui.content.call_parts import parts_of
 from llm_do_temporal.ui.content.documents.shown_part import ShownPart, shown_parts
@@ -18,8 +18,6 @@ MOST_WHOLE, MOST_RUNS = 40, 20
 """Questions whose long arguments one page shows whole, and runs whose histories are read for that."""
 MOST_CHARS = 400_000
 """Most characters of these arguments together; a question that does not fit shows its beginnings alone."""
-_AT_ONCE = 8
-"""Histories read side by side."""
 
 
 @dataclass(frozen=True)
@@ -64,17 +62,8 @@ async def _read_whole(client: LlmDoClient, entries: Sequence[InboxEntry]) -> dic
     runs = {entry.run for entry in entries}
     if len(entries) > MOST_WHOLE or len(runs) > MOST_RUNS:
         return {}
-    turn = asyncio.Semaphore(_AT_ONCE)
-
-    async def read(run: str) -> list[Question]:
-        async with turn:
-            try:
-                return await client.approvals(run)
-            except LlmDoError:  # it ended meanwhile, or cannot be read here
-                return []
-
     wanted = {FrozenQuestion(entry.run, entry.id, entry.digest) for entry in entries}
-    questions = [one for found in await asyncio.gather(*map(read, sorted(runs))) for one in found]
+    questions = [one for asked in (await read_readable(client, sorted(runs))).values() for one in asked]
     by_key = {FrozenQuestion(one.run, one.id, one.request.digest): one for one in questions}
     return {key: question for key, question in by_key.items() if key in wanted}
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
-from math import ceil
 from typing import Any, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
@@ -16,10 +15,15 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from llm_do_temporal.client.decisions import seconds_until
 from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
 from llm_do_temporal.ui.content.tally import answered
 from llm_do_temporal.ui.content.urls import (
     approval_address,
+    case_address,
+    comparison_address,
+    difference_address,
+    experiment_address,
     grants_address,
     group_address,
     invocation_address,
@@ -63,11 +67,6 @@ def until(moment: datetime) -> str:
     """Return the rough time until `moment`; `now` once it has passed."""
     left = _aware(moment) - datetime.now(UTC)
     return "now" if left.total_seconds() <= 0 else span(left)
-
-
-def seconds_until(moment: datetime) -> int:
-    """Return the whole seconds until `moment`; 0 once it has passed."""
-    return max(0, ceil((_aware(moment) - datetime.now(UTC)).total_seconds()))
 
 
 def when(moment: datetime) -> str:
@@ -133,6 +132,10 @@ def _make_environment() -> Environment:
     for address in (
         run_address,
         approval_address,
+        case_address,
+        difference_address,
+        comparison_address,
+        experiment_address,
         grants_address,
         group_address,
         invocation_address,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 
 def run_address(run: str) -> str:
@@ -45,6 +45,31 @@ def written_file_address(run: str) -> str:
     return f"{run_address(run)}/written"
 
 
+def review_file_address(run: str, approval: str, number: int) -> str:
+    """Return the address of what changes in one file of a review; `/old` and `/new` behind it are the bytes."""
+    return f"{approval_address(run, approval)}/files/{number}"
+
+
 def invocation_address(run: str, path: str, what: str = "invocations") -> str:
     """Return the address of a conversation; `what` is `live` for its news as they come, `entries` for new entries."""
     return f"{run_address(run)}/{what}/{quote(path)}"
+
+
+def difference_address(run: str, other: str) -> str:
+    """Return the address of the page of two runs beside each other."""
+    return f"{run_address(run)}/diff/{quote(other, safe='')}"
+
+
+def experiment_address(experiment: str) -> str:
+    """Return the address of the page of an experiment, named by the beginning of its digest."""
+    return f"/evaluations/{quote(experiment, safe='')}"
+
+
+def case_address(experiment: str, case: str) -> str:
+    """Return the address of the page of a case of an experiment."""
+    return f"{experiment_address(experiment)}?{urlencode({'case': case})}"
+
+
+def comparison_address(one: str, other: str) -> str:
+    """Return the address of the page that shows two experiments beside each other."""
+    return f"{experiment_address(one)}/compare/{quote(other, safe='')}"

@@ -34,15 +34,14 @@ from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.staleness import file_now
 from llm_do_temporal.ui.pages.attachments import with_documents
 from llm_do_temporal.ui.pages.queue import (
+    address_after,
     address_again,
     address_in_queue,
-    after_decision,
     kept_query,
     queue_of,
 )
+from llm_do_temporal.ui.pages.reviews.review import ReviewStep, show_review, take_review
 
-ONWARD = "onward"
-"""Field of a form that is there where a script has put it: whoever decides goes on to the next question."""
 _KINDS = {"approve": DecisionKind.APPROVE, "reject": DecisionKind.REJECT}
 
 
@@ -58,8 +57,10 @@ async def show_state(request: Request) -> Response:
 
 
 async def take_decision(request: Request) -> Response:
-    """Approve or reject."""
-    question = await question_of(request)
+    """Approve or reject; a review is answered change by change."""
+    question, known = await question_among(request)
+    if question.request.review is not None:
+        return await take_review(request, question, known)
     form = request.state.form
     kind = _KINDS.get(text_of(form, "decision"))
     if kind is None:
@@ -92,17 +93,6 @@ async def take_decision(request: Request) -> Response:
     return RedirectResponse(address, status_code=303)
 
 
-async def address_after(request: Request, question: Question, kind: DecisionKind, *, taken: bool) -> str:
-    """Return the address to go to after a decision; `taken` is False until a worker service has it.
-
-    Until then it is the question's own, which says so; also without scripts, since a second click would meet the next
-    question else.
-    """
-    if taken and ONWARD in request.state.form:
-        return await after_decision(request, question, kind)
-    return address_in_queue(request, question.run, question.id, **({} if taken else {"sent": "yes"}))
-
-
 async def undo_decision(request: Request) -> Response:
     """Take back the visitor's decision, which has not taken effect, or let it take effect at once."""
     question, form = await question_of(request), request.state.form
@@ -124,6 +114,9 @@ async def _page(request: Request, *, status: int = 200, **more: Any) -> Response
     """Return the page of the question that the address names, as it stands now."""
     workshop, client = request.app.state.settings.workshop, request.app.state.client
     question, known = await question_among(request)
+    if question.request.review is not None:
+        step = ReviewStep(problem=more.get("problem", ""), status=status, is_sent=more.get("sent", False))
+        return await show_review(request, question, known, step)
     background, queue, last, parts, now, attachments = await asyncio.gather(
         read_background(client, question),
         queue_of(request, question),

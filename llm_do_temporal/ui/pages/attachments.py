@@ -66,7 +66,7 @@ async def send_written(request: Request) -> Response:
         data = await asyncio.to_thread(written_bytes, workshop, found.place)
     except (LlmDoError, OSError) as error:
         raise HTTPException(404) from error
-    return await _send(request, as_attachment(found, data), lambda: data)
+    return await send_file(request, as_attachment(found, data), lambda: data)
 
 
 async def _send_blob(request: Request, attachments: Sequence[Attachment]) -> Response:
@@ -78,10 +78,10 @@ async def _send_blob(request: Request, attachments: Sequence[Attachment]) -> Res
         raise HTTPException(404)
     ring = ring_of(request.app.state.client.temporal.data_converter)
     blobs = await asyncio.to_thread(workshop_blobs, workshop, ring)
-    return await _send(request, found, lambda: blobs.read(digest))
+    return await send_file(request, found, lambda: blobs.read(digest))
 
 
-async def _send(request: Request, found: Attachment, read: Callable[[], bytes]) -> Response:
+async def send_file(request: Request, found: Attachment, read: Callable[[], bytes]) -> Response:
     """Send the bytes that `read` returns, which may raise EffectFailed and is called in a thread."""
     download = "download" in request.query_params
     try:

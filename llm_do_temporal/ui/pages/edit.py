@@ -25,8 +25,7 @@ from llm_do_temporal.ui.content.forms import Field, fields_of, read_fields, with
 from llm_do_temporal.ui.content.questions import decide, question_of, text_of
 from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.content.urls import approval_address
-from llm_do_temporal.ui.pages.approval import address_after
-from llm_do_temporal.ui.pages.queue import inbox_address, kept_query
+from llm_do_temporal.ui.pages.queue import address_after, inbox_address, kept_query
 
 
 @dataclass
@@ -154,7 +153,8 @@ def _file_of(question: Question) -> str:
 
 
 def _is_changeable(question: Question) -> bool:
-    return question.is_open and question.request.args_schema is not None
+    """Whether the call can be changed here; a review has a page of its own for that."""
+    return question.is_open and question.request.args_schema is not None and question.request.review is None
 
 
 def _schema(question: Question) -> dict[str, Any]:

@@ -137,7 +137,7 @@ async def show_outcome(request: Request) -> Response:
 
 
 async def _table(request: Request, scope: Scope, *, status: int = 200, problem: str = "") -> Response:
-    groups = await _read(request, scope)
+    groups, reviews = await _read(request, scope)
     rows = sum(len(group.entries) for group in groups)
     last = max(ceil(rows / PAGE_ROWS), 1)
     asked = request.query_params.get("page", "")
@@ -154,6 +154,7 @@ async def _table(request: Request, scope: Scope, *, status: int = 200, problem: 
         end=min(number * PAGE_ROWS, rows),
         before=number - 1 if number > 1 else None,
         following=number + 1 if number < last else None,
+        reviews=reviews,
         problem=problem,
     )
 
@@ -168,7 +169,7 @@ async def _review(
     problem: str = "",
 ) -> Response:
     """Show what is chosen, None for all, as it is now; what has changed or gone since is left out, and counted."""
-    groups = await _read(request, scope)
+    groups, _ = await _read(request, scope)
     if chosen is not None:
         wanted = set(chosen)
         groups = grouped(
@@ -195,12 +196,16 @@ async def _review(
     )
 
 
-async def _read(request: Request, scope: Scope) -> list[QuestionGroup]:
+async def _read(request: Request, scope: Scope) -> tuple[list[QuestionGroup], list[InboxEntry]]:
+    """Return the groups of questions that can be decided together, and the reviews, each of which is looked at."""
     client: LlmDoClient = request.app.state.client
     if scope.name == "run":
-        return (await read_run(client, scope.value)).groups
-    group = await read_group(client, scope.value)
-    return [] if group is None else [group]
+        groups = (await read_run(client, scope.value)).groups
+    else:
+        group = await read_group(client, scope.value)
+        groups = [] if group is None else [group]
+    reviews = [entry for group in groups for entry in group.entries if entry.is_review]
+    return [group for group in groups if not any(entry.is_review for entry in group.entries)], reviews
 
 
 def _scope(request: Request) -> Scope:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import ceil
 from urllib.parse import urlencode
 
@@ -33,7 +33,7 @@ MOST_CHOICES = 100
 async def show_inbox(request: Request) -> Response:
     """Show the open questions that the filters in the address let through, equal ones together, oldest first."""
     client: LlmDoClient = request.app.state.client
-    wanted = {name: request.query_params.get(name, "").strip() for name in FILTERS}
+    wanted = wanted_of(request.query_params)
     contents = await _read(client, wanted["run"])
     entries = contents.entries
     found = [entry for entry in entries if passes(entry, wanted)]
@@ -43,7 +43,7 @@ async def show_inbox(request: Request) -> Response:
     last = max(ceil((len(groups) + len(locked)) / PAGE_CARDS), 1)
     number = min(_page_number(request.query_params.get("page", "")), last)
     first, end = (number - 1) * PAGE_CARDS, number * PAGE_CARDS
-    given = {name: value for name, value in wanted.items() if value}
+    given = wanted_of(request.query_params, only_given=True)
     kept = {**given, "view": _APART} if is_apart else given
     # The list refreshes itself again and again; what was answered before it stands above it.
     did = None if "hx-request" in request.headers else await answered_last(request, {})
@@ -92,6 +92,12 @@ def _page_number(text: str) -> int:
 
 def _address(given: dict[str, str], number: int) -> str:
     return f"/?{urlencode({**given, 'page': number})}"
+
+
+def wanted_of(query: Mapping[str, str], *, only_given: bool = False) -> dict[str, str]:
+    """Return the filter in an address; an empty text for what it lets through, or nothing if `only_given`."""
+    wanted = {name: query.get(name, "").strip() for name in FILTERS}
+    return {name: value for name, value in wanted.items() if value or not only_given}
 
 
 def passes(entry: InboxEntry, wanted: dict[str, str]) -> bool:

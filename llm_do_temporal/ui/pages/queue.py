@@ -5,7 +5,6 @@ An address of a question carries the filter, the number of answers so far, and t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -21,10 +20,12 @@ from llm_do_temporal.redaction.hidden_characters import made_visible
 from llm_do_temporal.ui.content.last_answer import ANSWERED_LAST
 from llm_do_temporal.ui.content.tally import TALLY, with_one_less, with_one_more
 from llm_do_temporal.ui.content.urls import approval_address
-from llm_do_temporal.ui.pages.inbox import FILTERS, passes
+from llm_do_temporal.ui.pages.inbox import FILTERS, passes, wanted_of
 
 GROUP = "group"
 """Field of an address with the key of a group of equal questions, to which the queue is narrowed."""
+ONWARD = "onward"
+"""Field of a form that is there where a script has put it: whoever decides goes on to the next question."""
 MOST_REMEMBERED = 10_000
 """Answers that the page remembers of everybody together: the server lists an answered question a moment longer."""
 _MOST_TRIED = 20
@@ -79,6 +80,17 @@ async def after_decision(request: Request, question: Question, kind: DecisionKin
     return inbox_address(request, **told)
 
 
+async def address_after(request: Request, question: Question, kind: DecisionKind, *, taken: bool) -> str:
+    """Return the address to go to after a decision; `taken` is False until a worker service has it.
+
+    Until then it is the question's own, which says so; also without scripts, since a second click would meet the next
+    question else.
+    """
+    if taken and ONWARD in request.state.form:
+        return await after_decision(request, question, kind)
+    return address_in_queue(request, question.run, question.id, **({} if taken else {"sent": "yes"}))
+
+
 async def first_waiting(request: Request) -> str | None:
     """Return the address of the oldest question that waits for this person; None where none does."""
     _, entries = await _read(request)
@@ -109,12 +121,6 @@ def inbox_address(request: Request, **told: str) -> str:
     """Return the address of the inbox with the filter of the request's own address."""
     query = urlencode(wanted_of(request.query_params, only_given=True) | told)
     return f"/?{query}" if query else "/"
-
-
-def wanted_of(query: Mapping[str, str], *, only_given: bool = False) -> dict[str, str]:
-    """Return the filter in an address; an empty text for what it lets through, or nothing if `only_given`."""
-    wanted = {name: query.get(name, "").strip() for name in FILTERS}
-    return {name: value for name, value in wanted.items() if value or not only_given}
 
 
 def remember_answer(request: Request, question: Question | FrozenQuestion) -> None:

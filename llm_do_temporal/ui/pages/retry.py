@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.forks.attempt import prepare_attempt
 from llm_do_temporal.messages.runs import first_line
 from llm_do_temporal.ui.content.questions import text_of
 from llm_do_temporal.ui.content.renderer import render
@@ -50,8 +51,15 @@ async def start_retry(request: Request) -> Response:
     check_key(key)
     left = await client.unfinished(run)
     again = f"{left.worker.replace(':', '-').replace('/', '-')[-_WORKER_CHARS:]}-{key}"
+    if _is_reused(request):
+        left = (await prepare_attempt(client.temporal, run, left)).start
     await start_once(client, left.model_copy(update={"started_by": request.state.user}), again)
     return RedirectResponse(run_address(again), status_code=303)
+
+
+def _is_reused(request: Request) -> bool:
+    """Return whether the new run goes on from what the one before has come to."""
+    return text_of(request.state.form, "reuse") == "yes"
 
 
 routes = [

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from llm_do_temporal.client import LlmDoClient
-from llm_do_temporal.client.views.run_list import list_runs, read_all_spent, read_filter
+from llm_do_temporal.client.views.run_list import count_left_out, list_runs, read_all_spent, read_filter
 from llm_do_temporal.client.views.tree import Accounts
 from llm_do_temporal.definitions.workshop.workshop import parse_workshop
 from llm_do_temporal.errors import UsageError, WorkshopNotFound
@@ -50,6 +50,7 @@ async def show_runs(request: Request) -> Response:
         title, step = "This filter cannot be used", error.next_step or "Go back, and change it."
         return render(request, "error.html", status=422, title=title, message=error.message, next_step=step)
     page = await list_runs(client.temporal, wanted, page=request.query_params.get("page", ""))
+    left_out = 0 if "page" in request.query_params else await count_left_out(client.temporal, wanted)
     views = {} if settings.workshop is None else await asyncio.to_thread(_views, settings.workshop)
     return render(
         request,
@@ -58,6 +59,8 @@ async def show_runs(request: Request) -> Response:
         page=page,
         wanted=wanted,
         states=STATES,
+        left_out=left_out,
+        with_left_out=runs_address(wanted, evaluations="yes"),
         tabs=[("All", "/runs", not wanted.given)]
         + [(name, runs_address(view), view == wanted) for name, view in views.items()],
         following=None if page.following is None else runs_address(wanted, page=page.following),

@@ -44,6 +44,8 @@ class StartForm:
     input: str = ""
     model: str = ""
     mode: str = ""
+    review: str = ""
+    """`changes` to review all changes of files together; empty: as the workshop and the worker say."""
     key: str = ""
     """Part of the run's id, so that a form that is sent twice starts one run."""
 
@@ -100,6 +102,7 @@ def _prepared(typed: StartForm, files: Sequence[Path], settings: UiSettings, use
         files=tuple(files),
         model=typed.model.strip() or None,
         mode=Mode(typed.mode) if typed.mode else None,
+        review="changes" if typed.review else None,
         started_by=user,
     )
     return request.prepare(settings.workshop, embedded=settings.embedded)

@@ -5,7 +5,6 @@ A form that arrives at a page has been checked; `request.state.form` has it, `re
 
 from __future__ import annotations
 
-import hmac
 import re
 import secrets
 from urllib.parse import quote, urlencode
@@ -20,7 +19,7 @@ from llm_do_temporal.ui.content.renderer import render
 from llm_do_temporal.ui.names import PORT, SAFE_METHODS, called_by, is_own_page
 from llm_do_temporal.ui.security.attempts import MAX_SIGN_IN_BYTES, SECONDS, Attempts
 from llm_do_temporal.ui.security.settings import UiSettings
-from llm_do_temporal.ui.security.users import Caller, Visitor
+from llm_do_temporal.ui.security.users import Caller, Visitor, is_same_text, peer_of
 
 SIGN_IN = "/sign-in"
 CSRF_FIELD = "csrf"
@@ -94,7 +93,7 @@ class RequestGuard:
 
     def _visitor(self, request: Request) -> Visitor | None:
         cookie = request.cookies.get(cookie_name(request))
-        return self._settings.access.visitor(Caller(_peer(request), request.headers, cookie))
+        return self._settings.access.visitor(Caller(peer_of(request), request.headers, cookie))
 
     async def _sign_in(self, request: Request) -> Response:
         """Change a token for a cookie: at `/sign-in`, or at any address for a link that carries a token."""
@@ -109,7 +108,7 @@ class RequestGuard:
             token, target = token.strip(), target if _PLACE.fullmatch(target) else "/"
         if not token:
             return _sign_in_page(request)
-        if not self._attempts.may_try(_peer(request)):
+        if not self._attempts.may_try(peer_of(request)):
             return _too_many(request)
         return self._signed_in(request, token, target, csrf)
 
@@ -118,10 +117,10 @@ class RequestGuard:
         user, visitor = self._settings.access.owner(token), self._visitor(request)
         cookie = self._settings.access.open_session(token)
         if user is None or cookie is None:
-            self._attempts.was_wrong(_peer(request))
+            self._attempts.was_wrong(peer_of(request))
             return _sign_in_page(request, wrong=True) if visitor is None else _redirect(target)
-        self._attempts.was_right(_peer(request))
-        if visitor is not None and visitor.user != user and not _is_same(csrf, visitor.csrf):
+        self._attempts.was_right(peer_of(request))
+        if visitor is not None and visitor.user != user and not is_same_text(csrf, visitor.csrf):
             return _ask(request, token, target, visitor=visitor, becoming=user)
         response = _redirect(target)
         response.set_cookie(
@@ -134,7 +133,7 @@ class RequestGuard:
         try:
             request.state.form = form
             given = form.get(CSRF_FIELD)
-            if not _is_same(_text(given), visitor.csrf):
+            if not is_same_text(_text(given), visitor.csrf):
                 refused = _refused(request, 403, "This form is not of this session. Open the page again.")
                 await refused(request.scope, request.receive, send)
                 return
@@ -193,17 +192,9 @@ def _without_token(request: Request) -> str:
     return quote(request.scope["path"]) + (f"?{urlencode(rest)}" if rest else "")
 
 
-def _peer(request: Request) -> str:
-    return request.client.host if request.client is not None else ""
-
-
 def _text(value: object) -> str:
     """Return the text of a field; empty for a file and for no field."""
     return value if isinstance(value, str) else ""
-
-
-def _is_same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
 def _refused(request: Request, status: int, message: str) -> Response:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.redaction.configured_keys import know_value
@@ -44,6 +45,16 @@ class Caller:
     """Address of the other end of the connection."""
     headers: Headers
     cookie: str | None
+
+
+def peer_of(request: Request) -> str:
+    """Return the address of the other end of the connection; empty where there is none."""
+    return request.client.host if request.client is not None else ""
+
+
+def is_same_text(one: str, other: str) -> bool:
+    """Whether two secrets are the same; how long that takes tells nothing of them."""
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
 class Access(Protocol):
@@ -74,13 +85,13 @@ class TokenAccess:
         encoded = session.partition(".")[0]
         user = _decoded(encoded)
         token = self._tokens.get(user or "")
-        if user is None or token is None or not _equal(signature, _sign(token, "session", session)):
+        if user is None or token is None or not is_same_text(signature, _sign(token, "session", session)):
             return None
         return Visitor(user, csrf=_sign(token, "csrf", session))
 
     def owner(self, token: str) -> str | None:
         """Return the user of a token; None for a wrong token."""
-        found = [user for user, known in self._tokens.items() if _equal(known, token)]
+        found = [user for user, known in self._tokens.items() if is_same_text(known, token)]
         return found[0] if found else None
 
     def open_session(self, token: str) -> str | None:
@@ -157,10 +168,6 @@ def _read_line(path: Path, number: int, line: str) -> tuple[str, str]:
 
 def _sign(key: str, purpose: str, text: str) -> str:
     return hmac.new(key.encode(), f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
-
-
-def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
 
 
 def _decoded(encoded: str) -> str | None:

@@ -21,6 +21,7 @@ from pydantic_ai.tools import AgentNativeTool
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from llm_do_temporal.activities.models.reuse.recorded_turns import origin_of
 from llm_do_temporal.messages.conversation import CONVERSATION_SETTING
 from llm_do_temporal.workflows.invocation.conversation import check_size
 from llm_do_temporal.workflows.invocation.running_invocation import running_invocation
@@ -140,7 +141,9 @@ class IncrementalHistory(AbstractCapability[Any]):
         messages, parameters, part = conversation.next_part(
             list(request_context.messages), request_context.model_request_parameters, again=models.handovers > 0
         )
-        part = part.model_copy(update={"tries": models.tries, "live": models.live})
+        forked = running_invocation().forked
+        sent = {"tries": models.tries, "live": models.live, "batched": models.batched}
+        part = part.model_copy(update={**sent, **forked})
         check_size(messages, parameters)
         if part.answer is not None:
             said = ModelMessagesTypeAdapter.dump_python(messages[1:], mode="json")
@@ -173,6 +176,7 @@ class BudgetCapability(AbstractCapability[Any]):
         """See AbstractCapability."""
         if workflow.in_workflow():
             lease, model = running_invocation().lease, running_invocation().models.shown
-            count_turn(response, worker=lease.worker, model=model)
+            if origin_of(response.metadata) is None:
+                count_turn(response, worker=lease.worker, model=model)
             await lease.end_turn(response, model)
         return response

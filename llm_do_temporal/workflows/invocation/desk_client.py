@@ -26,6 +26,7 @@ from llm_do_temporal.messages.sizes import SUMMARY_CHARS
 from llm_do_temporal.policy.approvals import Terms
 from llm_do_temporal.policy.identity import IDENTITY_VERSION
 from llm_do_temporal.workflows.invocation.model_fallback import FallbackChain
+from llm_do_temporal.workflows.runtime.call_keys import current_call
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.metrics import is_generated
 from llm_do_temporal.workflows.runtime.spans import approval_span, tell_verdict
@@ -106,6 +107,8 @@ class DeskClient:
             model=self._models.shown,
             generated=is_generated(invocation.worker),
             item=invocation.item,
+            review=question.review,
+            content_key=current_call(),
             **more,
         )
 

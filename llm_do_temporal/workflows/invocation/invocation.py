@@ -16,16 +16,21 @@ from pydantic_ai.toolsets import FunctionToolset
 from pydantic_core import SchemaValidator, core_schema
 from temporalio import workflow
 
+from llm_do_temporal.activities.models.reuse.recorded_turns import origin_of, turn_key_of
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION
 from llm_do_temporal.messages.approvals import (
     DeliverDecisionInput,
     DeliverVotesInput,
 )
-from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.conversation import ContinuedInvocation, KeepConversationInput
+from llm_do_temporal.messages.definitions import DelegateTool
+from llm_do_temporal.messages.reviews import LayerState
 from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
 from llm_do_temporal.policy.budget.ledger import Action
+from llm_do_temporal.policy.layers.carried import CarriedLayer
+from llm_do_temporal.policy.reuse.keys import ending_key
 from llm_do_temporal.workflows.invocation.agent import AGENT, TOOL_RETRIES
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
@@ -39,13 +44,18 @@ from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import AGENT_ERRORS, explain_agent
 from llm_do_temporal.workflows.runtime.spans import invocation_span, tell_result
+from llm_do_temporal.workflows.tools.creation import WorkerCreate
 from llm_do_temporal.workflows.tools.delegate import Delegator
 from llm_do_temporal.workflows.tools.delegation import delegation_tools
 from llm_do_temporal.workflows.tools.external import OUTPUT_TOOL, check_tool_names, external_tools, list_external
 from llm_do_temporal.workflows.tools.filesystem import file_tools, unusable
 from llm_do_temporal.workflows.tools.gate import Gate, for_model
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool
+from llm_do_temporal.workflows.tools.layers.review import LayerReview
+from llm_do_temporal.workflows.tools.layers.submission import SubmitChanges, told
+from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer
 from llm_do_temporal.workflows.tools.python import Functions, python_tools
+from llm_do_temporal.workflows.tools.reuse.calls import CallRecord
 from llm_do_temporal.workflows.tools.shell import shell_tools
 from llm_do_temporal.workflows.tools.tool_context import ToolDispatch
 from llm_do_temporal.workflows.tools.worker_calls import Errands
@@ -75,16 +85,28 @@ class Invocation:
         self._desk = DeskClient(invocation, self.models, before.asked, link)
         self.lease = BudgetLease(invocation, before.spending, link.report)
         self._guard = BudgetGuard(invocation, self.lease, self._desk)
+        self.conversation = Conversation(
+            before.base, invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
+        )
+        self._layer = _layer_of(invocation, lambda: self.conversation.number)
+        self._review: LayerReview | None = None
+        """Review of the layer; None: there is none, or it is the caller's."""
+        self._record = CallRecord(invocation, self._layer)
         self._gate = Gate(
             invocation.settings,
             self._desk,
             self.lease.begin_call,
             tree=invocation.tree,
             worker=invocation.asker,
+            record=self._record,
         )
         self._dispatch = ToolDispatch(self._gate)
         self._spent = _RUN_USAGE.validate_python(before.usage)
         self._tool_calls = before.tool_calls
+        self._saved = before.saved
+        """Turns of its own that were reused; None: none."""
+        self._turn_key = ""
+        """Content key of the newest turn."""
         self._cut_off = False
         """Whether the newest answer stopped because it was too long."""
         self._below = before.below
@@ -94,12 +116,14 @@ class Invocation:
             {made.name: made for made in before.created},
             Counter(before.delegations),
             self.lease.begin_invocation,
+            self._layer,
+            self._record,
         )
+        if self._layer is not None and invocation.layer is None and _is_reviewed(invocation):
+            self._review = LayerReview(invocation, self._layer, self._desk, self._offer_made)
         self.errands = Errands(invocation, self._dispatch, self._desk, self._delegator, Counter(before.occurrences))
         self._functions = Functions(invocation, self._dispatch, self.errands)
         self._external = before.external
-        tokens = invocation.worker.max_context_tokens or invocation.settings.max_context_tokens
-        self.conversation = Conversation(before.base, tokens)
 
     async def run(self) -> InvocationResult:
         """Return the worker's output, and the usage of this invocation with all below it. Raises LlmDoError."""
@@ -141,25 +165,62 @@ class Invocation:
         toolset = await self._toolset()
         try:
             continued = self.conversation.base
-            result = await AGENT.run(
-                None if continued else first_message(invocation),
-                message_history=[earlier_messages()] if continued else None,
-                model=self.models.serving_id,
-                model_settings=self.models.settings,
-                instructions=worker.instructions,
-                toolsets=[toolset] if toolset.tools else None,
-                output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
-                usage=self._spent,
-                usage_limits=UsageLimits(request_limit=None),
-                run_id=workflow.info().run_id,
-            )
+            said = None if continued else first_message(invocation)
+            history: list[ModelMessage] | None = [earlier_messages()] if continued else None
+            run_id = workflow.info().run_id
+            while True:
+                result = await AGENT.run(
+                    said,
+                    message_history=history,
+                    model=self.models.serving_id,
+                    model_settings=self.models.settings,
+                    instructions=worker.instructions,
+                    toolsets=[toolset] if toolset.tools else None,
+                    output_type=StructuredDict(schema, name=schema.get("title")) if schema else str,
+                    usage=self._spent,
+                    usage_limits=UsageLimits(request_limit=None),
+                    run_id=run_id,
+                )
+                words = await self._words_of_review()
+                if not words:
+                    break
+                # No two parts of a conversation may have the same id.
+                said, history, run_id = words, result.all_messages(), f"{run_id}+"
         except AGENT_ERRORS as error:
             raise explain_agent(error, cut_off=self._cut_off) from error
-        return InvocationResult(output=result.output, usage=self.usage)
+        return InvocationResult(output=result.output, usage=self.usage, layer=self._left_layer())
+
+    async def _words_of_review(self) -> str:
+        """Review what the layer has, and return words for the model about what was not accepted; empty: it may end."""
+        if self._review is None:
+            return ""
+        recorded = (await self._record.look_up(ending_key(self._turn_key))).call
+        if recorded is not None:
+            return str(recorded.content)
+        outcome = await self._review.run()
+        return told(outcome) if outcome.words else ""
+
+    def _left_layer(self) -> CarriedLayer | None:
+        """Return the layer for the caller, or for the result of a run whose changes stay aside; None: it is none of
+        theirs, or was not changed."""
+        mine = self._review is not None and not self._invocation.settings.aside
+        if self._layer is None or mine or self._layer.carried == (self._invocation.layer or CarriedLayer()):
+            return None
+        return self._layer.carried
+
+    def _offer_made(self, made: DelegateTool) -> None:
+        """Offer a worker that this invocation has made, and people have accepted."""
+        creation = self._dispatch.tools.get(WorkerCreate.name)
+        if isinstance(creation, WorkerCreate):
+            creation.offer(made)
 
     def count_tool_calls(self, response: ModelResponse) -> None:
         """Add the tool calls of an answer; giving the structured output is none."""
-        self._gate.begin_answer()
+        self._turn_key = turn_key_of(response.metadata)
+        self._gate.begin_answer(self._turn_key)
+        origin = origin_of(response.metadata)
+        if origin is not None:
+            self._saved = origin.saved.plus(self._saved)
         self._cut_off = response.finish_reason == "length"
         self._tool_calls += sum(call.tool_name != OUTPUT_TOOL for call in response.tool_calls)
 
@@ -167,8 +228,10 @@ class Invocation:
     def usage(self) -> Usage:
         """Return the usage of this invocation and those below it so far."""
         spent = self._spent
+        own = Saved() if self._saved is None else self._saved
+        below = self._below.saved
         return Usage(
-            requests=spent.requests,
+            requests=spent.requests - own.requests,
             tool_calls=self._tool_calls,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
@@ -176,7 +239,14 @@ class Invocation:
             cost_usd=self.lease.state.tree_cost,
             unpriced=self.lease.state.tree_unpriced,
             costs=self.lease.state.tree_costs,
+            saved=below if self._saved is None else self._saved.plus(below),
         )
+
+    @property
+    def forked(self) -> dict[str, Any]:
+        """See RunningInvocation."""
+        known = self._invocation
+        return {} if known.fork is None else {"fork": known.fork, "path": known.path}
 
     async def check_output(self, output: Any) -> Any:
         """See RunningInvocation."""
@@ -201,6 +271,7 @@ class Invocation:
             base=kept.base,
             usage=_RUN_USAGE.dump_python(usage, mode="json"),
             tool_calls=self._tool_calls,
+            saved=self._saved,
             below=self._below,
             asked=self._desk.asked,
             created=tuple(self._delegator.created.values()),
@@ -208,6 +279,7 @@ class Invocation:
             occurrences=self.errands.occurrences,
             spending=self.lease.state,
             external=self._external,
+            layer=None if self._layer is None else self._layer.state,
         )
         await self._go_on(self._invocation.model_copy(update={"continued": continued}))
 
@@ -223,8 +295,9 @@ class Invocation:
                 offered.add_tool(self._offered(tool))
 
         own: dict[str, list[GatedTool]] = {
-            "filesystem": file_tools(invocation.tree) if invocation.worker.filesystem else [],
-            "shell": shell_tools(invocation, self._desk),
+            "filesystem": file_tools(invocation.tree, self._layer) if invocation.worker.filesystem else [],
+            "shell": shell_tools(invocation, self._desk, self._layer),
+            "review": [] if self._review is None else [SubmitChanges(self._review)],
             "delegation": delegation_tools(self._delegator, offer),
             "custom": python_tools(self._functions),
         }
@@ -274,3 +347,16 @@ class Invocation:
     async def apply(self, action: Action) -> None:
         """Take an action of the desk about limits."""
         await self._guard.apply(action)
+
+
+def _is_reviewed(invocation: InvokeWorkerInput) -> bool:
+    """Whether the run or the worker says that changes are reviewed."""
+    return invocation.settings.review is not None or invocation.worker.review is not None
+
+
+def _layer_of(invocation: InvokeWorkerInput, turn: Callable[[], int]) -> WorkingLayer | None:
+    """Return the layer that the invocation works on: its caller's, or one of its own; None: it works on the files."""
+    if invocation.layer is None and not invocation.settings.aside and not _is_reviewed(invocation):
+        return None
+    before = None if invocation.continued is None else invocation.continued.layer
+    return WorkingLayer(before or LayerState(carried=invocation.layer or CarriedLayer()), invocation, turn)

@@ -34,6 +34,7 @@ class FallbackChain:
         self._names = models_of(invocation.model)
         self._queues = invocation.settings.queues
         self.live = invocation.settings.live_text
+        self.batched = (invocation.worker.turns or invocation.settings.turns) == "batch"
         self.begin_turn()
 
     def begin_turn(self) -> None:

@@ -25,6 +25,11 @@ class RunningInvocation(Protocol):
     conversation: Conversation
     lease: BudgetLease
 
+    @property
+    def forked(self) -> dict[str, Any]:
+        """Fields of a ConversationPart about the record that a fork looks its turns up in; none where it is no fork."""
+        ...
+
     async def check_output(self, output: Any) -> Any:
         """The structured output as callers get it. Raises ModelRetry where it does not fit the worker's schema."""
         ...

@@ -11,8 +11,8 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.messages.approvals import DeliverDecisionInput, DeliverVotesInput
     from llm_do_temporal.messages.base import DELIVER_DECISION_SIGNAL, DELIVER_VOTES_SIGNAL, WORKER_WORKFLOW
     from llm_do_temporal.messages.budget import GRANT_SPENDING_SIGNAL
+    from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.messages.runs import InvocationResult, InvokeWorkerInput
-    from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.policy.budget.ledger import Action
     from llm_do_temporal.telemetry.spans import outside_workflow_span
     from llm_do_temporal.workflows.invocation.agent import AGENT
@@ -31,6 +31,7 @@ class LlmDoWorker:
 
     @workflow.init
     def __init__(self, invocation: InvokeWorkerInput) -> None:
+        self.fork = invocation.fork
         self.invocation = Invocation(invocation, FarDesk(invocation.run), _go_on_as_new)
         self.routes = ActivityRoutes(invocation.settings.queues, self.invocation.models)
 

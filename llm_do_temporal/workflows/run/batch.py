@@ -21,12 +21,14 @@ from llm_do_temporal.messages.sizes import ITEM_ERROR_CHARS
 from llm_do_temporal.policy.budget.ledger import Action
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.files.attachments import check_attachments
+from llm_do_temporal.policy.reuse.keys import delegation_key
 from llm_do_temporal.workflows.invocation.budget import BudgetLease
 from llm_do_temporal.workflows.invocation.budget_guard import BudgetGuard, within
 from llm_do_temporal.workflows.runtime.children import run_child, tell_for_lost
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
-from llm_do_temporal.workflows.tools.delegate import build_input, with_built_attachments
+from llm_do_temporal.workflows.tools.delegate import build_input, digest_of_worker, with_built_attachments
+from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, saved_by
 
 MAX_EVENTS = 20_000
 """Events up to which a batch goes on in the same history while people are asked: Temporal ends it at 51,200."""
@@ -169,6 +171,13 @@ class BatchWork:
         return await with_built_attachments(invocation.model_copy(update={"prompt": prompt, "input": values}), built)
 
     async def _run_child(self, invocation: InvokeWorkerInput) -> InvocationResult:
+        worker, given = invocation.worker, invocation.input
+        digest = digest_of_worker(worker)
+        key = delegation_key(worker.name, digest, invocation.model, invocation.prompt, given, invocation.attachments)
+        found = (await CallRecord(invocation, None).look_up(key)).call
+        if found is not None and found.result is not None:
+            return found.result.model_copy(update={"usage": saved_by(found)})
+        invocation = invocation.model_copy(update={"content_key": key})
         try:
             return await run_child(invocation)
         except ChildWorkflowError as error:

@@ -6,6 +6,7 @@ Owns the desk's state while its workflow runs. What each piece of news makes of 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -45,6 +46,7 @@ from llm_do_temporal.messages.base import (
     WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.effects import DeskRecord, HoldNews, UndoNews
+from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
 from llm_do_temporal.messages.runs import listed_worker
 from llm_do_temporal.policy.budget.ledger import Action, Report
 from llm_do_temporal.workflows.run.budget import RunBudget
@@ -84,6 +86,8 @@ class RunDesk:
         self.notifier = Notifier()
         self.has_attributes = False
         """Whether the namespace knows our search attributes."""
+        self._scripted = False
+        """Whether nobody is asked: what no script and no grant answers is rejected."""
         self._near: Answered | None = None
         self._stale = False
         """Whether search attributes, memo and details, which show the desk outside, are behind it."""
@@ -115,10 +119,18 @@ class RunDesk:
         """Begin to deliver answers and to keep time."""
         self._clerks = [asyncio.create_task(clerk) for clerk in (self._serve(), self.budget.serve(), self._keep_time())]
 
-    def open(self, worker: str, started_by: str) -> None:
-        """Show outside that the run goes on; `worker` is the name of its entry worker."""
+    def open(self, worker: str, started_by: str, *, scripted: bool = False) -> None:
+        """Show outside that the run goes on; `worker` is the name of its entry worker.
+
+        With `scripted`, what no script and no grant answers is rejected, and nobody is asked.
+        """
         self._state = self._state.model_copy(update={"started_by": started_by})
+        self._scripted = scripted
         self._show_attributes("running", 0, listed_worker(worker))
+
+    def take_script(self, script: Sequence[ScriptedAnswer]) -> None:
+        """Answer what these fit, without a person."""
+        self._state = self._state.model_copy(update={"script": tuple(script)})
 
     def serve_near(self, invocation: Answered) -> None:
         """Answer the invocation in this workflow directly from now on."""
@@ -167,7 +179,7 @@ class RunDesk:
 
     def take_question(self, request: RequestApprovalInput) -> None:
         """Take a question."""
-        self._state, approval = with_request(self._state, request, now=workflow.now())
+        self._state, approval = with_request(self._state, request, now=workflow.now(), scripted=self._scripted)
         if approval.verdict is not None:
             self._undelivered.append(approval)
         self._stale = True

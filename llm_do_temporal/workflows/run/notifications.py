@@ -56,8 +56,8 @@ class Notifier:
         if not self._lines:
             return
         for approval in state.approvals:
-            # No person was asked where a grant or an entry answered, or the question was taken back at once.
-            granted = approval.verdict is not None and approval.verdict.door in ("grant", "rule")
+            # No person was asked where a grant, an entry or a script answered, or the question was taken back at once.
+            granted = approval.verdict is not None and approval.verdict.door in ("grant", "rule", "script")
             if (granted or approval.withdrawn) and approval.id not in self._seen:
                 continue
             self._tell_once(NotifyEvent.APPROVAL_REQUESTED, approval, approval.asked_at)

@@ -42,8 +42,9 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts
     from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Waits
     from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput
+    from llm_do_temporal.messages.experiments.source import ForkSource
+    from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.messages.runs import ContinuedRun, InvokeWorkerInput, RunMemo, RunResult, StartRunInput
-    from llm_do_temporal.messages.worker_calls import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.policy.budget.ledger import Report
     from llm_do_temporal.policy.notifications import NotifySettings
     from llm_do_temporal.policy.queues import Queues
@@ -79,6 +80,8 @@ class LlmDoRun:
         """Invocation of the entry worker; None until it begins, and for a batch."""
         self._batch: BatchWork | None = None
         self.routes = ActivityRoutes(Queues())
+        self.fork: ForkSource | None = None
+        """Record of another run that this one reuses; None: it is no fork."""
 
     @workflow.run
     async def run(self, payload: Any = None) -> RunResult:
@@ -126,6 +129,7 @@ class LlmDoRun:
 
     async def _run_entry(self, payload: Any) -> RunResult:
         start = read_start(payload)
+        self.fork = start.fork
         entry = await self._entry(start) if start.continued is None else start.continued.entry
         if start.continued is not None:
             self._open(start, entry, start.continued.notify)
@@ -142,7 +146,7 @@ class LlmDoRun:
         self._desk.serve_near(invocation)
         result = await invocation.run()
         await workflow.wait_condition(workflow.all_handlers_finished)
-        return RunResult(output=result.output, usage=result.usage)
+        return RunResult(output=result.output, usage=result.usage, layer=result.layer)
 
     async def _entry(self, start: StartRunInput) -> InvokeWorkerInput:
         """Return the invocation that the run begins with; of a batch, that which its items are made from."""
@@ -169,7 +173,9 @@ class LlmDoRun:
         self._desk.notifier.open(notify, worker)
         self._desk.has_attributes = settings.search_attributes
         self.routes.queues = settings.queues
-        self._desk.open(worker, start.started_by)
+        self._desk.open(worker, start.started_by, scripted=settings.scripted)
+        if isinstance(loaded, LoadedRun):
+            self._desk.take_script(loaded.script)
         if start.continued is None and not _is_shown(start, worker):
             workflow.upsert_memo({RUN_MEMO: RunMemo.of(start).model_copy(update={"worker": worker})})
 

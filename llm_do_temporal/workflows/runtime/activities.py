@@ -7,7 +7,7 @@ cancellation: without the shield below a cancelled tool can wedge its workflow f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,6 +24,7 @@ from llm_do_temporal.messages.activities import RECORD_AT_DESK, ActivityRef, Req
 from llm_do_temporal.messages.base import FILES_ELSEWHERE, NOT_BEGUN
 from llm_do_temporal.messages.effects import DeskRecord
 from llm_do_temporal.messages.sizes import SUMMARY_CHARS, TOO_LARGE
+from llm_do_temporal.workflows.runtime.call_keys import marked
 from llm_do_temporal.workflows.runtime.task_queues import queue_of, use_files_queue
 
 T = TypeVar("T")
@@ -67,6 +68,17 @@ async def await_shielded(handle: asyncio.Task[T]) -> T:
         raise
 
 
+async def await_to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await what must not be left half done: a cancellation takes effect after it has ended."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await workflow.wait([task])
+        raise
+
+
 async def run_local_first(
     activity: ActivityRef[Request, Result], request: Request, *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
 ) -> Result:
@@ -76,6 +88,7 @@ async def run_local_first(
     activity that takes longer than QUICK there, or fails in a way that may pass, is run like any other. So is an
     activity that belongs to another task queue, or turns out to.
     """
+    request = marked(request)
     if queue_of(activity.name) is not None:
         return await run_activity(activity, request, summary=summary, timeout=timeout)
     handle = workflow.start_local_activity(
@@ -122,6 +135,7 @@ async def run_activity(
     activity: ActivityRef[Request, Result], request: Request, *, summary: str, timeout: timedelta = EFFECT_TIMEOUT
 ) -> Result:
     """Run an idempotent activity and return its result; `timeout` is for one attempt."""
+    request = marked(request)
     return await run_until_started(
         lambda: workflow.start_activity(
             activity.name,

@@ -50,8 +50,8 @@ def count_turn(response: ModelResponse, *, worker: str, model: str) -> None:
 
 
 def count_answer(approval: Approval) -> None:
-    """Record the time that a question waited for a person; where a grant or an entry answers it, it did not wait."""
-    if approval.verdict is None or approval.verdict.door in ("grant", "rule"):
+    """Record the time that a question waited for a person; one that a grant, an entry or a script answers does not."""
+    if approval.verdict is None or approval.verdict.door in ("grant", "rule", "script"):
         return
     request, decision = approval.request, approval.verdict.decision.value
     worker = worker_label(request.worker, generated=request.generated)

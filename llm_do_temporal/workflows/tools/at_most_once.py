@@ -42,6 +42,7 @@ from llm_do_temporal.workflows.runtime.activities import (
     lacks_blobs,
     run_until_started,
 )
+from llm_do_temporal.workflows.runtime.call_keys import marked
 from llm_do_temporal.workflows.tools.gated_tool import AsksDesk, GatedTool, ToolQuestion
 
 Ask = Callable[[str], Awaitable[Verdict | None]]
@@ -66,6 +67,8 @@ async def run_at_most_once(
     Temporal's failure when the activity itself failed. A cancellation waits until the activity has stopped.
     """
 
+    request = marked(request)
+
     def start() -> workflow.ActivityHandle[Result]:
         return workflow.start_activity(
             activity.name,
@@ -87,7 +90,7 @@ async def run_at_most_once(
             why = why_unknown(error)
         answer = await ask(why)
         if answer is None or answer.decision is DecisionKind.REJECT:
-            raise EffectFailed(_unknown(summary, why, answer))
+            raise unknown_outcome(summary, why, answer)
 
 
 def ask_whether_to_repeat(
@@ -140,10 +143,16 @@ def why_unknown(error: ActivityError) -> str:
     return "the worker service was lost"
 
 
-def _unknown(summary: str, why: str, answer: Verdict | None) -> str:
+def unknown_outcome(summary: str, why: str, answer: Verdict | None) -> EffectFailed:
+    """Return the error for the model about an effect that may have happened and is not run again.
+
+    `answer` is the decision about it; None: nobody could be asked.
+    """
     text = f"the outcome of '{summary}' is unknown: {why} while it ran. It was not run again"
     if answer is None:
-        return f"{text}, because nobody can be asked in this mode. Find out what happened before you go on."
+        return EffectFailed(
+            f"{text}, because nobody can be asked in this mode. Find out what happened before you go on."
+        )
     note = f": {answer.note}" if answer.note else ""
     decided = answer.note if answer.door == "timer" else f"{answer.by or 'a person'} decided so{note}"
-    return f"{text} ({decided}). Find out what happened before you go on."
+    return EffectFailed(f"{text} ({decided}). Find out what happened before you go on.")

@@ -29,6 +29,7 @@ from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.gated_tool import ToolQuestion
+from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class AttachmentSource:
     tree: Tree
     paths: AttachmentPaths
     """Spellings of paths that the model of this source may use."""
+    layer: WorkingLayer | None = None
+    """Layer that its files are seen through; None: they are the workshop's own."""
 
 
 async def snapshot_attachments(
@@ -70,7 +73,7 @@ async def snapshot_attachments(
         if file.mount is not None:
             check_readable(locate(source.tree, file.path))
     most = min(limit.policy.max_total_bytes for limit in limits)
-    request = SnapshotInput(files=files, max_total_bytes=most, tree=source.tree)
+    request = through(source.layer, SnapshotInput(files=files, max_total_bytes=most, tree=source.tree))
     found = await run_activity(SNAPSHOT_ATTACHMENTS, request, summary=f"snapshot {', '.join(paths)}")
     attachments = found.attachments
     for attachment in attachments:

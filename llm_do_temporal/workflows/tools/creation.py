@@ -7,12 +7,15 @@ from typing import Any
 
 from llm_do_temporal.messages.activities import DRAFT_WORKER, SAVE_WORKER
 from llm_do_temporal.messages.definitions import DelegateTool
-from llm_do_temporal.messages.delegation import DraftWorkerInput, SaveWorkerInput
+from llm_do_temporal.messages.delegation import DraftWorkerInput, SavedWorker, SaveWorkerInput
+from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.policy.delegation import check_name
 from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_activity
 from llm_do_temporal.workflows.tools.delegate import Delegator
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, ToolOutcome, ToolQuestion
+
+_AFTER_REVIEW = "It can be called once a person has reviewed it: call submit_changes, or finish your work."
 
 
 class WorkerCreate:
@@ -57,17 +60,36 @@ class WorkerCreate:
         draft = await run_activity(DRAFT_WORKER, request, summary=f"draft worker {name}")
         use = CapabilityUse(name="worker.create", payload={"definition": draft.text})
 
-        async def effect() -> ToolOutcome:
-            saved = await run_activity(
-                SAVE_WORKER, SaveWorkerInput(name=name, text=draft.text), summary=f"save worker {name}"
+        layer = self._delegator.layer
+        saving = SaveWorkerInput(name=name, text=draft.text)
+
+        async def save(work: LayerWork | None = None) -> SavedWorker:
+            return await run_activity(
+                SAVE_WORKER, saving.model_copy(update={"layer": work}), summary=f"save worker {name}"
             )
+
+        async def effect() -> ToolOutcome:
+            saved = await (save() if layer is None else layer.change(save))
             description = args["description"].strip()
             tool = DelegateTool(name=name, description=description, takes_attachments=saved.takes_attachments)
-            self._delegator.created[name] = tool
-            self._made(tool)
+            if layer is not None:
+                layer.propose(saved.source, draft.text, tool)
+                return ToolOutcome({"name": name, "file": saved.source, "note": _AFTER_REVIEW})
+            self.offer(tool)
             return ToolOutcome({"name": name, "file": saved.source})
 
         async def preview() -> str:
             return draft.text
 
-        return PreparedCall((ToolQuestion((use,), args, f"create worker {name} ({draft.source})"),), effect, preview)
+        summary = f"create worker {name} ({draft.source})"
+        return PreparedCall((ToolQuestion((use,), args, summary, in_layer=layer is not None),), effect, preview)
+
+    def take_over(self, args: dict[str, Any], value: Any) -> None:
+        """See TakesOver. A worker that waited for a review is offered with the review."""
+        if isinstance(value, dict) and "note" not in value:
+            self.offer(DelegateTool(name=args["name"], description=args["description"].strip()))
+
+    def offer(self, tool: DelegateTool) -> None:
+        """Let the caller call a worker that it has made."""
+        self._delegator.created[tool.name] = tool
+        self._made(tool)

@@ -26,10 +26,12 @@ from llm_do_temporal.policy.budget.limits import limited_by
 from llm_do_temporal.policy.delegation import check_allowed, check_depth
 from llm_do_temporal.policy.files.attachments import Attachment, check_attachments
 from llm_do_temporal.policy.files.sandbox import Tree, narrow
-from llm_do_temporal.policy.identity import SeenFile
+from llm_do_temporal.policy.identity import SeenFile, digest_of
 from llm_do_temporal.policy.models.resolution import resolve_model
+from llm_do_temporal.policy.reuse.keys import delegation_key
 from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_local_first
+from llm_do_temporal.workflows.runtime.call_keys import current_call
 from llm_do_temporal.workflows.runtime.children import run_invocation
 from llm_do_temporal.workflows.runtime.desk_link import DeskLink
 from llm_do_temporal.workflows.runtime.failures import explain, spent_before
@@ -42,6 +44,8 @@ from llm_do_temporal.workflows.tools.attachments import (
     snapshot_attachments,
 )
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolOutcome, ToolQuestion
+from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer
+from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, saved_by
 
 _FROM_PYTHON = ("output_schema", "output_ref", "input_schema", "python", "external", "delegation", "warnings")
 """Fields of a pinned worker that are known only once its Python was run."""
@@ -87,6 +91,11 @@ class Delegator:
     """Number of calls of each worker, by its name."""
     begin: Callable[[], Awaitable[None]] | None = None
     """Awaited before a callee starts; returns when the limits allow one more invocation. None: no limits."""
+    layer: WorkingLayer | None = None
+    """Layer of the caller, which callees begin from; None: the workshop's files."""
+
+    record: CallRecord | None = None
+    """Record that a fork reuses, and the keys of calls; None: there are none."""
 
     async def prepare(self, callee: str, allow: Sequence[str], args: dict[str, Any], given: Any) -> PreparedCall:
         """Check a call of `callee` with the tool's arguments `args`, of which `given` is the input.
@@ -141,7 +150,7 @@ class Delegator:
             caller_model=caller.model,
             compatible=worker.compatible_models,
         )
-        source = AttachmentSource(caller.tree, caller.worker.attachment_paths)
+        source = AttachmentSource(caller.tree, caller.worker.attachment_paths, self.layer)
         limits = (own_policy(caller.worker), *call.limits, own_policy(worker))
         attachments = await snapshot_attachments(source, call.paths, limits)
         circumstances = definition_digest(worker, tree=tree, prompt=call.prompt, input=call.input)
@@ -183,9 +192,18 @@ class Delegator:
         if self.begin is not None:
             await self.begin()
         self.calls[worker.name] += 1
+        # Others begin while the record is asked.
+        path = f"{caller.path}/{worker.name}-{self.calls[worker.name]}"
+        fork = None if self.layer is None else self.layer.carried
+        key = delegation_key(worker.name, digest_of_worker(worker), model, prompt, call.input, attachments)
+        if self.record is not None:
+            found = (await self.record.look_up(key)).call
+            if found is not None and found.result is not None:
+                output = call.shape(found.result.output) if call.shape else found.result.output
+                return ToolOutcome(output, saved_by(found))
         invocation = InvokeWorkerInput(
             run=caller.run,
-            path=f"{caller.path}/{worker.name}-{self.calls[worker.name]}",
+            path=path,
             depth=caller.depth + 1,
             worker=worker,
             settings=caller.settings,
@@ -196,6 +214,10 @@ class Delegator:
             attachments=attachments,
             template=call.template,
             item=caller.item,
+            layer=fork,
+            fork=caller.fork,
+            content_key=key,
+            called_by=current_call(),
             **limits_for(caller, worker),
         )
         try:
@@ -205,7 +227,14 @@ class Delegator:
         except LlmDoError as error:
             failure = EffectFailed(f"worker '{worker.name}' failed: {error}", next_step=error.next_step)
             return ToolOutcome(usage=spent_before(error), failure=failure)
-        return ToolOutcome(call.shape(result.output) if call.shape else result.output, result.usage)
+        output = call.shape(result.output) if call.shape else result.output
+        note = "" if self.layer is None or fork is None else await self.layer.join(fork, result.layer)
+        return ToolOutcome(output, result.usage, note=note)
+
+
+def digest_of_worker(worker: PinnedWorker) -> str:
+    """Return the digest of a worker as it is pinned, for the key of a delegation."""
+    return digest_of(worker.model_dump(mode="json", exclude={"warnings", "unloaded"}))
 
 
 def limits_for(caller: InvokeWorkerInput, worker: PinnedWorker) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from llm_do_temporal.messages.effects import (
     ReadFileInput,
     WriteFileInput,
 )
+from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.messages.sizes import MAX_READ_CHARS
 from llm_do_temporal.policy.files.protection import defines
 from llm_do_temporal.policy.files.sandbox import Place, Tree, describe_roots, normalise
@@ -33,6 +34,7 @@ from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.uses import CapabilityUse
 from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
 from llm_do_temporal.workflows.tools.gated_tool import GatedTool, PreparedCall, Shown, ToolOutcome, ToolQuestion
+from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
 
 Change = TypeVar("Change", WriteFileInput, EditFileInput)
 
@@ -41,10 +43,10 @@ DEFAULT_MAX_CHARS = 20_000
 _PATH = {"type": "string", "minLength": 1, "description": "Path in your file tree, like /notes/todo.md."}
 
 
-def file_tools(tree: Tree) -> list[GatedTool]:
-    """Return the file tools of an invocation with this tree."""
+def file_tools(tree: Tree, layer: WorkingLayer | None = None) -> list[GatedTool]:
+    """Return the file tools of an invocation with this tree, which work on the layer; None: on the files themselves."""
     roots = describe_roots(tree) or "none"
-    return [ReadFile(tree), WriteFile(tree), EditFile(tree), ListFiles(tree, roots)]
+    return [ReadFile(tree, layer), WriteFile(tree, layer), EditFile(tree, layer), ListFiles(tree, roots, layer)]
 
 
 def unusable(tool: str, tree: Tree) -> bool:
@@ -59,10 +61,10 @@ def _schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-def _write_question(place: Place, args: dict[str, Any], tool: str) -> ToolQuestion:
+def _write_question(place: Place, args: dict[str, Any], tool: str, layer: WorkingLayer | None) -> ToolQuestion:
     use = file_use(tool, place, args)
     summary = f"{tool} {place.path} ({use.payload['bytes']} bytes)"
-    return ToolQuestion(uses=(use,), args=args, summary=summary)
+    return ToolQuestion(uses=(use,), args=args, summary=summary, in_layer=layer is not None)
 
 
 @dataclass
@@ -70,6 +72,7 @@ class ReadFile:
     """`read_file`."""
 
     tree: Tree
+    layer: WorkingLayer | None = None
     name: str = "read_file"
     description: str = (
         "Read a UTF-8 text file. Long files come in parts: when `truncated` is true, go on with `offset`. "
@@ -104,14 +107,14 @@ class ReadFile:
         use = file_use(self.name, place, args)
 
         async def read(asked: ReadFileInput) -> ToolOutcome:
-            text = await run_local_first(READ_FILE, asked, summary=f"read {place.path}")
-            return ToolOutcome(text.model_dump())
+            text = await run_local_first(READ_FILE, through(self.layer, asked), summary=f"read {place.path}")
+            return ToolOutcome(text.model_dump(exclude={"read_key"}))
 
         async def bound(shown: Shown) -> ToolOutcome:
             return await read(request.model_copy(update={"expected": shown.file(place.path)}))
 
         question = ToolQuestion((use,), args, f"read_file {place.path}")
-        return PreparedCall((question,), lambda: read(request), lambda: _seen_to_read(place), bound)
+        return PreparedCall((question,), lambda: read(request), lambda: _seen_to_read(place, self.layer), bound)
 
 
 @dataclass
@@ -119,6 +122,7 @@ class WriteFile:
     """`write_file`."""
 
     tree: Tree
+    layer: WorkingLayer | None = None
     name: str = "write_file"
     description: str = "Write a text file, replacing it if it exists. Folders are made as needed."
 
@@ -135,7 +139,8 @@ class WriteFile:
             content=args["content"],
             definitions=defines(place),
         )
-        return _change(WRITE_FILE, PREVIEW_WRITE, request, _write_question(place, args, self.name))
+        question = _write_question(place, args, self.name, self.layer)
+        return _change(WRITE_FILE, PREVIEW_WRITE, request, question, self.layer)
 
 
 @dataclass
@@ -143,6 +148,7 @@ class EditFile:
     """`edit_file`."""
 
     tree: Tree
+    layer: WorkingLayer | None = None
     name: str = "edit_file"
     description: str = "Replace one piece of a text file. `old_text` must occur exactly once."
 
@@ -165,8 +171,8 @@ class EditFile:
             new_text=args["new_text"],
             definitions=defines(place),
         )
-        question = _write_question(place, args, self.name)
-        return _change(EDIT_FILE, PREVIEW_EDIT, request, question)
+        question = _write_question(place, args, self.name, self.layer)
+        return _change(EDIT_FILE, PREVIEW_EDIT, request, question, self.layer)
 
 
 @dataclass
@@ -175,6 +181,7 @@ class ListFiles:
 
     tree: Tree
     roots: str
+    layer: WorkingLayer | None = None
     name: str = "list_files"
 
     def __post_init__(self) -> None:
@@ -193,15 +200,15 @@ class ListFiles:
         use = CapabilityUse(name="sandbox.list", payload={"path": path})
 
         async def effect() -> ToolOutcome:
-            listing = await run_local_first(LIST_FILES, request, summary=f"list {path}")
-            return ToolOutcome(listing.model_dump())
+            listing = await run_local_first(LIST_FILES, through(self.layer, request), summary=f"list {path}")
+            return ToolOutcome(listing.model_dump(exclude={"read_key"}))
 
         return PreparedCall((ToolQuestion((use,), args, f"list_files {path}"),), effect)
 
 
-async def _seen_to_read(place: Place) -> Shown:
+async def _seen_to_read(place: Place, layer: WorkingLayer | None) -> Shown:
     file = AttachedFile(mount=place.mount, relative=place.relative, path=place.path)
-    request = FindFilesInput(files=(file,), digests=True)
+    request = through(layer, FindFilesInput(files=(file,), digests=True))
     found = await run_local_first(FIND_FILES, request, summary=f"find {place.path}")
     return Shown(files=found.seen or None)
 
@@ -211,18 +218,27 @@ def _change(
     preview_activity: ActivityRef[Change, FileChange],
     request: Change,
     question: ToolQuestion,
+    layer: WorkingLayer | None,
 ) -> PreparedCall:
     """Prepare a call that changes a file: `activity` carries it out, `preview_activity` shows the difference before."""
     previewed = False
     verb = activity.name.removesuffix("_file")
 
     async def change(asked: Change) -> ToolOutcome:
-        change = await run_activity(activity, asked, summary=f"{verb} {request.path}")
-        return ToolOutcome(_written(change))
+        summary = f"{verb} {request.path}"
+        if layer is None:
+            return ToolOutcome(_written(await run_activity(activity, asked, summary=summary)))
+
+        async def in_layer(work: LayerWork) -> FileChange:
+            # Nothing but blobs is written, so it may be tried within the workflow's task.
+            laid = asked.model_copy(update={"layer": work})
+            return await run_local_first(activity, laid, summary=f"{summary} (allowed: in the layer)")
+
+        return ToolOutcome(_written(await layer.change(in_layer)))
 
     async def preview() -> Shown:
         nonlocal previewed
-        change = await run_local_first(preview_activity, request, summary=f"preview {request.path}")
+        change = await run_local_first(preview_activity, through(layer, request), summary=f"preview {request.path}")
         previewed = True
         return Shown(change.diff, None if change.seen is None else (change.seen,))
 

@@ -31,22 +31,27 @@ from llm_do_temporal.errors import (
 from llm_do_temporal.json_schema import Steps, schema_problems
 from llm_do_temporal.messages.approvals import DecisionKind, Verdict
 from llm_do_temporal.messages.definitions import RunSettings
+from llm_do_temporal.messages.experiments.forks import RecordedCall
 from llm_do_temporal.messages.sizes import MAX_CALL_BYTES, OVERSIZED
 from llm_do_temporal.policy.approvals import Judgement, Terms, allowed_by, decide
 from llm_do_temporal.policy.files.sandbox import NO_FILES, Tree
 from llm_do_temporal.policy.kinds.call import AskedCall
 from llm_do_temporal.policy.kinds.entries import may_cover
 from llm_do_temporal.policy.uses import canonical
+from llm_do_temporal.workflows.runtime.call_keys import carried_out
 from llm_do_temporal.workflows.runtime.failures import explain
 from llm_do_temporal.workflows.runtime.spans import tell_outcome, tool_span
+from llm_do_temporal.workflows.tools.at_most_once import ask_whether_to_repeat, unknown_outcome
 from llm_do_temporal.workflows.tools.gated_tool import (
     AsksDesk,
     GatedTool,
     PreparedCall,
     Shown,
+    TakesOver,
     ToolOutcome,
     ToolQuestion,
 )
+from llm_do_temporal.workflows.tools.reuse.calls import CallRecord, outcome_of
 
 T = TypeVar("T")
 ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyContextError)
@@ -54,6 +59,8 @@ ENDS_INVOCATION = (RunAborted, ApprovalTimedOut, NondeterminismError, ReadOnlyCo
 MOST_ATTEMPTS = 5
 """Largest number of times that one call is asked about because something shown has changed since: something keeps
 changing it."""
+_ENDED = "the run that this one goes on from ended"
+_SHOWN_CHARS = 150
 
 
 @dataclass
@@ -70,6 +77,10 @@ class _Call:
     """Identities among `answered` whose answer rests on a preview."""
     shown: Shown | None = None
     """Files and preview that people were shown last; None: nobody was asked."""
+    asks: bool = False
+    """Whether people are asked also where the call only changes a layer."""
+    doubtful: bool = False
+    """Whether the call may have happened in the run that this one goes on from, and nobody has decided about it."""
 
     def note(self, question: ToolQuestion, shown: Shown, prepared: PreparedCall) -> None:
         """Note that a question was answered by a person who had seen `shown`."""
@@ -103,11 +114,13 @@ class Gate:
         *,
         tree: Tree = NO_FILES,
         worker: str = "",
+        record: CallRecord | None = None,
     ) -> None:
         """`begin` is awaited before each effect and returns when the limits allow one more call; None: no limits.
 
-        `tree` and `worker` are those of the invocation.
+        `tree` and `worker` are those of the invocation; `record` has the keys of its calls, None: they have none.
         """
+        self._record = record
         self._tree = tree
         self._worker = worker
         self._begin = begin
@@ -115,12 +128,15 @@ class Gate:
         self._desk = desk
         self._steps = Steps()
 
-    def begin_answer(self) -> None:
+    def begin_answer(self, turn_key: str = "") -> None:
         """Begin a model's next answer: the checks of all its calls together may take the steps of one validation.
 
         All calls of an answer begin in one task of the workflow, and each by itself could take all the time of a task.
+        `turn_key` is the content key of the turn; empty: it has none.
         """
         self._steps = Steps()
+        if self._record is not None:
+            self._record.begin_answer(turn_key)
 
     async def withdraw_abandoned(self) -> None:
         """Take back the questions of calls that were cancelled on their way through the gate."""
@@ -149,11 +165,24 @@ class Gate:
         return outcome
 
     async def _carry_out(self, tool: GatedTool, args: dict[str, Any], steps: Steps | None) -> ToolOutcome:
+        key = "" if self._record is None else self._record.key_of(tool.name, args)
+        with carried_out(key):
+            return await self._reused_or_done(tool, args, steps, key)
+
+    async def _reused_or_done(
+        self, tool: GatedTool, args: dict[str, Any], steps: Steps | None, key: str
+    ) -> ToolOutcome:
         try:
+            call = _Call(args)
+            if self._record is not None:
+                found = await _explained(self._record.look_up(key))
+                if found.call is not None:
+                    return _taken_over(tool, args, found.call)
+                call.asks, call.doubtful = found.asks, found.doubtful
             _check_arguments(tool, args, steps)
-            outcome, change = await self._as_shown(tool, _Call(args))
+            outcome, change = await self._as_shown(tool, call)
             return outcome if change is None else replace(outcome, note=_change_note(outcome, change))
-        except (*ENDS_INVOCATION, ModelRetry):
+        except (*ENDS_INVOCATION, ModelRetry, ToolFailed):
             raise
         except Refusal as refusal:
             if self._settings.on_refusal == "abort":
@@ -170,13 +199,18 @@ class Gate:
 
         Returns the outcome and the decision that changed the arguments; None: they are the model's own.
         """
-        for attempt in range(MOST_ATTEMPTS):
-            prepared = await self._cleared(tool, call)
-            if self._begin is not None and attempt == 0:
-                await self._begin()
-            if call.shown is None or prepared.bound is None:
-                return await _explained(prepared.effect()), call.change
+        begun = self._begin is None
+        for _attempt in range(MOST_ATTEMPTS):
             try:
+                prepared = await self._cleared(tool, call)
+                if call.doubtful:
+                    await self._ask_whether_to_repeat(tool, prepared)
+                    call.doubtful = False
+                if self._begin is not None and not begun:
+                    await self._begin()
+                    begun = True
+                if call.shown is None or prepared.bound is None:
+                    return await _explained(prepared.effect()), call.change
                 return await _explained(prepared.bound(call.shown)), call.change
             except ShownDiffers:
                 call.forget()
@@ -186,11 +220,19 @@ class Gate:
             next_step="Find out what keeps changing it before you try again.",
         )
 
+    async def _ask_whether_to_repeat(self, tool: GatedTool, prepared: PreparedCall) -> None:
+        """Ask about a call that may have happened in the other run. Raises EffectFailed unless it is to be repeated."""
+        question = prepared.questions[-1]
+        ask = ask_whether_to_repeat(self._desk, self._settings, tool, question, what=question.summary[:_SHOWN_CHARS])
+        answer = await _explained(ask(_ENDED))
+        if answer is None or answer.decision is DecisionKind.REJECT:
+            raise unknown_outcome(question.summary, _ENDED, answer)
+
     async def _cleared(self, tool: GatedTool, call: _Call) -> PreparedCall:
         """Return the call, prepared and allowed; `call` notes the previews and answers on the way."""
         prepared = await self._prepare(tool, call.args)
         while True:
-            question = self._open_question(tool, prepared, call.answered)
+            question = self._open_question(tool, prepared, call)
             if question is None and prepared.then is not None:
                 prepared = await _explained(prepared.then())
                 continue
@@ -220,14 +262,15 @@ class Gate:
     async def _prepare(self, tool: GatedTool, args: dict[str, Any]) -> PreparedCall:
         return await _explained(tool.prepare(args))
 
-    def _open_question(self, tool: GatedTool, prepared: PreparedCall, answered: set[str]) -> ToolQuestion | None:
+    def _open_question(self, tool: GatedTool, prepared: PreparedCall, call: _Call) -> ToolQuestion | None:
         """Return the first question still to be asked, or None. Raises ApprovalRefusal when any part is blocked."""
         asking: list[ToolQuestion] = []
         for question in prepared.questions:
             verdict = self._judge(tool, question)
             if verdict.kind == "block":
                 raise ApprovalRefusal(verdict.reason)
-            if verdict.kind == "ask" and question.identity not in answered:
+            asks = verdict.kind == "ask" and (call.asks or not question.in_layer)
+            if asks and question.identity not in call.answered:
                 asking.append(question)
         return asking[0] if asking else None
 
@@ -258,6 +301,14 @@ class Gate:
             circumstances=question.circumstances,
             surroundings=question.surroundings,
         )
+
+
+def _taken_over(tool: GatedTool, args: dict[str, Any], call: RecordedCall) -> ToolOutcome:
+    """Return the outcome that the call had in the other run. Raises ToolFailed and ModelRetry where it had these."""
+    outcome = outcome_of(call)
+    if isinstance(tool, TakesOver):
+        tool.take_over(args, outcome.value)
+    return outcome
 
 
 def _may_answer(asked: Terms, needed: Terms) -> bool:

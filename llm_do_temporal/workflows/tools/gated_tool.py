@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Verdict
 from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.reviews import ShownReview
 from llm_do_temporal.policy.approvals import Terms
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.policy.identity import SeenFile
@@ -35,6 +36,10 @@ class ToolQuestion:
     """Digest of that part of it which calls of one kind have in common: folders, network, the callee's definition."""
     allowed: str = ""
     """Entry of `approvals: allow:` that lets the call through, in words; empty: none does."""
+    in_layer: bool = False
+    """Whether the call only changes files of a layer: nobody is asked before the review of that."""
+    review: ShownReview | None = None
+    """Review of changes that is asked for; None for any other question."""
 
     @property
     def identity(self) -> str:
@@ -101,6 +106,15 @@ class GatedTool(Protocol):
 
     async def prepare(self, args: dict[str, Any]) -> PreparedCall:
         """Check the call and return its questions and its effect. Raises LlmDoError where it is refused."""
+        ...
+
+
+@runtime_checkable
+class TakesOver(Protocol):
+    """Tool whose calls change more than files: a fork that reuses one has to do the rest."""
+
+    def take_over(self, args: dict[str, Any], value: Any) -> None:
+        """Do what a call with this result has done in its workflow, besides the result."""
         ...
 
 

@@ -23,6 +23,7 @@ from llm_do_temporal.workflows.runtime.activities import run_activity, run_local
 from llm_do_temporal.workflows.tools.attachments import NamedPolicy, definition_digest
 from llm_do_temporal.workflows.tools.delegate import Delegation, Delegator, completed
 from llm_do_temporal.workflows.tools.gated_tool import PreparedCall, Shown, ToolQuestion
+from llm_do_temporal.workflows.tools.layers.working_layer import WorkingLayer, through
 
 MAX_CONTEXT_ENTRIES = 20
 MAX_PATH_CHARS = 400
@@ -109,7 +110,7 @@ class TemplateTool:
         as_json = bool(args.get("expect_json"))
         if as_json and not worker.unloaded:
             _check_schema(worker, template)
-        context = await _find_context(caller.tree, args.get("extra_context") or ())
+        context = await _find_context(caller.tree, args.get("extra_context") or (), self._delegator.layer)
         shown = {"input": args["input"], "template": template}
         shown |= {name: args[name] for name in ("extra_context", "params", "expect_json") if args.get(name)}
         call = Delegation(
@@ -121,7 +122,7 @@ class TemplateTool:
             limits=(NamedPolicy(self._rules.attachments, f"'templates' of worker '{caller.worker.name}'"),),
             questions=tuple(_reading_question(entry.place, entry.seen, worker) for entry in context if entry.place),
             files=tuple(entry.seen for entry in context if entry.seen),
-            more_prompt=_reader(context),
+            more_prompt=_reader(context, self._delegator.layer),
             shape=_normal_form(worker) if as_json else _text_of,
             template=loaded.template,
         )
@@ -167,7 +168,7 @@ def _path(entry: Any) -> str:
     return str(entry if isinstance(entry, str) else entry["path"])
 
 
-async def _find_context(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
+async def _find_context(tree: Tree, entries: Sequence[Any], layer: WorkingLayer | None) -> list[_Context]:
     """Find the entries that are files of the tree; an entry that names no file is context text itself.
 
     Raises EffectFailed for an entry that looks like a path and leads nowhere.
@@ -177,7 +178,7 @@ async def _find_context(tree: Tree, entries: Sequence[Any]) -> list[_Context]:
     if not places:
         return found
     files = tuple(AttachedFile(mount=place.mount, relative=place.relative, path=place.path) for place in places)
-    request = FindFilesInput(files=files, digests=True, near=True)
+    request = through(layer, FindFilesInput(files=files, digests=True, near=True))
     facts = await run_activity(FIND_FILES, request, summary=f"find {', '.join(p.path for p in places)}")
     sizes = dict(zip((place.path for place in places), facts.bytes, strict=True))
     seen = {file.path: file for file in facts.seen}
@@ -235,7 +236,7 @@ def _reading_question(place: Place, seen: SeenFile | None, target: PinnedWorker)
     )
 
 
-def _reader(context: Sequence[_Context]) -> Callable[[Shown | None], Awaitable[str]] | None:
+def _reader(context: Sequence[_Context], layer: WorkingLayer | None) -> Callable[[Shown | None], Awaitable[str]] | None:
     if not context:
         return None
 
@@ -245,7 +246,7 @@ def _reader(context: Sequence[_Context]) -> Callable[[Shown | None], Awaitable[s
         for entry in context:
             text, heading = entry.text, "Extra context:"
             if entry.place is not None:
-                text = await _read(entry, entry.place, left, shown)
+                text = await _read(entry, entry.place, left, shown, layer)
                 heading = f"Extra context, the file {entry.place.path}:"
                 left -= len(text)
             parts.append(f"\n\n{heading}\n{text}")
@@ -254,7 +255,7 @@ def _reader(context: Sequence[_Context]) -> Callable[[Shown | None], Awaitable[s
     return read
 
 
-async def _read(context: _Context, place: Place, most: int, shown: Shown | None) -> str:
+async def _read(context: _Context, place: Place, most: int, shown: Shown | None, layer: WorkingLayer | None) -> str:
     request = ReadFileInput(
         mount=place.mount,
         relative=place.relative,
@@ -263,7 +264,7 @@ async def _read(context: _Context, place: Place, most: int, shown: Shown | None)
         offset=0,
         expected=None if shown is None else context.seen,
     )
-    text = await run_local_first(READ_FILE, request, summary=f"read {place.path}")
+    text = await run_local_first(READ_FILE, through(layer, request), summary=f"read {place.path}")
     if text.truncated or text.total_chars > most:
         raise EffectFailed(
             f"'{place.path}' has {text.total_chars} characters; the files of extra_context may have "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from urllib.parse import urljoin
@@ -17,6 +18,8 @@ class Form:
     action: str
     method: str
     fields: dict[str, str] = field(default_factory=dict[str, str])
+    pairs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Fields in their order, those of one name each by itself."""
     buttons: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
 
@@ -58,6 +61,13 @@ class Browser:
         address = urljoin(page.address, form.action)
         return _page(await self.client.post(address, data=data, headers=self._origin))
 
+    async def send_pairs(self, page: Page, form: Form, pairs: Iterable[tuple[str, str]]) -> Page:
+        """Send these fields, of which several may have one name, as those of a form."""
+        data: dict[str, list[str]] = {}
+        for name, value in pairs:
+            data.setdefault(name, []).append(value)
+        return _page(await self.client.post(urljoin(page.address, form.action), data=data, headers=self._origin))
+
 
 def _page(answer: httpx2.Response) -> Page:
     reader = _Reader()
@@ -98,12 +108,14 @@ class _Reader(HTMLParser):
             self._select = name
         elif tag == "input" and (given.get("type") not in ("checkbox", "radio") or "checked" in given):
             form.fields[name] = given.get("value", "on" if given.get("type") == "checkbox" else "")
+            form.pairs.append((name, form.fields[name]))
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "textarea" and self._area is not None:
             # A browser drops the line end that follows the tag.
             fields = self.forms[-1].fields
             fields[self._area] = fields[self._area].removeprefix("\n")
+            self.forms[-1].pairs.append((self._area, fields[self._area]))
             self._area = None
         elif tag == "select":
             self._select = None

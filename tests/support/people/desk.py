@@ -1,4 +1,8 @@
-"""Somebody who types the installed command, in processes of its own and in a copy of the workshop that ships."""
+"""Somebody who types commands of the program, in a copy of the workshop that ships.
+
+Each is a process of its own. One that runs to its end is forked from a process that has loaded the program; what is
+left running, and all that commands start, is started as people start it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,9 @@ import psutil
 
 from llm_do_temporal.client.embedded.server import HostInfo, running_host
 from llm_do_temporal.environment import UNDO_VARIABLE
+from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from tests.support.patience import PATIENCE_SECONDS, eventually
+from tests.support.people.forked_program import run_forked
 from tests.support.providers.provider import FakeProvider
 from tests.support.servers.temporal import PROGRAMS
 
@@ -39,15 +45,8 @@ class Desk:
 
     def type(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, and hold its exit code against `code`."""
-        done = subprocess.run(
-            self.command(*arguments),
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
+        typed = [*arguments, "--workshop", str(self.workshop)]
+        done = run_forked(typed, folder=Path.cwd(), environment=self.environment)
         assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
@@ -142,12 +141,22 @@ def _alive(pid: int) -> bool:
         return False
 
 
+def ship(workshop: Path) -> None:
+    """Have the files that ship in a workshop, and no others but the product's own state."""
+    for path in workshop.iterdir() if workshop.exists() else ():
+        if path.is_dir() and path.name != STATE_FOLDER:
+            shutil.rmtree(path)
+        elif path.name != STATE_FOLDER:
+            path.unlink()
+    left_behind = (STATE_FOLDER, "evaluations", "__pycache__", "notes.md", "generated")
+    shutil.copytree(SHIPPED, workshop, ignore=shutil.ignore_patterns(*left_behind), dirs_exist_ok=True)
+
+
 @contextmanager
 def desk_in(folder: Path) -> Generator[Desk]:
     """A desk in `folder`: a copy of the workshop that ships, and an environment that names no server and no key."""
     workshop = folder / "workers"
-    left_behind = (".llm-do", "evaluations", "__pycache__", "notes.md", "generated")
-    shutil.copytree(SHIPPED, workshop, ignore=shutil.ignore_patterns(*left_behind))
+    ship(workshop)
     hidden = ("TEMPORAL_", "LLM_DO_", "OPENAI_", "ANTHROPIC_", "OTEL_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     # A held decision would keep every run waiting; the tests of undo say how long they hold.

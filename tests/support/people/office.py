@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, ConsoleMessage, Dialog, Page, Request, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, async_playwright
 
 from llm_do_temporal.client import Connection, LlmDoClient, connect
 from llm_do_temporal.environment import UNDO_VARIABLE
@@ -63,12 +63,14 @@ class Office:
     """Address of the page, without a slash at its end."""
     gate: Gate
     """Where a text that a clerk's model says stops half way."""
+    visits: list[BrowserContext] = field(default_factory=list[BrowserContext])
     complaints: list[str] = field(default_factory=list[str])
     """What browsers complained about, and requests to anybody but the page."""
 
     async def person(self, name: str = "ada", **options: Any) -> Page:
         """A browser of one's own, signed in. Options are Playwright's, like `java_script_enabled`."""
         context = await self.browser.new_context(**options)
+        self.visits.append(context)
         context.set_default_timeout(PATIENCE_SECONDS * 1000)
         page = await context.new_page()
         page.on("console", self._console)
@@ -77,6 +79,11 @@ class Office:
         page.on("dialog", self._dialog)
         await page.goto(f"{self.link}/?token={TOKENS[name]}")
         return page
+
+    async def leave(self) -> None:
+        """Close all browsers of people: an open page asks for news again and again."""
+        while self.visits:
+            await self.visits.pop().close()
 
     async def start(self, run: str, *turns: Turn) -> None:
         """Start a clerk that makes these calls, turn by turn."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.policy.layers.sections import Section
 from llm_do_temporal.testing import Call, ScriptedModel, call, scripted
 from tests.support.runs.place import Place
 
@@ -21,3 +23,15 @@ async def start_parked(place: Place, *turns: Any, toolsets: dict[str, Any] = FIL
     run = await place.start("main")
     await place.pending(run)
     return run, main
+
+
+def section(question: Question) -> Section:
+    """Return the section that a review asks about."""
+    assert question.request.review is not None
+    return question.request.review.section.section
+
+
+def digest(question: Question) -> str:
+    """Return the digest of the changes that a review asks about."""
+    assert question.request.review is not None
+    return question.request.review.section.digest

@@ -15,8 +15,10 @@ from temporalio.client import WorkflowExecutionCount, WorkflowExecutionCountAggr
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 
+from llm_do_temporal.client.views.server_list import NOT_OF_EVALUATIONS, OF_EVALUATIONS
 from llm_do_temporal.messages.base import RUN_MEMO
 from llm_do_temporal.messages.runs import RunMemo
+from llm_do_temporal.policy.evaluations.run_ids import EXPERIMENT_PREFIX
 
 STATUSES = {
     "Running": Status.WORKFLOW_EXECUTION_STATUS_RUNNING,
@@ -45,11 +47,13 @@ class RunServer:
         *,
         began: datetime,
         ended: datetime | None = None,
+        parent: str = "",
     ) -> None:
-        """Put a run into the list."""
+        """Put a run into the list; `parent` is the id of the workflow that started it, if one did."""
         info = WorkflowExecutionInfo(status=STATUSES[status])
         info.execution.workflow_id, info.execution.run_id = run, f"{run}-1"
         info.start_time.FromDatetime(began)
+        info.parent_execution.workflow_id = parent
         if ended is not None:
             info.close_time.FromDatetime(ended)
         payload: Payload = (await self.data_converter.encode([memo]))[0]
@@ -84,10 +88,17 @@ class RunServer:
         for sign, name in re.findall(r"ExecutionStatus (=|!=) '(\w+)'", query):
             number = STATUSES.get(name)
             found = [info for info in found if (info.status == number) is (sign == "=")]
+        for condition, is_of_evaluations in ((NOT_OF_EVALUATIONS, False), (OF_EVALUATIONS, True)):
+            if condition in query.split(" AND "):
+                found = [info for info in found if _is_of_evaluation(info) is is_of_evaluations]
         for which, sign, time in re.findall(r"(StartTime|CloseTime) (>=|<) '(.+?)'", query):
             bound = datetime.fromisoformat(time)
             found = [info for info in found if (_time(info, which) >= bound) is (sign == ">=")]
         return sorted(found, key=lambda info: (_time(info, "CloseTime"), _time(info, "StartTime")), reverse=True)
+
+
+def _is_of_evaluation(info: WorkflowExecutionInfo) -> bool:
+    return info.parent_execution.workflow_id.startswith(EXPERIMENT_PREFIX)
 
 
 def _time(info: WorkflowExecutionInfo, which: str) -> datetime:

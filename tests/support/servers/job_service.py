@@ -1,7 +1,6 @@
-"""A worker service in a process of its own, so that it can be killed: `python -m tests.support.servers.job_service`.
+"""A worker service for a process of its own, so that it can be killed.
 
-Arguments: the task queue, the workshop's folder; the server is that of TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE. Its
-model `test:job` runs the command `sh job.sh` and then says what it was told of it; so does `test:asker` with the
+Its model `test:job` runs the command `sh job.sh` and then says what it was told of it; so does `test:asker` with the
 function `ask`. `test:sage` knows.
 """
 
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic_ai.messages import ModelMessage, ToolReturnPart
@@ -26,15 +25,16 @@ def told(messages: list[ModelMessage]) -> str:
     return results[-1].model_response_str()
 
 
-async def serve(queue: str, folder: str) -> None:
-    """Serve until killed."""
+def serve(queue: str, folder: Path, variables: Mapping[str, str]) -> None:
+    """Serve a workshop at a task queue until killed; `variables` say which server and namespace."""
+    os.environ.update(variables)
+    asyncio.run(_serve(queue, folder))
+
+
+async def _serve(queue: str, folder: Path) -> None:
     register_model("job", scripted(call("shell", command="sh job.sh", timeout=300), told))
     register_model("asker", scripted(call("ask", question="The question?"), told))
     register_model("sage", scripted("Forty-two."))
     address, namespace = os.environ["TEMPORAL_ADDRESS"], os.environ["TEMPORAL_NAMESPACE"]
     client = await Client.connect(address, namespace=namespace, data_converter=pydantic_data_converter)
-    await build_worker(client, Path(folder), ServiceSettings(task_queue=queue)).run()
-
-
-if __name__ == "__main__":
-    asyncio.run(serve(*sys.argv[1:3]))
+    await build_worker(client, folder, ServiceSettings(task_queue=queue)).run()

@@ -97,7 +97,7 @@ class GatedFiles:
 
 def gated_files(workshop: Path, monkeypatch: pytest.MonkeyPatch, **mount: Any) -> GatedFiles:
     """The tools, their effects carried out at once by the activities of this workshop."""
-    files = FileActivities(workshop)
+    files = FileActivities(workshop, workshop_blobs(workshop))
     attachments = AttachmentActivities(workshop, workshop_blobs(workshop))
 
     async def carried_out(activity: ActivityRef[Any, Any], request: Any, **more: Any) -> Any:

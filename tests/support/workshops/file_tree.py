@@ -24,6 +24,7 @@ from llm_do_temporal.messages.effects import (
 )
 from llm_do_temporal.policy.files.sandbox import Mount, Place, Tree, locate
 from llm_do_temporal.sandbox.safe_open import OpenBelow
+from tests.support.workshops.layered import MemoryBlobs
 
 WHOLE = Tree(mounts=(Mount(at="/", root="."),))
 
@@ -39,7 +40,7 @@ class Files:
     activities: FileActivities = field(init=False)
 
     def __post_init__(self) -> None:
-        self.activities = FileActivities(self.workshop, self.open_below)
+        self.activities = FileActivities(self.workshop, MemoryBlobs(), self.open_below)
 
     def seen_through(self, *mounts: Mount) -> Files:
         """The same workshop through another tree."""

@@ -10,7 +10,7 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.shell import ShellActivities
+from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.errors import Refusal
 from llm_do_temporal.messages.effects import ShellInput, ShellResult
 from llm_do_temporal.policy.files.sandbox import Mount, Tree

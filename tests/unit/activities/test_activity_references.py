@@ -13,6 +13,8 @@ from temporalio import activity
 
 from llm_do_temporal.activities.definitions import DefinitionActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities, Conversations
+from llm_do_temporal.activities.reuse import ReuseActivities
+from llm_do_temporal.activities.runtime.records import ForkRecords
 from llm_do_temporal.messages.activities import ALL_ACTIVITIES, FILE_ACTIVITIES, REQUEST_MODEL, ActivityRef
 from llm_do_temporal.policy.queues import Queues
 from llm_do_temporal.policy.shell import Isolation
@@ -41,8 +43,11 @@ def referenced(references: Iterable[ActivityRef[Any, Any]]) -> dict[str, Types]:
 def files(tmp_path: Path) -> list[Callable[..., Any]]:
     client: Any = None
     blobs = workshop_blobs(tmp_path)
-    definitions = DefinitionActivities(tmp_path, blobs, search_attributes=False, queues=Queues())
-    return file_activities(tmp_path, blobs, client, definitions, Isolation.PREFERRED)
+    records = ForkRecords(blobs)
+    definitions = DefinitionActivities(tmp_path, blobs, records, search_attributes=False, queues=Queues())
+    return file_activities(
+        tmp_path, blobs, client, definitions, ReuseActivities(tmp_path, blobs, records), Isolation.PREFERRED
+    )
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from llm_do_temporal.activities.shell import ShellActivities
+from llm_do_temporal.activities.commands.shell import ShellActivities
 from llm_do_temporal.messages.effects import ShellInput, ShellResult
 from llm_do_temporal.messages.sizes import SHOWN_OUTPUT_BYTES
 from llm_do_temporal.policy.files.sandbox import Mount, Tree

@@ -20,6 +20,7 @@ from llm_do_temporal.activities.runtime import heartbeats
 from llm_do_temporal.activities.runtime.heartbeats import HeartbeatInterceptor, Promptness
 from llm_do_temporal.encryption.codec import encrypting
 from llm_do_temporal.encryption.keys import Key, KeyRing
+from llm_do_temporal.messages.conversation import BatchedTurn
 from llm_do_temporal.messages.sizes import KEPT_FROM_BYTES
 from llm_do_temporal.storage.external_storage import keeping_big_payloads
 from llm_do_temporal.storage.local import LocalBlobStore
@@ -52,9 +53,14 @@ class Inner(ActivityInboundInterceptor):
 class Server(ActivityOutboundInterceptor):
     """Keeps what arrives."""
 
-    def __init__(self) -> None:
+    def __init__(self, *told_before: Any) -> None:
         self.got: list[tuple[Any, ...]] = []
         self.beat = threading.Event()
+        self._told_before = told_before
+
+    def info(self) -> Any:
+        """See ActivityOutboundInterceptor."""
+        return SimpleNamespace(heartbeat_details=self._told_before)
 
     def heartbeat(self, *details: Any) -> None:
         """See ActivityOutboundInterceptor."""
@@ -69,6 +75,22 @@ def beaten(*beats: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     for details in beats:
         inner.heartbeat(*details)
     return server.got
+
+
+@pytest.mark.parametrize(
+    ("told_before", "kept"),
+    [
+        (BatchedTurn(custom_id="r").model_dump(mode="json"), [(BatchedTurn(custom_id="r"),)]),
+        # the end of an answer that an earlier attempt wrote is no part of this one
+        ({"text": "Onc", "chars": 3}, [()]),
+    ],
+)
+def test_a_turn_that_waits_for_a_batch_is_not_forgotten(told_before: Any, kept: list[Any]) -> None:
+    inner, server = Inner(), Server(told_before)
+    HeartbeatInterceptor(NO_CLIENT).intercept_activity(inner).init(server)
+    inner.heartbeat()
+    inner.heartbeat()
+    assert server.got == kept
 
 
 def test_an_activity_that_has_just_begun_tells_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic_ai.messages import ModelResponse
@@ -85,3 +85,19 @@ async def test_an_offline_model_is_free_unless_the_workshop_says_otherwise() -> 
     assert priced(answer(), await model_of(model="offline:echo")).usage.cost == 0
     dear = await model_of(model="offline:echo", price={"input": 0, "output": 10})
     assert priced(answer(), dear).usage.cost == Decimal("0.001")
+
+
+async def test_what_went_through_a_batch_costs_what_the_list_says_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing that the answer says of how it was served counts."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    asked = await build_model(cast("ModelResolutionContext[Any]", None), "openai:gpt-4o")
+    served = answer(provider_details={"processing": "batch"})
+    assert priced(served, asked).usage.cost == Decimal("0.00325")
+    assert priced(served, asked, batched=True).usage.cost == Decimal("0.001625")
+
+
+def test_without_a_price_for_batches_the_usual_one_counts() -> None:
+    known = answer(model_name="llama-3.3-70b-versatile", provider_name="groq")
+    usual = priced(known).usage.cost
+    assert usual is not None
+    assert priced(known, batched=True).usage.cost == usual

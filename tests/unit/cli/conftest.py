@@ -1,12 +1,14 @@
-"""A run and a question that the tests of this folder look at."""
+"""A run and a question that the tests of this folder look at, and a person who types at prompts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
+from llm_do_temporal.cli.terminal import ask, group_prompt, prompts
 from llm_do_temporal.client.client import Question
 from llm_do_temporal.client.views.run_view import Node, RunView
 from llm_do_temporal.messages.approvals import RequestApprovalInput
@@ -47,3 +49,22 @@ def pending() -> Question:
         reason="sandbox.write needs approval",
     )
     return Question(id="a1", run="run-1", request=request, asked_at=datetime(2026, 1, 2, tzinfo=UTC))
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return the way to say which lines a person will type, one at each prompt; None: the end of input."""
+    monkeypatch.delenv("PAGER", raising=False)
+    for module in (ask, group_prompt):
+        monkeypatch.setattr(module, "forget_typed", lambda: None)
+
+    def type_lines(*lines: str | None) -> None:
+        left: Iterator[str | None] = iter(lines)
+
+        async def read(prompt: str) -> str | None:
+            assert prompt
+            return next(left)
+
+        monkeypatch.setattr(prompts, "read_line", read)
+
+    return type_lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from io import StringIO
 from typing import IO, Any, cast
@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from llm_do_temporal.cli.terminal import ask as asking
-from llm_do_temporal.cli.terminal import prompts as prompting
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.last_shown import ShownQuestion
 from llm_do_temporal.cli.terminal.lines import Interrupt
@@ -47,27 +46,14 @@ class Desk:
         return await asker.ask(question, [question], others=2)
 
 
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return the way to say which lines a person will type, one at each prompt."""
-    monkeypatch.setattr(asking, "forget_typed", lambda: None)
-    monkeypatch.delenv("PAGER", raising=False)
+@pytest.fixture(autouse=True)
+def little_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what surrounds a question, only the task and the calls before are known."""
 
     async def surroundings(client: object, question: Question, known: Sequence[Question]) -> Surroundings:
         return Surroundings(Background(RunMemo(worker="clerk", task="Sort"), [], None), precedents_of(question, known))
 
     monkeypatch.setattr(asking, "read_surroundings", surroundings)
-
-    def type_lines(*lines: str) -> None:
-        left: Iterator[str] = iter(lines)
-
-        async def read(prompt: str) -> str:
-            assert prompt
-            return next(left)
-
-        monkeypatch.setattr(prompting, "read_line", read)
-
-    return type_lines
 
 
 @pytest.mark.parametrize(

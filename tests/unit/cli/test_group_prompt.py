@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from llm_do_temporal.cli.terminal import group_prompt as asking
-from llm_do_temporal.cli.terminal import prompts as prompting
 from llm_do_temporal.cli.terminal.group_prompt import GroupAsker
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
@@ -65,27 +64,14 @@ class Desk:
         return await GroupAsker(cast("LlmDoClient", self), console, Interrupt(), lambda key: 3).ask("key")
 
 
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return the way to say which lines a person will type about three questions of two runs."""
+@pytest.fixture(autouse=True)
+def three_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three questions of two runs wait."""
 
     async def read_group(client: object, key: str) -> QuestionGroup:
         return QuestionGroup(key, "write_file *.md", tuple(entry(*name) for name in NAMES))
 
-    monkeypatch.delenv("PAGER", raising=False)
-    monkeypatch.setattr(asking, "forget_typed", lambda: None)
     monkeypatch.setattr(asking, "read_group", read_group)
-
-    def type_lines(*lines: str) -> None:
-        left: Iterator[str] = iter(lines)
-
-        async def read(prompt: str) -> str:
-            assert prompt
-            return next(left)
-
-        monkeypatch.setattr(prompting, "read_line", read)
-
-    return type_lines
 
 
 @pytest.mark.parametrize(

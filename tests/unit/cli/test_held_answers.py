@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -13,7 +13,6 @@ from rich.console import Console
 
 from llm_do_temporal.cli.holds import Holds
 from llm_do_temporal.cli.terminal import ask as asking
-from llm_do_temporal.cli.terminal import prompts as prompting
 from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.client.client import LlmDoClient
@@ -108,26 +107,14 @@ def test_who_leaves_is_told_how_to_take_it_back_and_need_not_wait() -> None:
     assert len(holds.farewell(str)) == 6
 
 
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return the way to say which lines a person will type, one at each prompt."""
-    monkeypatch.setattr(asking, "forget_typed", lambda: None)
+@pytest.fixture(autouse=True)
+def nothing_around(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that surrounds a question is known."""
 
     async def nothing(client: object, question: Question, known: Sequence[Question]) -> None:
         return None
 
     monkeypatch.setattr(asking, "read_surroundings", nothing)
-
-    def type_lines(*lines: str) -> None:
-        left: Iterator[str] = iter(lines)
-
-        async def read(prompt: str) -> str:
-            assert prompt
-            return next(left)
-
-        monkeypatch.setattr(prompting, "read_line", read)
-
-    return type_lines
 
 
 @pytest.mark.parametrize("seconds", [10, 0])

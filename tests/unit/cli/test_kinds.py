@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,6 @@ from rich.console import Console
 from llm_do_temporal.cli import session
 from llm_do_temporal.cli.commands.approvals import approvals, approve
 from llm_do_temporal.cli.commands.policy.grants import grants
-from llm_do_temporal.cli.terminal import prompts as prompting
 from llm_do_temporal.cli.terminal.kinds import ask_for_grant
 from llm_do_temporal.cli.terminal.lines import Interrupt
 from llm_do_temporal.cli.terminal.prompts import Prompter
@@ -199,34 +198,28 @@ async def test_grants_are_listed_with_what_is_left(desk: Desk, capsys: pytest.Ca
     assert (shown["sentence"], shown["times"], shown["used"]) == ("write_file of .md files below /notes", 2, 1)
 
 
-async def grant_typed(
-    monkeypatch: pytest.MonkeyPatch, offers: list[OfferedKind], *typed: str | None
-) -> tuple[Any, str]:
+async def ask_at_prompt(offers: list[OfferedKind]) -> tuple[Any, str]:
     """Return the grant that a person typed at the prompt, and all that was shown."""
-    waiting = list(typed)
-
-    async def line(prompt: str) -> str | None:
-        return waiting.pop(0)
-
-    monkeypatch.setattr(prompting, "read_line", line)
     shown = StringIO()
     prompter = Prompter(Console(file=shown, width=120), Interrupt(), lambda: None)
     return await ask_for_grant(offers, prompter), shown.getvalue()
 
 
-async def test_the_prompt_offers_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_prompt_offers_the_same(typed: Callable[..., None]) -> None:
     offers = offered_kinds(QUESTIONS[2], QUESTIONS)
-    grant, shown = await grant_typed(monkeypatch, offers, "2", "3", "30m")
+    typed("2", "3", "30m")
+    grant, shown = await ask_at_prompt(offers)
 
     assert (grant.kind, grant.times, grant.seconds) == (offers[1].kind, 3, 1800)
     assert "2  write_file of .md files below /notes: 2 calls so far, 1 of them rejected or changed" in shown
     assert "     a2  reject  write_file /notes/b.md" in shown
-    grant, _ = await grant_typed(monkeypatch, offers, "1", "", "")
+    typed("1", "", "")
+    grant, _ = await ask_at_prompt(offers)
     assert (grant.times, grant.seconds) == (20, 3600)
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"),
+    ("lines", "says"),
     [
         ([""], ""),
         ([None], ""),
@@ -237,28 +230,28 @@ async def test_the_prompt_offers_the_same(monkeypatch: pytest.MonkeyPatch) -> No
         (["1", "1", "soon"], "'soon' is not a time"),
     ],
 )
-async def test_the_prompt_takes_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, typed: list[str | None], says: str
-) -> None:
-    grant, shown = await grant_typed(monkeypatch, offered_kinds(QUESTIONS[2], QUESTIONS), *typed)
+async def test_the_prompt_takes_nothing_else(typed: Callable[..., None], lines: list[str | None], says: str) -> None:
+    typed(*lines)
+    grant, shown = await ask_at_prompt(offered_kinds(QUESTIONS[2], QUESTIONS))
 
     assert grant is None
     assert says in shown
 
 
-async def test_the_prompt_says_that_a_call_is_of_no_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no kind of calls fits" in (await grant_typed(monkeypatch, []))[1]
+async def test_the_prompt_says_that_a_call_is_of_no_kind() -> None:
+    assert "no kind of calls fits" in (await ask_at_prompt([]))[1]
 
 
 HOSTILE = note("a5", "x.md\n2  the command `git status`: no other call so far\n\x1b7.md")
 
 
 async def test_a_path_of_several_lines_cannot_pass_for_another_kind(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: Desk, typed: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.asked.append(HOSTILE)
     offers = offered_kinds(HOSTILE, desk.asked)
-    grant, prompted = await grant_typed(monkeypatch, offers, "1", "2", "1h")
+    typed("1", "2", "1h")
+    grant, prompted = await ask_at_prompt(offers)
     await approvals("r1", "a5", kinds=True)
     listed = capsys.readouterr().out
     await approve("r1", "a5", kind=1)

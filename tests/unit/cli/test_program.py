@@ -14,6 +14,7 @@ import pytest
 from llm_do_temporal.cli.app import COMMANDS
 from tests.support.people.forked_program import run_forked
 
+PROGRAM = "from llm_do_temporal.cli.__main__ import main; main()"
 NOBODY = "127.0.0.1:1"
 """No server listens there."""
 
@@ -36,9 +37,11 @@ def environment_in(folder: Path) -> dict[str, str]:
 
 
 def run(*arguments: str, folder: Path, stdin: str = "", code: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "llm_do_temporal.cli"] if code is None else [sys.executable, "-c", code]
+    """Run a command; from the beginning where its standard input or its start matter."""
+    if not stdin and code is None:
+        return run_forked(arguments, folder=folder, environment=environment_in(folder))
     return subprocess.run(
-        [*command, *arguments],
+        [sys.executable, "-c", code or PROGRAM, *arguments],
         cwd=folder,
         input=stdin,
         capture_output=True,
@@ -82,11 +85,18 @@ USAGE = [
     (["approvals", "watch"], "approvals watch needs a terminal"),
     (["export", "run", "-o", "gone/run.md"], "'gone/run.md' given with --output is no place for a file"),
     (["export", "run", "--format", "pdf"], 'Invalid value "pdf" for --format'),
+    (["export", "run", "--patch", "--format", "md"], "--patch has a format of its own"),
+    (["review", "run", "--reject", "a.py"], "--reject says what is left out of what is accepted"),
+    (["review", "run", "--all", "--reject-all", "no"], "--reject-all accepts nothing"),
+    (["review", "run", "--reject-all", " "], "--reject-all needs a reason"),
     (["list", "--limit", "0"], "--limit 0 is not a number above zero"),
     (["gc", "--older-than", "soon"], "the value of --older-than cannot be used: 'soon' is not a time"),
     (["check", "gone"], "there is no file or folder 'gone'"),
     (["certify", "greeter", "--every", "0"], "--every 0 is not a number above zero"),
     (["certify", "greeter", "--kill", "cat"], 'Invalid value "cat" for --kill'),
+    (["certify", "greeter.eval.yaml", "hi"], "PROMPT says nothing beside the evaluation 'greeter.eval.yaml'"),
+    (["certify", "greeter.eval.yaml", "--fork-at", "main@1"], "--fork-at says nothing beside the evaluation"),
+    (["certify", "gone.eval.yaml"], "there is no evaluation file 'gone.eval.yaml'"),
     (["certify", "greeter", "--address", "h:1"], "leaves 'h:1' alone"),
     (["certify", "greeter", "--model", "openai:gpt-5"], "'openai:gpt-5' may charge for each time"),
     (["dev", "--port", "99999"], "99999 is not a port"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from llm_do_temporal.cli.commands.runs import list_runs, runs_table
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.session import Session
 from llm_do_temporal.client.client import LlmDoClient, RunSummary
+from llm_do_temporal.client.views.tree import Accounts, Branch, Spent
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.runs import RunMemo
@@ -82,20 +84,75 @@ async def test_a_workshop_without_views_says_so(tmp_path: Path) -> None:
         await list_runs(view="mine", location=Location(workshop=tmp_path))
 
 
-async def test_a_long_search_says_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> RunServer:
+    """A server that the commands are connected to."""
     server = RunServer()
-    for number in range(1_100):
-        await server.put(f"run-{number}", "Completed", RunMemo(worker="clerk"), began=BEGAN, ended=BEGAN)
 
     @asynccontextmanager
     async def opened(_location: Location) -> AsyncGenerator[Session]:
         yield Session(LlmDoClient(cast("Any", server)), None, "127.0.0.1:1", embedded=False)
 
     monkeypatch.setattr(session, "opened", opened)
+    return server
+
+
+async def test_runs_are_listed_with_their_costs_in_one_go(
+    server: RunServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def read_one(_accounts: Accounts, branch: Branch) -> Spent:
+        return Spent(total=Usage(cost_usd=Decimal("0.25" if branch.workflow_id == "run-0" else "0.5")))
+
+    monkeypatch.setattr(Accounts, "read_one", read_one)
+    for number in range(2):
+        await server.put(f"run-{number}", "Completed", RunMemo(worker="clerk"), began=BEGAN, ended=BEGAN)
+    assert await list_runs(cost=True, as_json=True, location=Location()) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [(run["run"], run["cost_usd"]) for run in listed] == [("run-0", 0.25), ("run-1", 0.5)]
+    assert len(server.queries) == 1
+
+
+async def test_a_long_search_says_how_far_it_is(
+    server: RunServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(1_100):
+        await server.put(f"run-{number}", "Completed", RunMemo(worker="clerk"), began=BEGAN, ended=BEGAN)
+
     monkeypatch.setattr(runs, "_SAID_EVERY", 1_000)
     assert await list_runs(text="nothing", location=Location()) == 0
     assert capsys.readouterr().err == "looked at 1,000 runs so far\nno run is like that: text nothing\n"
     assert await list_runs(state="completed", limit=1_050, location=Location()) == 0
     assert capsys.readouterr().err == ""
+
+
+async def test_runs_of_evaluations_are_left_out_with_a_line_that_says_so(
+    server: RunServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = "eval-decks-0123456789ab"
+    memo = RunMemo(worker="clerk")
+    for case in ("acme", "mendly"):
+        await server.put(f"{experiment}-{case}-r1", "Completed", memo, began=BEGAN, ended=BEGAN, parent=experiment)
+    rest = "of evaluations; `list --evaluations` has them, `eval list` the experiments\n"
+    assert await list_runs(location=Location()) == 0
+    assert capsys.readouterr() == ("", f"not in this list: 2 runs {rest}")
+    await server.put("mine", "Completed", RunMemo(worker="clerk", fork_of="first"), began=BEGAN, ended=BEGAN)
+    assert await list_runs(text="e", location=Location()) == 0
+    shown = capsys.readouterr()
+    assert shown.err == f"not in this list: up to 2 runs like that {rest}"
+    header, row = shown.out.splitlines()
+    assert (header.split()[-2:], row.split()[-1]) == (["FORK", "OF"], "first")
+    assert await list_runs(state="failed", location=Location()) == 0
+    assert capsys.readouterr().err == "no run is like that: state failed\n"
+    assert await list_runs(evaluations=True, location=Location()) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert sorted(line.rpartition("  ")[2].strip() for line in shown.out.splitlines()) == [
+        "CASE",
+        "case acme",
+        "case mendly",
+        "first",
+    ]
+    assert await list_runs(evaluations=True, as_json=True, location=Location()) == 0
+    listed = json.loads(capsys.readouterr().out)
+    cases = [run["case"] for run in listed if "case" in run]
+    assert cases[0] == {"experiment": experiment, "case": "acme", "repeat": 1, "is_judge": False}

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from rich.console import Console
 
 from llm_do_temporal.cli.reports.show import record_json, render_record
 from llm_do_temporal.client.client import RunSummary
+from llm_do_temporal.client.history.origins import ReusedStep
 from llm_do_temporal.client.record.facts import RunFacts
 from llm_do_temporal.client.record.story import Story, TakenBack
 from llm_do_temporal.client.views.run_view import RunView, ViewEvent
+from llm_do_temporal.messages.budget import Saved, Usage
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.files.attachments import Attachment
 from tests.support.workflow.moments import START, after
@@ -122,3 +126,25 @@ def test_the_record_as_json(view: RunView) -> None:
     ]
     assert [(one["id"], one["decision"]) for one in shown["approvals"]] == [("a1", "reject"), ("a2", None)]
     assert shown["approvals"][0]["at"] == "2026-01-02T03:04:14+00:00"
+
+
+def test_a_record_of_a_fork_tells_what_was_reused_and_from_where(view: RunView) -> None:
+    main = view.nodes["r"]
+    main.reused_turns = 2
+    main.usage = main.usage.plus(Usage(saved=Saved(requests=3, input_tokens=900, cost_usd=Decimal("0.5"))))
+    places = (("turn 1", 1), ("write_file", 1), ("turn 2", 2))
+    main.reused = [ReusedStep(what, f"old\x1b[1m main turn {turn}") for what, turn in places]
+    summary = replace(SUMMARY, fork_of="old")
+    console = Console(width=150, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_record(summary, view, [], after(75)))
+    shown = capture.get()
+    assert "run-1 · fork of old · boss" in shown
+    assert "turn 4, 2 reused" in shown
+    assert "reused 3 turns of $0.5000" in shown
+    assert "  main  turn 1, write_file  from old\\x1b[1m main turn 1" in shown
+    found = record_json(summary, view, [])
+    assert found["fork_of"] == "old"
+    assert found["saved"] == {"requests": 3, "input_tokens": 900, "output_tokens": 0, "cost_usd": 0.5}
+    (first, *_) = found["invocations"]
+    assert (first["turns"], first["reused"][2]["what"]) == (4, "turn 2")

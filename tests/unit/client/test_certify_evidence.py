@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
 from llm_do_temporal.client.certify.evidence import Evidence, Histories, compare, gather
 from llm_do_temporal.client.certify.plan import is_free
 from llm_do_temporal.client.certify.stage import digests
+from llm_do_temporal.messages.activities import COMMIT_CHANGES
 from llm_do_temporal.messages.base import ENTRY_PATH
 
 STORED = Path(__file__).parents[2] / "replay" / "histories" / "pitch-decks-0.1"
@@ -36,6 +39,7 @@ CASES = [
     (replace(RECORDED, writes=Counter({"main: write_file r": 2})), "written more often", ""),
     (replace(RECORDED, writes=Counter()), "never written: main: write_file r", ""),
     (replace(RECORDED, once=Counter({"main: run_command c": 2})), "run more often", ""),
+    (replace(RECORDED, children=Counter({"main/helper-1": 2})), "main/helper-1 was started twice", "was started twice"),
     # a person skipped what may have happened: its result and its files may be missing, but nothing may be there twice
     (replace(RECORDED, doubts=1, result={"output": "unknown"}, files={"notes.txt": "n"}), "", ""),
     (replace(RECORDED, doubts=1, files={"notes.txt": "n", "report.md": "rr"}), "the file report.md differs", ""),
@@ -77,6 +81,20 @@ def test_turns_and_writes_are_counted_apart(histories: Histories) -> None:
     assert set(evidence.turns["main"].values()) == {1}
     assert evidence.writes.total() == 5
     assert not evidence.once
+
+
+def test_commits_are_counted_whatever_their_run_is_called() -> None:
+    def committed(*keys: str) -> Counter[str]:
+        histories = Histories()
+        for key in keys:
+            event = HistoryEvent(event_type=EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
+            event.activity_task_scheduled_event_attributes.activity_type.name = COMMIT_CHANGES.name
+            event.activity_task_scheduled_event_attributes.input.payloads.add(data=key.encode())
+            histories.events.append(("main", event))
+        return gather({}, "", {}, 0, histories).writes
+
+    assert committed("certify-1") == committed("certify-2") == Counter({"main: commit_changes": 1})
+    assert committed("certify-1", "certify-1")["main: commit_changes"] == 2
 
 
 def test_the_run_goes_on_with_what_somebody_else_takes_up(histories: Histories) -> None:

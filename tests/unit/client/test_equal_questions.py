@@ -120,6 +120,19 @@ async def test_a_group_that_a_list_has_no_room_for_is_read_whole() -> None:
     assert sorted(client.read) == ["one", "two"]
 
 
+async def test_a_run_that_cannot_be_read_has_what_the_list_tells() -> None:
+    class Locked(Asking):
+        async def approvals(self, run: str | None = None) -> list[Question]:
+            """See LlmDoClient."""
+            if run == "one":
+                raise UsageError("it has ended")
+            return await super().approvals(run)
+
+    group = await read_group(Locked([OTHER, *NOTES], room=1), NOTES[0].request.group.key)
+    assert group is not None
+    assert ids(group) == [("one", "a1"), ("two", "a2")]
+
+
 async def test_a_selection_is_ids_with_the_digests_that_were_shown() -> None:
     group = await read_group(Asking(NOTES), NOTES[0].request.group.key[:8])
     assert group is not None

@@ -18,9 +18,16 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.maintenance.gc import collect, mentioned, needed
+from llm_do_temporal.client.maintenance.gc import QUERY, collect, mentioned, needed
+from llm_do_temporal.encryption.keys import NO_KEYS, Key, KeyRing
+from llm_do_temporal.encryption.seal import Seal
 from llm_do_temporal.errors import ConnectionFailed, EffectFailed
+from llm_do_temporal.messages.experiments.forks import ForkIndex, RecordedCall, RecordedEffect, RecordedTurn
+from llm_do_temporal.policy.layers.carried import CarriedLayer
 from llm_do_temporal.storage.local import LocalBlobStore
+from llm_do_temporal.workflows.evaluation.workflow import LlmDoEvaluation
+from llm_do_temporal.workflows.invocation.workflow import LlmDoWorker
+from llm_do_temporal.workflows.run.workflow import LlmDoRun
 
 DIGEST = hashlib.sha256(b"one").hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()
@@ -46,6 +53,11 @@ def test_a_digest_is_found_wherever_it_stands(data: str, found: set[str]) -> Non
 
 def test_a_digest_is_found_between_bytes_of_any_kind() -> None:
     assert mentioned(b"\xff\x00" + DIGEST.encode() + b"\xfe", {DIGEST}) == {DIGEST}
+
+
+@pytest.mark.parametrize("workflow", [LlmDoRun, LlmDoWorker, LlmDoEvaluation])
+def test_the_histories_of_all_workflows_are_read(workflow: type) -> None:
+    assert f"'{workflow.__name__}'" in QUERY
 
 
 class Graph:
@@ -189,3 +201,36 @@ async def test_what_something_recent_mentions_is_left(tmp_path: Path) -> None:
     client = cast("Client", Unreachable(listed=True, status=RPCStatusCode.NOT_FOUND))
     collected = await collect(client, blobs)
     assert [one.sha256 for one in collected.removed] == [lost]
+
+
+@pytest.mark.parametrize("ring", [NO_KEYS, KeyRing.of(Key("k", b"k" * 32))])
+def test_the_record_of_a_fork_leads_to_all_that_it_names(ring: KeyRing, tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path, Seal(ring))
+    content, attached, manifest_of = (blobs.put_bytes(name) for name in (b"content", b"attached", b"below"))
+    manifest = blobs.put_bytes(f'{{"entries": [["/a.txt", "{manifest_of}"]]}}'.encode())
+    lost = blobs.put_bytes(b"nobody's")
+    call = RecordedCall(
+        path="main",
+        turn=1,
+        tool="write_file",
+        outcome="returned",
+        effects=(
+            RecordedEffect(
+                activity="write_file",
+                request={"content": f"llmdo-blob:{content}"},
+                began=CarriedLayer(manifest=manifest),
+            ),
+        ),
+    )
+    answer = {"parts": [{"part_kind": "file", "url": f"llmdo-blob:sha256/{attached}"}]}
+    record = ForkIndex(
+        run="run",
+        execution="1",
+        turns={"k": (RecordedTurn(path="main", turn=1, answer=answer),)},
+        calls={"k": (call,)},
+    )
+    index = blobs.put_bytes(record.model_dump_json().encode())
+    # The history of the fork names the record alone; that of the other run is gone.
+    found = needed({index}, {one.sha256 for one in blobs.stored()}, blobs.read)
+    assert found == {index, content, attached, manifest, manifest_of}
+    assert lost in {one.sha256 for one in blobs.stored()}

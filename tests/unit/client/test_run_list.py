@@ -15,6 +15,7 @@ from llm_do_temporal.client.views import run_list
 from llm_do_temporal.client.views.run_list import (
     PAGE_RUNS,
     ListedRun,
+    count_left_out,
     list_runs,
     read_all_spent,
     read_filter,
@@ -94,7 +95,9 @@ async def test_the_server_alone_judges_what_it_can() -> None:
     wanted = RunFilter(state="completed", worker="boss", since="2026-01-02", until="2026-01-03", begins="run-")
     assert [len(page) for page in await every_page(server, wanted)] == [25, 25, 10]
     assert server.queries[0] == (
-        "WorkflowType = 'LlmDoRun' AND ExecutionStatus = 'Completed' AND LlmDoWorker = 'boss'"
+        "WorkflowType = 'LlmDoRun'"
+        " AND (ParentWorkflowId IS NULL OR ParentWorkflowId NOT STARTS_WITH 'eval-')"
+        " AND ExecutionStatus = 'Completed' AND LlmDoWorker = 'boss'"
         " AND WorkflowId STARTS_WITH 'run-' AND StartTime >= '2026-01-02T00:00:00.000000Z'"
         " AND StartTime < '2026-01-04T00:00:00.000000Z'"
     )
@@ -191,3 +194,25 @@ async def test_an_address_that_is_no_part_of_the_list_is_refused(page: str) -> N
 def test_a_filter_that_cannot_be_used_says_which_part() -> None:
     with pytest.raises(UsageError, match="since: 'soon' is no time"):
         read_filter({"since": "soon", "state": ""})
+
+
+async def test_runs_of_evaluations_are_left_out_and_counted_unless_they_are_wanted() -> None:
+    server = await server_with(3)
+    experiment = "eval-decks-0123456789ab"
+    for name in ("mendly-r1", "mendly-r2", "mendly-r2-judge"):
+        memo = RunMemo(worker="boss", task="deck")
+        await server.put(f"{experiment}-{name}", "Completed", memo, began=NOW, ended=NOW, parent=experiment)
+    # A workflow of somebody else starts runs, too.
+    await server.put("run-3", "Completed", RunMemo(worker="boss"), began=NOW, ended=NOW, parent="mine")
+    client = cast("Any", server)
+    assert {one.run for one in (await list_runs(client)).runs} == {"run-0", "run-1", "run-2", "run-3"}
+    assert await count_left_out(client, RunFilter()) == 3
+    assert await count_left_out(client, RunFilter(state="failed")) == 0
+    wanted = RunFilter(evaluations=True)
+    parts = {one.run: one.case for one in (await list_runs(client, wanted)).runs if one.case is not None}
+    assert {run: case.words for run, case in parts.items()} == {
+        f"{experiment}-mendly-r1": "case mendly",
+        f"{experiment}-mendly-r2": "case mendly, repeat 2",
+        f"{experiment}-mendly-r2-judge": "judge of case mendly, repeat 2",
+    }
+    assert await count_left_out(client, wanted) == 0

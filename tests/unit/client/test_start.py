@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,16 @@ def test_each_warning_about_the_file_is_told(tmp_path: Path) -> None:
     StartRequest(worker="templates/old.yaml", model="test:a").prepare(folder, embedded=True, warn=warnings.append)
     (warning,) = warnings
     assert "Gone_look" in warning
+
+
+def test_a_branch_that_cannot_take_changes_is_known_before_there_is_a_run(tmp_path: Path) -> None:
+    folder = workshop(tmp_path, WRITABLE, "")
+    request = StartRequest(worker="main", review="changes", review_branch="review")
+    with pytest.raises(UsageError, match="lie in no git work tree"):
+        request.prepare(folder, embedded=False)
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    with pytest.raises(UsageError, match="has no commit yet"):
+        request.prepare(folder, embedded=False)
+    identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "first"], cwd=folder, check=True)
+    assert request.prepare(folder, embedded=False).review_branch == "review"

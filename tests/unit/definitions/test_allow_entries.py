@@ -50,6 +50,7 @@ def added_lines(before: str, after: str) -> list[str]:
         "approvals:\n  allow: [{tool: edit_file}]\n  mode: strict\n",
         "approvals: {allow: [], mode: strict}\n",
         "approvals: {allow: [{tool: edit_file}], mode: strict}\n",
+        "{sandbox: {root: .}}\n",
         "name: käse 🧀\napprovals:\n  mode: strict\n",
     ],
 )
@@ -98,7 +99,6 @@ def test_hidden_characters_are_written_as_escapes() -> None:
     ("text", "says"),
     [
         ("x: &it {mode: strict}\napprovals: *it\n", "no place"),
-        ("{sandbox: {root: .}}\n", "no place"),
         ("approvals: strict\n", "no place"),
         ("approvals: {mode: strict,}\n", "no place"),
         ("approvals:\n  allow: everything\n", "no place"),

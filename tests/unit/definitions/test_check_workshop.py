@@ -271,3 +271,20 @@ def test_a_call_that_its_files_would_refuse_is_found_before(
     if said is not None:
         assert found[0].startswith("warning workers/main.worker:2: a call of 'judge' will be refused: ")
         assert said in found[0]
+
+
+def test_a_model_without_batches_is_named(workshop: WorkshopFolder) -> None:
+    workshop.write(
+        "workshop.yaml",
+        "model: groq:llama-3.3-70b-versatile\nturns: batch\nmodels: {both: [anthropic:claude-sonnet-5-5, chat], "
+        "chat: {model: openai-chat:x, base_url: 'http://127.0.0.1:9/v1'}}\n",
+    )
+    workshop.write("workers/b.worker", "turns: now\n---\nx")
+    workshop.write("workers/c.worker", "turns: batch\nmodel: both\n---\nx")
+    workshop.write("workers/d.worker", "model: anthropic:claude-sonnet-5-5\n---\nx")
+    workshop.write("workers/e.worker", "---\nx")
+    said = [problem for problem in check_workshop(workshop.root) if "batch API" in problem.message]
+    assert [(one.file, one.severity) for one in said] == [("workers/c.worker", "error"), ("workers/e.worker", "error")]
+    assert said[0].line == 1
+    assert "'openai-chat:x'" in said[0].message
+    assert "Set `turns: now`" in str(said[0].next_step)

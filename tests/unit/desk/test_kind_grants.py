@@ -184,6 +184,7 @@ def test_a_word_that_is_no_file_holds_nothing() -> None:
         (write("/else.md"), {}, "does not cover the call of approval 'a1' itself"),
         (note(files=()), {}, "does not cover the call"),
         (note(capabilities=(CapabilityUse(name="effect.repeat", payload={}),)), {}, "asked about one by one"),
+        (note(capabilities=(CapabilityUse(name="changes.commit", payload={}),)), {}, "asked about one by one"),
     ],
 )
 def test_a_decision_that_grants_what_it_may_not_is_refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_do_temporal.policy.files.attachments import AttachmentPaths, meant_path
-from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate_in_workshop
+from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate_in_workshop, path_in_tree
 
 MAPPED = AttachmentPaths(path_map={"path/to/deck.txt": "/input/deck.txt"})
 BASED = AttachmentPaths(base_path="/input/")
@@ -54,3 +54,4 @@ def test_a_file_of_the_workshop_is_found_where_the_tree_shows_it(
 ) -> None:
     place = locate_in_workshop(Tree(mounts=tuple(mounts)), file)
     assert (None if place is None else place.path) == seen
+    assert path_in_tree(Tree(mounts=tuple(mounts)), file) == (seen or file)

@@ -59,6 +59,8 @@ def project(tmp_path: Path) -> Path:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "code.py").write_text(source)
     (tmp_path / "workers/neighbour.py").touch()
+    (tmp_path / "workers/files/shelf").mkdir(parents=True)
+    (tmp_path / "workers/files/shelf/__init__.py").write_text("import shelf.inside\n")
     (tmp_path / "scripts/deck_texts.py").touch()
     (tmp_path / "requirements").mkdir()
     for name, pins in PINS.items():

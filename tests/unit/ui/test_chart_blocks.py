@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_do_temporal.ui.pages.charts import HEIGHT, WIDTH, columns
+from llm_do_temporal.ui.content.plots.columns import HEIGHT, WIDTH, columns, spread
 
 
 def test_amounts_are_stacked_in_proportion() -> None:
@@ -27,3 +27,8 @@ def test_without_amounts_there_are_labels_alone() -> None:
     (column,) = columns(["a"], [[0]], str)
     assert (column.bars, column.value, column.label) == ((), "", "a")
     assert columns([], [], str) == []
+
+
+def test_values_are_counted_in_equal_parts_of_a_range() -> None:
+    assert spread([0, 0.1, 0.5, 0.99, 1], 4, 0, 1) == [2, 0, 1, 2]
+    assert spread([3, 3], 3, 3, 3) == [2, 0, 0]

@@ -69,7 +69,7 @@ async def test_what_is_left_over_is_started_once_however_often_the_form_is_sent(
     assert "cannot be used: the file 'empty.pdf' is empty" in page.text
     (form,) = [form for form in page.forms if form.action.endswith("/retry")]
     for _ in range(2):
-        await browser.send(page, form)
+        await browser.send(page, form, reuse="")
     ((run, request),) = ended.started.items()
     assert run.startswith("reader-")
     assert request.batch is not None

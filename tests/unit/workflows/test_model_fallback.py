@@ -7,7 +7,7 @@ from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.errors import ModelFailed
 from llm_do_temporal.messages.conversation import OTHER_MODEL
-from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings
+from llm_do_temporal.messages.definitions import PinnedWorker, RunSettings, Turns
 from llm_do_temporal.messages.runs import InvokeWorkerInput
 from llm_do_temporal.policy.approvals import ApprovalRules, Mode
 from llm_do_temporal.policy.files.sandbox import Tree
@@ -21,15 +21,18 @@ from tests.support.workflow.fake_workflow import FakeWorkflow
 ALIASES = {"cool": ModelAlias(model="p:b", settings={"temperature": 0})}
 
 
-def chain(model: str, queues: Queues | None = None) -> FallbackChain:
+def chain(
+    model: str, queues: Queues | None = None, *, own: Turns | None = None, others: Turns | None = None
+) -> FallbackChain:
     settings = RunSettings(
         mode=Mode.STRICT,
         rules=ApprovalRules(),
         models=ModelSources(aliases=ALIASES),
         model_settings={"seed": 1},
         queues=queues or Queues(),
+        turns=others,
     )
-    worker = PinnedWorker(name="w", source="w", sha256="", description="", instructions="")
+    worker = PinnedWorker(name="w", source="w", sha256="", description="", instructions="", turns=own)
     return FallbackChain(
         InvokeWorkerInput(run="r", path="main", depth=0, worker=worker, settings=settings, tree=Tree(), model=model)
     )
@@ -152,3 +155,20 @@ def test_each_model_has_its_own_queue(fake_workflow: FakeWorkflow, monkeypatch: 
 def test_a_summary_names_the_asked_model_for_people() -> None:
     models = chain("cool,p:c")
     assert models.as_shown(f"ask {models.serving_id}") == "ask cool (p:b)"
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "batched"),
+    [
+        (None, None, False),
+        (None, "batch", True),
+        ("batch", None, True),
+        # a worker's own word holds
+        ("now", "batch", False),
+        ("batch", "now", True),
+    ],
+)
+def test_the_worker_or_else_the_run_says_how_its_model_is_asked(
+    own: Turns | None, others: Turns | None, batched: bool
+) -> None:
+    assert chain("p:a", own=own, others=others).batched is batched

@@ -44,12 +44,12 @@ async def try_rules(
     as_json
         Print a JSON object.
     """
-    import shutil
     import sys
 
     from llm_do_temporal.cli.output import print_json
     from llm_do_temporal.cli.reports.trial import left_out, trial_lines, trial_sentence
     from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.cli.tables import width_of
     from llm_do_temporal.client.rules.past_calls import PastCallReader
     from llm_do_temporal.client.rules.trial import try_policy
 
@@ -61,8 +61,7 @@ async def try_rules(
     if as_json:
         print_json(trial.as_json(), pretty=True)
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        print("\n".join(trial_lines(trial, width)), flush=True)
+        print("\n".join(trial_lines(trial, width_of(sys.stdout))), flush=True)
     for line in left_out(trial):
         say(line)
     say(trial_sentence(trial, since))

@@ -14,6 +14,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from llm_do_temporal.cli.terminal.pictures.review import check_lines, counts_words
 from llm_do_temporal.cli.terminal.pictures.surroundings import Surroundings, surrounding_lines
 from llm_do_temporal.cli.terminal.pictures.text_lines import hanging, indented, wrapped
 from llm_do_temporal.cli.text import visible_block, visible_line
@@ -24,6 +25,8 @@ from llm_do_temporal.ui.content.call_parts import only_adds, tells_all
 _INDENT = 4
 _SHORT_CHARS = 200
 """Longer values get lines of their own."""
+_MOST_COLUMNS = 200
+"""Longest rule: a line in a pipe has no end."""
 _FEWEST_LINES = 3
 """Lines that every part of a call gets on a screen, if it has as many: its name, its beginning, and what is left."""
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -99,7 +102,7 @@ def _head(pending: Question, around: Surroundings | None, width: int, others: in
     title = Text(" · ".join(visible_line(word, 80) for word in where), style="bold")
     more = f" {others:,} more wait{'s' if others == 1 else ''}" if others else ""
     title.truncate(max(width - len(more) - 2, 1), overflow="ellipsis")
-    rule = "─" * max(width - cell_len(title.plain) - 1 - len(more), 0)
+    rule = "─" * max(min(width, _MOST_COLUMNS) - cell_len(title.plain) - 1 - len(more), 0)
     lines = [Text.assemble(title, " ", (rule, "yellow"), more)]
     if around is not None:
         lines += surrounding_lines(pending, around, width, is_short=others is not None)
@@ -116,6 +119,10 @@ def _head(pending: Question, around: Surroundings | None, width: int, others: in
 def _parts(pending: Question, width: int, *, is_short: bool = False) -> list[_CallPart]:
     """Return the whole call, what it changes first; where it `is_short`, of digests the beginning."""
     request, parts = pending.request, list[_CallPart]()
+    if request.review is not None:
+        counts, check = request.review.section.counts, request.review.check
+        told = [Text(f"  {counts_words(counts)}"), *check_lines(check, width)]
+        return [_CallPart("review", [*told, _mark(f"`review {visible_line(pending.run, 80)}` shows them")])]
     diff = (request.diff or "") if pending.args == request.args else ""
     is_file = request.tool in PATH_TOOLS
     new = " (a new file)" if is_file and diff.startswith("--- /dev/null\n") else ""

@@ -17,7 +17,6 @@ from llm_do_temporal.redaction.configured_keys import remove_keys
 from llm_do_temporal.ui.content.background import Background, read_background
 from llm_do_temporal.ui.content.precedents import Precedents, precedents_of
 
-_DONE = {DecisionKind.APPROVE: "approved", DecisionKind.REJECT: "rejected", DecisionKind.MODIFY: "changed"}
 _STYLES = {DecisionKind.APPROVE: "green", DecisionKind.REJECT: "red", DecisionKind.MODIFY: "yellow"}
 _SHORT_LINES = 3
 """Lines of the model's words where room is short."""
@@ -58,7 +57,7 @@ def _precedents(question: Question, precedents: Precedents, width: int, *, is_sh
         return []
     tool, place = question.request.tool, precedents.place
     where = f" in {place}" if place.startswith("/") else f" {place}" if place not in ("", tool) else ""
-    counts = [Text(f"{count} {_DONE[kind]}", style=_STYLES[kind]) for kind, count in precedents.counts.items()]
+    counts = [Text(f"{count} {kind.done}", style=_STYLES[kind]) for kind, count in precedents.counts.items()]
     if precedents.waiting:
         counts.append(Text(f"{precedents.waiting} more {'waits' if precedents.waiting == 1 else 'wait'}"))
     told = Text(", ").join(counts).append(f" ({visible_line(tool + where, 120)})", style="dim")
@@ -76,7 +75,7 @@ def _precedent(one: Question) -> Text:
     by = visible_line(verdict.by or "somebody", 80)
     note = f": {visible_line(verdict.note, 200)}" if verdict.note else ""
     about = f" ({visible_line(one.request.summary, 200)})"
-    done = (_DONE[verdict.decision], _STYLES[verdict.decision])
+    done = (verdict.decision.done, _STYLES[verdict.decision])
     return Text.assemble(f"{one.id} ", done, f" by {by} {ago(verdict.at)}{note}", (about, "dim"))
 
 

@@ -1,0 +1,87 @@
+"""Grounds of commands over layers: the layer is whole, its folders are laid out, and the work is taken over.
+
+Called by the activities that run commands on layers. Must not run any.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from llm_do_temporal.activities.commands.ground import Ground, mounted_places, outermost_places
+from llm_do_temporal.errors import EffectFailed, LayerUnavailable, SandboxRefusal
+from llm_do_temporal.messages.effects import ShellInput
+from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.policy.layers.carried import CarriedLayer, LayerUpdate
+from llm_do_temporal.sandbox.layers.base_files import base_files
+from llm_do_temporal.sandbox.layers.command_folders import CommandFolders, FolderLayout, split_note
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.kept_lowers import KeptLowers
+from llm_do_temporal.sandbox.layers.overlay import base_problem, overlay_problem
+from llm_do_temporal.storage.blobs import BlobStore
+
+_known_problem = cache(overlay_problem)
+
+
+class LayerGrounds:
+    """Grounds of commands over layers in one workshop."""
+
+    def __init__(
+        self, workshop: Path, blobs: BlobStore, problem: Callable[[str | None], str | None] | None = None
+    ) -> None:
+        """`problem` returns the reason why commands have no layers with a `bwrap`, for machines (and tests) that
+        differ; None: it is found by trying, once a process."""
+        self._workshop = workshop.resolve()
+        self._blobs = blobs
+        self._contents = LayerContents(blobs)
+        self._problem = problem or _known_problem
+        self._fit: set[int] = set()
+        self._kept = KeptLowers()
+
+    @contextmanager
+    def ground(self, asked: ShellInput, carried: CarriedLayer, bwrap: str | None) -> Generator[Ground]:
+        """Lay the worker's folders out over the layer. Raises LayerUnavailable where that is not possible."""
+        problem = self._problem(bwrap)
+        if bwrap is None or problem is not None:
+            raise LayerUnavailable(f"commands cannot work on changes that are not made yet: {problem}")
+        layer = self._contents.whole(carried)
+        layout = FolderLayout(self._workshop, self._blobs, lambda base: self._check_base(bwrap, base), self._kept)
+        # All that is laid out here a command can reach; what lies outside of these places is not.
+        paths = asked.sandbox_paths
+        places = mounted_places(asked.tree) if paths is None else outermost_places(asked.tree, paths)
+        with (
+            base_files(self._workshop, contents=self._contents) as base,
+            layout.laid_out(layer, base, places) as over,
+        ):
+            if paths is None and len(over.parts) < len(places):
+                there = {folder.place.path for folder in over.folders}
+                missing = next(place.path for place in places if place.path not in there)
+                raise EffectFailed(f"the folder '{missing}' does not exist")
+            yield Ground(self._workshop, over.folders, bwrap, over)
+
+    def taken(self, over: CommandFolders, work: LayerWork) -> tuple[LayerUpdate, str]:
+        """Return what a command has changed in the layer, and a remark on that; empty for none.
+
+        Where it left behind what no layer can hold, nothing has changed, and the remark says so.
+        """
+        try:
+            layer, split = over.read_back(work.author)
+        except SandboxRefusal as refusal:
+            return LayerUpdate(), f"{refusal.message}. {refusal.next_step or ''}".strip()
+        return self._contents.update_of(work.carried, over.layer, layer), split_note(split)
+
+    def close(self) -> None:
+        """Remove what is kept for further commands."""
+        self._kept.close()
+
+    def _check_base(self, bwrap: str, base: int) -> None:
+        device = os.fstat(base).st_dev
+        if device in self._fit:
+            return
+        problem = base_problem(bwrap, base)
+        if problem is not None:
+            raise LayerUnavailable(f"commands cannot work on changes that are not made yet: {problem}")
+        self._fit.add(device)

@@ -1,0 +1,1 @@
+"""Evaluations: the activities of `LlmDoEvaluation`."""

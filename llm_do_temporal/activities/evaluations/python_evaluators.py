@@ -1,0 +1,64 @@
+"""Python functions that evaluate cases. They run in a thread, as the functions of `tools.py` do.
+
+What a function raises is a failure of the evaluator, and no score.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+from llm_do_temporal.activities.python_tools import without_host_folders
+from llm_do_temporal.callers import run_in_thread
+from llm_do_temporal.definitions.tools.python_files import load_python
+from llm_do_temporal.definitions.tools.python_modules import importable
+from llm_do_temporal.definitions.tools.python_tools import read_source
+from llm_do_temporal.errors import DefinitionError
+from llm_do_temporal.policy.evaluations.evaluators import Python
+from llm_do_temporal.policy.evaluations.facts import CaseFacts
+from llm_do_temporal.policy.evaluations.judgement import failed, python_scores
+from llm_do_temporal.policy.evaluations.scores import CaseScores
+from llm_do_temporal.policy.evaluations.spec import EvaluationCase
+
+
+def python_score(evaluator: Python, case: EvaluationCase, facts: CaseFacts, root: Path) -> CaseScores:
+    """Return what the function says of a case.
+
+    It is called with the facts as a dictionary, in which the case is as `case`, and with the evaluator's arguments.
+    """
+    given = {**facts.model_dump(mode="json"), "case": case.model_dump(mode="json")}
+    try:
+        with importable(root):
+            function = _function(evaluator.function, root)
+            made = function(given, **evaluator.arguments)
+            returned = run_in_thread(_result_of(made)) if inspect.isawaitable(made) else made
+    except DefinitionError as error:
+        return failed(evaluator.metric, str(error))
+    except (Exception, SystemExit) as error:
+        words = without_host_folders(f"{type(error).__name__}: {error}", error, root)
+        return failed(evaluator.metric, f"'{evaluator.function}' failed: {words}")
+    return python_scores(evaluator, returned)
+
+
+def _function(reference: str, root: Path) -> Callable[..., Any]:
+    """Return the function of a reference. Raises DefinitionError."""
+    place, colon, name = reference.rpartition(":")
+    if colon:
+        module: Any = load_python(read_source(place, root=root))
+    else:
+        place, _, name = reference.rpartition(".")
+        try:
+            module = importlib.import_module(place)
+        except ImportError as error:
+            raise DefinitionError(f"the module '{place}' of the evaluator '{reference}' cannot be loaded") from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise DefinitionError(f"'{place}' has no function '{name}'")
+    return cast("Callable[..., Any]", found)
+
+
+async def _result_of(made: Awaitable[Any]) -> Any:
+    return await made

@@ -1,0 +1,1 @@
+"""Reuse of model turns by forks."""

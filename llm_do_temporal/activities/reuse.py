@@ -1,0 +1,210 @@
+"""Reuse by forks of what another run has done with files: calls, and what was read.
+
+A recorded call is taken over only where all that it changed can be put into the fork's layer as it is now: a write
+again, an edit where the file is as it was before it, or as it was after it; what a command or a child left in its layer
+where the fork's layer has not changed the same paths in another way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel
+from temporalio import activity
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.activities.runtime.records import ForkRecords, chosen
+from llm_do_temporal.errors import EffectFailed, LlmDoError
+from llm_do_temporal.messages.activities import REUSE_CALL
+from llm_do_temporal.messages.delegation import SaveWorkerInput
+from llm_do_temporal.messages.effects import (
+    AttachedFile,
+    EditFileInput,
+    FileChange,
+    FindFilesInput,
+    ListFilesInput,
+    ReadFileInput,
+    ShellResult,
+    SnapshotInput,
+    WriteFileInput,
+)
+from llm_do_temporal.messages.experiments.forks import RecordedCall, RecordedEffect, ReuseCallInput, ReusedCall
+from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.messages.reviews import LayerWork
+from llm_do_temporal.policy.files.sandbox import Mount, join
+from llm_do_temporal.policy.layers.carried import CarriedLayer
+from llm_do_temporal.policy.layers.layer import Layer
+from llm_do_temporal.policy.layers.merge import merged
+from llm_do_temporal.policy.reuse.keys import read_key
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.files import LayeredFiles
+from llm_do_temporal.sandbox.text_files import TextFiles
+from llm_do_temporal.storage.blobs import BlobStore
+
+_FORK, _READ_KEY = "fork", "read_key"
+
+
+class ReuseActivities:
+    """Recorded calls of other runs, for forks in one workshop."""
+
+    def __init__(self, workshop: Path, blobs: BlobStore, records: ForkRecords) -> None:
+        self._workshop = workshop
+        self._records = records
+        self._contents = LayerContents(blobs)
+
+    @activity.defn(name=REUSE_CALL.name)
+    def reuse_call(self, asked: ReuseCallInput) -> ReusedCall:
+        """See ReuseCallInput. A second attempt comes to the same: nothing is written but blobs."""
+        with user_errors():
+            return self._looked_up(asked).model_copy(update={"key": asked.key})
+
+    def _looked_up(self, asked: ReuseCallInput) -> ReusedCall:
+        index = self._records.index(asked.fork)
+        found = chosen(index.calls.get(asked.key, ()), asked.path, index if asked.fork.in_place else None)
+        if found is None:
+            return ReusedCall(asks=asked.key in index.asked, doubtful=asked.key in index.doubtful)
+        known = found.model_copy(update={"effects": ()})
+        if not found.effects:
+            return ReusedCall(call=known)
+        if asked.layer is None or asked.fork.in_place:
+            return ReusedCall(note="it changed files, and this invocation has no layer for that")
+        try:
+            return self._with_effects(found, known, asked.layer)
+        except LlmDoError as error:
+            return ReusedCall(note=f"what it changed cannot be put into the layer: {error}")
+
+    def _with_effects(self, found: RecordedCall, known: RecordedCall, work: LayerWork) -> ReusedCall:
+        before = self._contents.whole(work.carried)
+        layer = before
+        for effect in found.effects:
+            layer = self._with_effect(effect, layer, work)
+        update = self._contents.update_of(work.carried, before, layer)
+        return ReusedCall(call=known, layer=update if layer != before else None)
+
+    def _with_effect(self, effect: RecordedEffect, layer: Layer, work: LayerWork) -> Layer:
+        if effect.activity == "join_layers":
+            return self._joined(effect, layer)
+        if effect.activity == "run_command":
+            return self._after_command(effect, layer)
+        files = LayeredFiles(self._workshop, _over(work, layer), self._contents)
+        texts = TextFiles(self._workshop, files)
+        if effect.activity == "write_file":
+            texts.write(WriteFileInput.model_validate(effect.request).model_copy(update={"expected": None}))
+        elif effect.activity == "save_worker":
+            saved = SaveWorkerInput.model_validate(effect.request)
+            source = str(cast("Mapping[str, Any]", effect.result)["source"])
+            texts.write(
+                WriteFileInput(
+                    mount=Mount(at="/", root="."), relative=source, path=source, content=saved.text, definitions=True
+                )
+            )
+        else:
+            self._edit(effect, texts)
+        return files.layer
+
+    def _edit(self, effect: RecordedEffect, texts: TextFiles) -> None:
+        asked = EditFileInput.model_validate(effect.request).model_copy(update={"expected": None})
+        change = FileChange.model_validate(effect.result)
+        if change.diff:
+            try:
+                # Where the other run worked on the files themselves, they may be as the edit has left them.
+                texts.edit(asked, retried=True)
+            except LlmDoError:
+                # They may even have gone on from there, and the fork goes on from what they are now.
+                if effect.began is not None:
+                    raise
+
+    def _after_command(self, effect: RecordedEffect, layer: Layer) -> Layer:
+        update, began = ShellResult.model_validate(effect.result).layer, effect.began
+        if update is None or began is None:
+            return layer
+        return self._joined(effect.model_copy(update={"ended": began.updated(update)}), layer)
+
+    def _joined(self, effect: RecordedEffect, layer: Layer) -> Layer:
+        if effect.ended is None:
+            return layer
+        began = self._contents.whole(effect.began or CarriedLayer())
+        merge = merged(layer, self._contents.whole(effect.ended), began)
+        if merge.conflicts:
+            raise EffectFailed(f"'{merge.conflicts[0].path}' is another one here")
+        return merge.layer
+
+
+def _over(work: LayerWork, layer: Layer) -> LayerWork:
+    return work.model_copy(update={"carried": CarriedLayer(recent=layer)})
+
+
+class RecordedReads(Interceptor):
+    """Gives results of activities that only read their keys, and takes those of a fork from the record of the other
+    run, where that has them and the fork's layer has not changed the files."""
+
+    def __init__(self, blobs: BlobStore, records: ForkRecords) -> None:
+        self._records = records
+        self._contents = LayerContents(blobs)
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - named by the SDK
+        """See Interceptor."""
+        return _Inbound(next, self._records, self._contents)
+
+
+class _Inbound(ActivityInboundInterceptor):
+    def __init__(self, following: ActivityInboundInterceptor, records: ForkRecords, contents: LayerContents) -> None:
+        super().__init__(following)
+        self._records = records
+        self._contents = contents
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - named by the SDK
+        request = input.args[0] if input.args else None
+        if (
+            not isinstance(request, BaseModel)
+            or _FORK not in type(request).model_fields
+            or isinstance(request, ReuseCallInput)
+        ):
+            return await super().execute_activity(input)
+        fork = getattr(request, _FORK)
+        if isinstance(fork, ForkSource) and fork.then:
+            found = await asyncio.to_thread(self._recorded, fork, request)
+            if found is not None:
+                return found
+        result = await super().execute_activity(input)
+        if not isinstance(result, BaseModel) or _READ_KEY not in type(result).model_fields:
+            return result
+        is_quick = getattr(request, "layer", None) is None
+        key = self._key_of(request) if is_quick else await asyncio.to_thread(self._key_of, request)
+        return result.model_copy(update={_READ_KEY: key}) if key else result
+
+    def _recorded(self, fork: ForkSource, request: BaseModel) -> Any:
+        """Return the recorded result for the request; None where there is none, or the layer has other files."""
+        key = self._key_of(request)
+        read = self._records.index(fork).reads.get(key) if key else None
+        return None if read is None else read.result
+
+    def _key_of(self, request: BaseModel) -> str:
+        """Return the key of what is read; empty where the layer of the call has changed it."""
+        work = getattr(request, "layer", None)
+        if isinstance(work, LayerWork) and self._is_changed(work, request):
+            return ""
+        return read_key(activity.info().activity_type, request.model_dump(mode="json"))
+
+    def _is_changed(self, work: LayerWork, request: Any) -> bool:
+        entries = self._contents.whole(work.carried).entries
+        if isinstance(request, ListFilesInput):
+            return bool(entries)
+        places = _places(request)
+        return any(
+            place == path or place.startswith(f"{path}/") or path.startswith(f"{place}/")
+            for place in places
+            for path in entries
+        )
+
+
+def _places(request: Any) -> list[str]:
+    """Return the places below the workshop that a request reads."""
+    if isinstance(request, ReadFileInput):
+        return [join(request.mount.root, request.relative)]
+    files: tuple[AttachedFile, ...] = request.files if isinstance(request, FindFilesInput | SnapshotInput) else ()
+    return [join(one.mount.root, one.relative) for one in files if one.mount is not None]

@@ -1,0 +1,282 @@
+"""The review activities: a layer against the files of now, what people's answers come to, and the commit.
+
+Scheduled by the review of an invocation's workflow, which asks people in between. All of it may be attempted twice:
+the first two only read files and keep blobs, and a commit that was made is not made again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from temporalio import activity
+
+from llm_do_temporal.activities.runtime.failures import user_errors
+from llm_do_temporal.definitions.protection.protected_places import protection_of
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.errors import DecisionRefused, EffectFailed
+from llm_do_temporal.messages.activities import COMMIT_CHANGES, PREPARE_REVIEW, SETTLE_REVIEW
+from llm_do_temporal.messages.reviews import (
+    ChangeCounts,
+    CommitChangesInput,
+    CommittedChanges,
+    PreparedReview,
+    PrepareReviewInput,
+    ReviewSection,
+    SectionAnswer,
+    SettledReview,
+    SettleReviewInput,
+)
+from llm_do_temporal.policy.files.sandbox import Tree, path_in_tree
+from llm_do_temporal.policy.layers.answer import ReviewAnswer
+from llm_do_temporal.policy.layers.carried import MAX_RECENT, CarriedLayer
+from llm_do_temporal.policy.layers.changes import LayerChange
+from llm_do_temporal.policy.layers.hunks import file_hunks
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
+from llm_do_temporal.policy.layers.nodes import LayerNode
+from llm_do_temporal.policy.layers.review import ReviewManifest, sections_of
+from llm_do_temporal.policy.layers.rounds.branches import for_git, worked_on
+from llm_do_temporal.policy.layers.rounds.rebase import Rebase, rebased
+from llm_do_temporal.policy.layers.rounds.settlement import SectionChoice, Settlement, check_file, settled
+from llm_do_temporal.policy.layers.rounds.words import PathDifference, ReturnedSection, review_words
+from llm_do_temporal.policy.layers.sections import Section
+from llm_do_temporal.sandbox.layers.base_files import TolerantFiles, base_files, folds_names
+from llm_do_temporal.sandbox.layers.commit import LayerCommit, check_sections
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.git_branch import GitBranch, repository_of
+from llm_do_temporal.sandbox.layers.git_files import GitFiles, GitRepository
+from llm_do_temporal.storage.blobs import BlobStore
+
+MAX_CONFLICTS = 1_000
+"""Most conflicts that a section names to the desk; the manifest has them all."""
+MAX_TOLD = 50
+"""Most conflicts that a commit names."""
+
+
+class ReviewActivities:
+    """Activities on the changes of one workshop."""
+
+    def __init__(self, workshop: Path, blobs: BlobStore) -> None:
+        self._workshop = workshop
+        self._blobs = blobs
+        self._contents = LayerContents(blobs)
+
+    @activity.defn(name=PREPARE_REVIEW.name)
+    def prepare_review(self, asked: PrepareReviewInput) -> PreparedReview:
+        """Compare the layer with the files as they are now, and keep all that a review of it shows. Changes nothing."""
+        with user_errors():
+            whole = self._contents.whole(asked.layer)
+            rebase = self._over_branch(whole, asked.branch) if asked.branch else self._over_files(whole)
+            layer = rebase.layer
+            if not layer.changes:
+                return PreparedReview(layer=asked.layer if asked.branch else CarriedLayer(), digest=NO_LAYER.digest())
+            working = self._contents.manifest_of(whole) if asked.branch else None
+            sections = sections_of(layer, protection_of(self._workshop), asked.created)
+            manifest = ReviewManifest(
+                layer=layer,
+                sections=sections,
+                conflicts=rebase.conflicts,
+                found={} if asked.branch else rebase.found,
+                working=working,
+            )
+            return PreparedReview(
+                layer=CarriedLayer(manifest=working or self._contents.manifest_of(layer)),
+                review=self._blobs.put_bytes(manifest.model_dump_json().encode()),
+                digest=layer.digest(),
+                sections=tuple(_section(manifest, section) for section in sections),
+            )
+
+    @activity.defn(name=SETTLE_REVIEW.name)
+    def settle_review(self, asked: SettleReviewInput) -> SettledReview:
+        """Return what the answers come to, and the words for the model about the rest. Changes nothing.
+
+        Fails with DecisionRefused for an answer that does not fit what was shown.
+        """
+        with user_errors():
+            manifest = ReviewManifest.model_validate_json(self._blobs.read(asked.review))
+            choices = {
+                one.section: self._choice(manifest, one.section, one.answer)
+                for one in asked.answers
+                if one.answer is not None
+            }
+            settlement = settled(manifest, choices)
+            told = _Returned(manifest, settlement, asked.tree, self._contents)
+            accepted = settlement.accepted
+            workers = set(manifest.sections.get(Section.WORKERS, ())) & accepted.changes.keys()
+            kept, tried = settlement.kept, None
+            if manifest.working is not None:
+                working = self._contents.whole(CarriedLayer(manifest=manifest.working))
+                kept = worked_on(working, manifest.layer, accepted, settlement.kept)
+                tried = self._contents.manifest_of(worked_on(working, manifest.layer, accepted, NO_LAYER))
+            return SettledReview(
+                accepted=self._contents.manifest_of(accepted),
+                digest=accepted.digest(),
+                accepted_paths=len(accepted.changes),
+                rejected_paths=len(settlement.rest.entries),
+                workers=tuple(sorted(workers)),
+                tried=tried,
+                kept=self._carried(kept),
+                words=review_words([told.section(one, choices.get(one.section)) for one in asked.answers]),
+            )
+
+    @activity.defn(name=COMMIT_CHANGES.name)
+    def commit_changes(self, asked: CommitChangesInput) -> CommittedChanges:
+        """Make the accepted changes, all of them or none. Asked for again, it is carried on or answered."""
+        with user_errors():
+            layer = self._contents.whole(CarriedLayer(manifest=asked.manifest))
+            if asked.branch:
+                return self._committed_to_branch(layer, asked)
+            commit = LayerCommit(self._workshop, self._contents, protection_of(self._workshop))
+            outcome = commit.commit(
+                layer, key=asked.key, reviewed=asked.digest, sections=asked.sections, workers=asked.workers
+            )
+            return CommittedChanges(
+                committed=outcome.committed,
+                paths=outcome.paths,
+                conflicts=tuple(str(conflict) for conflict in outcome.conflicts[:MAX_TOLD]),
+            )
+
+    def _over_files(self, layer: Layer) -> Rebase:
+        """Return the layer over the files as they are now, the bytes of both sides kept."""
+        with base_files(self._workshop, contents=self._contents) as base:
+            rebase = rebased(layer, TolerantFiles(base), folds=folds_names(base))
+            return rebase.model_copy(update={"layer": self._contents.with_bases(rebase.layer, base)})
+
+    def _over_branch(self, whole: Layer, name: str) -> Rebase:
+        """Return the part of the layer that is not on a branch yet, over the files of the branch."""
+        layer = for_git(whole)
+        repository = self._repository()
+        files = GitFiles(repository, GitBranch(repository, name).parent(), self._contents, layer.changes)
+        rebase = rebased(layer, TolerantFiles(files))
+        conflicts = {path: f"on the branch: {reason}" for path, reason in rebase.conflicts.items()}
+        return rebase.model_copy(update={"conflicts": conflicts})
+
+    def _committed_to_branch(self, layer: Layer, asked: CommitChangesInput) -> CommittedChanges:
+        check_sections(layer, protection_of(self._workshop), asked.sections, asked.workers)
+        branch = GitBranch(self._repository(), asked.branch)
+        outcome = branch.commit(
+            layer, self._contents, key=asked.key, reviewed=asked.digest, message=asked.message, by=asked.by
+        )
+        return CommittedChanges(
+            committed=bool(outcome.commit),
+            paths=len(layer.changes) if outcome.commit else 0,
+            conflicts=outcome.conflicts[:MAX_TOLD],
+            commit=outcome.commit,
+        )
+
+    def _repository(self) -> GitRepository:
+        return repository_of(self._workshop, load_workshop(self._workshop).config.sandbox)
+
+    def _choice(self, manifest: ReviewManifest, section: Section, answer: ReviewAnswer) -> SectionChoice:
+        """Return what is accepted of a section. Raises DecisionRefused where the answer does not fit it."""
+        layer = manifest.of(section)
+        if answer.changes != layer.digest():
+            raise DecisionRefused("the answer is about other changes than those that were shown")
+        for path in (*answer.hunks, *answer.edits, *(comment.path for comment in answer.comments)):
+            if path not in layer.changes:
+                raise DecisionRefused(f"'{path}' is not among the changes", next_step="Look at the review again.")
+        if both := sorted(answer.hunks.keys() & answer.edits.keys()):
+            raise DecisionRefused(f"'{both[0]}' is accepted by its parts and as edited; choose one of the two")
+        return SectionChoice(
+            whole=tuple(answer.paths(layer, frozenset(manifest.conflicts))),
+            in_part={path: self._in_part(layer, path, frozenset(ids)) for path, ids in answer.hunks.items() if ids},
+            edited={path: self._edited(layer, path, blob) for path, blob in answer.edits.items()},
+            keeps_rest=answer.rest == "keep",
+        )
+
+    def _in_part(self, layer: Layer, path: str, ids: frozenset[str]) -> LayerNode:
+        entry = check_file(layer, path)
+        if entry.now is None or entry.base is None:
+            raise DecisionRefused(f"'{path}' is new; it is accepted as a whole, or not at all")
+        return self._contents.with_hunks(path, entry.base, entry.now, ids)
+
+    def _edited(self, layer: Layer, path: str, blob: str) -> LayerNode:
+        entry = check_file(layer, path)
+        try:
+            data = self._blobs.read(blob)
+        except EffectFailed as error:
+            raise DecisionRefused(
+                f"the contents that '{path}' was given are not in the blob store", next_step="Edit the file again."
+            ) from error
+        assert entry.now is not None  # check_file
+        return self._contents.edited(path, entry.now, data)
+
+    def _carried(self, layer: Layer) -> CarriedLayer:
+        if len(layer.entries) <= MAX_RECENT:
+            return CarriedLayer(recent=layer)
+        return CarriedLayer(manifest=self._contents.manifest_of(layer))
+
+
+class _Returned:
+    """Sections of a settled review as they come back to the model."""
+
+    def __init__(self, manifest: ReviewManifest, settlement: Settlement, tree: Tree, contents: LayerContents) -> None:
+        self._manifest = manifest
+        self._settlement = settlement
+        self._tree = tree
+        self._contents = contents
+
+    def section(self, told: SectionAnswer, choice: SectionChoice | None) -> ReturnedSection:
+        """Return what there is to tell of one section."""
+        chosen = choice or SectionChoice()
+        answer = told.answer
+        changes = self._manifest.changes(told.section)
+        accepted, left_out = self._settlement.accepted.entries, self._settlement.left_out
+        return ReturnedSection(
+            section=told.section,
+            by=told.by,
+            note=told.note,
+            keeps_rest=chosen.keeps_rest,
+            rejected=tuple(
+                self._name(change) for change in changes if change.path not in accepted and change.path not in left_out
+            ),
+            in_part=tuple(self._rest_of(change) for change in changes if self._is_rest(change, chosen)),
+            edited=tuple(self._edit_of(path, node) for path, node in chosen.edited.items() if path in accepted),
+            left_out=tuple(
+                (self._name(change), self._path(left_out[change.path])) for change in changes if change.path in left_out
+            ),
+            comments=()
+            if answer is None
+            else tuple(one.model_copy(update={"path": self._path(one.path)}) for one in answer.comments),
+        )
+
+    def _is_rest(self, change: LayerChange, chosen: SectionChoice) -> bool:
+        return change.path in chosen.in_part and change.path in self._settlement.rest.entries
+
+    def _rest_of(self, change: LayerChange) -> PathDifference:
+        """Return the hunks that were not accepted, with their lines as the proposed file has them."""
+        rest = self._settlement.rest.entries[change.path]
+        return PathDifference(
+            path=self._path(change.path), difference=self._difference(change.path, rest.base, rest.now)
+        )
+
+    def _edit_of(self, path: str, node: LayerNode) -> PathDifference:
+        now = self._manifest.layer.entries[path].now
+        return PathDifference(path=self._path(path), difference=self._difference(path, now, node))
+
+    def _difference(self, path: str, old: LayerNode | None, new: LayerNode | None) -> str:
+        if old is None or new is None or old.blob is None or new.blob is None:
+            return ""
+        hunks = file_hunks(self._contents.read(old, path), self._contents.read(new, path))
+        return "" if hunks is None else hunks.unified()
+
+    def _name(self, change: LayerChange) -> str:
+        return f"{' -> '.join(map(self._path, change.paths))} ({change.kind})"
+
+    def _path(self, path: str) -> str:
+        return path_in_tree(self._tree, path)
+
+
+def _section(manifest: ReviewManifest, section: Section) -> ReviewSection:
+    kinds = Counter(change.kind.value for change in manifest.changes(section))
+    return ReviewSection(
+        section=section,
+        digest=manifest.of(section).digest(),
+        counts=ChangeCounts(**kinds),
+        conflicts=_first(manifest.conflicts_of(section)),
+    )
+
+
+def _first(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(paths))[:MAX_CONFLICTS]

@@ -1,0 +1,1 @@
+"""`eval`: evaluations, and what came of them."""

@@ -1,0 +1,151 @@
+"""Options of `review` that answer it, and the choice that they stand for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Group, Parameter
+
+from llm_do_temporal.errors import DecisionRefused, UsageError
+
+if TYPE_CHECKING:
+    from llm_do_temporal.client.reviews.choice import ReviewChoice
+    from llm_do_temporal.client.reviews.review import Review, ReviewChange
+
+_ANSWER = Group("Answer", sort_key=1)
+_FEWEST_DIGITS = 4
+"""Shortest beginning of a hunk's id that may stand for the whole of it."""
+_LINE = re.compile(r"([1-9][0-9]{0,8}):(.*)", re.DOTALL)
+_Several = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
+
+
+@Parameter(name="*", group=_ANSWER)
+@dataclass(frozen=True, kw_only=True)
+class ReviewOptions:
+    """Answer to a review as it was typed. All of it is one answer: what it does not accept is not accepted."""
+
+    all: Annotated[
+        bool, Parameter(name="--all", help="Accept every change that is no conflict, but those named with --reject.")
+    ] = False
+    accept: Annotated[
+        _Several, Parameter(help="Accept these: PATH, FOLDER/ with all below it, or PATH:HUNK for a part of a file.")
+    ] = ()
+    reject: Annotated[
+        _Several, Parameter(help="With --all or --accept: but not these: PATH, FOLDER/ or PATH:HUNK.")
+    ] = ()
+    edit: Annotated[_Several, Parameter(help="Edit these files in $EDITOR; each is accepted as you leave it.")] = ()
+    comment: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(), help="Remark that the model is told: PATH:TEXT, or PATH:LINE:TEXT with a line's number."
+        ),
+    ] = ()
+    keep_rest: Annotated[
+        bool,
+        Parameter(name="--keep-rest", help="What is not accepted stays in the layer, instead of going back."),
+    ] = False
+    reject_all: Annotated[
+        str | None, Parameter(name="--reject-all", help="Accept nothing, with this reason for the model.")
+    ] = None
+
+    @property
+    def accepts(self) -> bool:
+        """Whether it may accept something, or sends remarks."""
+        return bool(self.all or self.accept or self.reject or self.edit or self.comment or self.keep_rest)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the review is to be answered at all."""
+        return self.accepts or self.reject_all is not None
+
+    def check(self) -> None:
+        """Raise UsageError for options that do not go together."""
+        if self.reject_all is not None and self.accepts:
+            raise UsageError("--reject-all accepts nothing and sends no remarks; give it alone")
+        if self.reject_all is not None and not self.reject_all.strip():
+            raise UsageError("--reject-all needs a reason, which the model is told")
+        if self.reject and not (self.all or self.accept):
+            raise UsageError(
+                "--reject says what is left out of what is accepted",
+                next_step="Add --all for everything else, or --accept PATH.",
+            )
+        if self.keep_rest and not (self.all or self.accept or self.edit or self.comment):
+            raise UsageError("--keep-rest says nothing about what is accepted", next_step="Add --accept or --comment.")
+
+
+def chosen_parts(review: Review, options: ReviewOptions) -> ReviewChoice:
+    """Return the choice that the options name, but for edits. Blocks; raises DecisionRefused."""
+    from llm_do_temporal.client.reviews.choice import ReviewChoice
+
+    choice = ReviewChoice(review, rest="keep" if options.keep_rest else "drop")
+    if options.all:
+        choice = choice.with_all()
+    for accepted, names in ((True, options.accept), (False, options.reject)):
+        for name in names:
+            choice = _with_name(choice, name, accepted=accepted)
+    for text in options.comment:
+        choice = _with_comment(choice, text)
+    return choice
+
+
+def named_change(review: Review, name: str) -> ReviewChange:
+    """Return the change of a path as it was typed. Raises DecisionRefused."""
+    path = name.removeprefix("./")
+    if path not in review.by_path and any(one.startswith(f"{path}/") for one in review.by_path):
+        raise DecisionRefused(f"'{path}' is a folder", next_step=f"'{path}/' stands for all changes below it.")
+    return review.change(path)
+
+
+def _with_name(choice: ReviewChoice, name: str, *, accepted: bool) -> ReviewChoice:
+    path = name.removeprefix("./")
+    if path.endswith("/"):
+        return choice.with_folder(path.rstrip("/"), accepted=accepted)
+    head, colon, hunk = path.rpartition(":")
+    if colon and path not in choice.review.by_path and head in choice.review.by_path:
+        return _with_hunk(choice, choice.review.change(head), hunk, accepted=accepted)
+    return choice.with_change(named_change(choice.review, path), accepted=accepted)
+
+
+def _with_hunk(choice: ReviewChoice, change: ReviewChange, digits: str, *, accepted: bool) -> ReviewChoice:
+    diff = choice.review.diff(change)
+    known = [hunk.id for hunk in diff.hunks] if diff.is_divisible else []
+    if not known:
+        raise DecisionRefused(f"'{change.path}' cannot be accepted in parts; it is accepted as a whole, or not at all")
+    found = [one for one in known if one.startswith(digits)] if len(digits) >= _FEWEST_DIGITS else []
+    if len(found) != 1:
+        raise DecisionRefused(
+            f"'{digits[:80]}' names no single hunk of '{change.path}'",
+            next_step=f"It has: {', '.join(known[:20])}.",
+        )
+    before = known if choice.state(change) == "accepted" else choice.parts.get(change.path, ())
+    ids = {*before, found[0]} if accepted else {*before} - {found[0]}
+    return choice.with_hunks(change, ids, known)
+
+
+def _with_comment(choice: ReviewChoice, text: str) -> ReviewChoice:
+    from pydantic import ValidationError
+
+    from llm_do_temporal.policy.layers.answer import LineComment
+
+    given = text.removeprefix("./")
+    paths = [path for path in choice.review.by_path if given.startswith(f"{path}:")]
+    if not paths:
+        raise DecisionRefused(
+            f"--comment '{text[:80]}' begins with no path among the changes",
+            next_step="Write it like --comment 'src/a.py:12: why twice?'.",
+        )
+    path = max(paths, key=len)
+    words = given[len(path) + 1 :]
+    numbered = _LINE.fullmatch(words)
+    line, said = (int(numbered[1]), numbered[2]) if numbered else (None, words)
+    try:
+        return choice.with_comment(LineComment(path=path, line=line, text=said.strip()))
+    except ValidationError:
+        raise UsageError(f"the remark on '{path}' is empty, or has more than 4,000 characters") from None
+
+
+def with_edited(choice: ReviewChoice, change: ReviewChange, text: str) -> ReviewChoice:
+    """Return the choice with a file as a person has edited it. Blocks: the text goes into the blob store."""
+    return choice.with_edit(change, choice.review.contents.keep(text))

@@ -1,0 +1,306 @@
+"""`review`: the changes that a run proposes, looked at and answered on the terminal or by a script."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from llm_do_temporal.cli.commands.reviews.options import ReviewOptions, chosen_parts, named_change, with_edited
+from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.tables import width_of
+from llm_do_temporal.cli.terminal.last_shown import ShownQuestion, is_seen, last_shown, note_shown
+from llm_do_temporal.cli.text import say, visible_block, visible_line
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.login import login_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.text import Text
+
+    from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.client.reviews.choice import ReviewChoice
+    from llm_do_temporal.client.reviews.review import Review, ReviewChange
+    from llm_do_temporal.messages.approvals import Approval
+
+_UNCUT = 1_000_000
+"""Width of a line in a pipe or a file."""
+_FEWEST_DIGITS = 12
+"""Shortest beginning of a question's digest that may stand for the whole of it."""
+
+
+async def review(
+    run: str,
+    paths: Annotated[tuple[str, ...], Parameter(name="PATH", negative=())] = (),
+    /,
+    *,
+    diff: Annotated[bool, Parameter(name="--diff")] = False,
+    why: Annotated[bool, Parameter(name="--why")] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    section: str | None = None,
+    approval: Annotated[str | None, Parameter(name="--id")] = None,
+    digest: str | None = None,
+    options: ReviewOptions = ReviewOptions(),  # noqa: B008 - frozen
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Show the changes that a run proposes, and accept all of them, some files, or some parts of files.
+
+    On a terminal it goes through them with you, a letter for each part, as `git add -p` does. With an option or
+    without a terminal it never asks. What was decided already is shown where nothing waits.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    paths
+        Only these files; FOLDER/ for all below one.
+    diff
+        Show the changed lines, each part with the id that --accept and --reject take.
+    why
+        Show the words of the model in the turns that made these changes.
+    as_json
+        Print a JSON list of the reviews, with all lines.
+    section
+        Which of several that wait: ordinary, workers, definitions, automation or links_out.
+    approval
+        Which of several, by its id, like a3; also one that was decided.
+    digest
+        Only if this is the digest of what is asked, or how it begins; --json has it.
+    """
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.session import opened
+
+    options.check()
+    async with opened(location) as session:
+        client = session.client
+        found = _chosen(await client.reviews(run), run, approval, section)
+        if options.answers:
+            if diff or why or as_json or paths:
+                raise UsageError("an answer goes without PATH, --diff, --why and --json; look first, then answer")
+            return await _answer(client, location, _meant(found, run, approval, digest), options)
+        if as_json:
+            print_json([await asyncio.to_thread(_json, one, paths) for one in found], pretty=True)
+        elif why:
+            await _show_origins(client, found, paths)
+        elif diff or paths:
+            await _show_changes(found, paths)
+        elif _can_ask() and any(one.question.is_open for one in found):
+            await _go_through(client, [one for one in found if one.question.is_open])
+        else:
+            _show_overviews(found, location)
+    return 0
+
+
+def _chosen(reviews: Sequence[Review], run: str, approval: str | None, section: str | None) -> list[Review]:
+    """Return the reviews that wait, of those meant; the last ones that were decided where none waits."""
+    if not reviews:
+        raise UsageError(
+            f"run '{run}' has asked for no review",
+            next_step="A run asks for one where its worker or workshop has `review: changes`, or `start --review`.",
+        )
+    meant = [one for one in reviews if approval in (None, one.question.id) and section in (None, one.section.value)]
+    if not meant:
+        known = ", ".join(f"{one.question.id} ({one.section.value})" for one in reviews)
+        raise UsageError(f"run '{run}' has no such review; it has {known}")
+    waiting = [one for one in meant if one.question.is_open]
+    last = meant[-1]
+    return waiting or [
+        one
+        for one in meant
+        if (one.shown.number, one.question.request.invocation) == (last.shown.number, last.question.request.invocation)
+    ]
+
+
+def _meant(found: Sequence[Review], run: str, approval: str | None, digest: str | None) -> Review:
+    """Return the review that an answer is about. Raises UsageError where no single one is, or it was not looked at."""
+    waiting = [one for one in found if one.question.is_open]
+    if digest is not None:
+        waiting = [
+            one for one in waiting if len(digest) >= _FEWEST_DIGITS and one.question.request.digest.startswith(digest)
+        ]
+    if len(waiting) != 1:
+        named = ", ".join(f"{one.question.id} ({one.section.value})" for one in waiting)
+        which = (
+            f"{len(waiting)} reviews of run '{run}' wait: {named}"
+            if waiting
+            else f"no such review of run '{run}' waits"
+        )
+        raise UsageError(which, next_step="Name one with --id or --section; `review RUN` shows what there is.")
+    (review,) = waiting
+    shown = [one for one in last_shown(run) if one.id == review.question.id]
+    if digest is None and any(one.digest != review.question.request.digest for one in shown):
+        raise UsageError(f"the review '{review.question.id}' is not the one that this terminal has shown; look again")
+    if digest is None and approval is None and not shown:
+        raise UsageError(
+            f"this terminal has not shown the review '{review.question.id}' of run '{run}'",
+            next_step=f"Look at it first, or name it: --id {review.question.id}, or --digest DIGEST.",
+        )
+    return review
+
+
+async def _answer(client: LlmDoClient, location: Location, review: Review, options: ReviewOptions) -> int:
+    if options.reject_all is not None:
+        taken = await client.decide_review(review, None, note=options.reject_all, by=login_name())
+        say(_outcome(review, taken, "accepts nothing"))
+        return 0
+    choice = await asyncio.to_thread(chosen_parts, review, options)
+    if options.edit:
+        edited = await _edited(choice, options.edit)
+        if edited is None:
+            say(f"nothing is decided: {review.question.id} still waits")
+            return 0
+        choice = edited
+    from llm_do_temporal.cli.terminal.pictures.review import choice_words
+
+    taken = await client.decide_review(review, choice.answer(), by=login_name())
+    say(_outcome(review, taken, choice_words(choice)))
+    say(f"what becomes of it: {location.command(f'watch {review.question.run}')}")
+    return 0
+
+
+async def _edited(choice: ReviewChoice, names: Sequence[str]) -> ReviewChoice | None:
+    """Return the choice with these files as the person leaves them in the editor; None: one was left as it was."""
+    from rich.console import Console
+
+    from llm_do_temporal.cli.terminal.edit_arguments import check_editor
+    from llm_do_temporal.cli.terminal.lines import Interrupt
+    from llm_do_temporal.cli.terminal.prompts import Prompter
+    from llm_do_temporal.cli.terminal.reviews.edit import edited_text
+
+    check_editor("files", "Accept the file, or not: --accept PATH; somebody at a terminal or on the page can edit it.")
+    prompter = Prompter(Console(stderr=True, highlight=False), Interrupt(), lambda: None)
+    for name in names:
+        change = named_change(choice.review, name)
+        text = await edited_text(choice.review, change, prompter)
+        if text is None:
+            return None
+        choice = await asyncio.to_thread(with_edited, choice, change, text)
+    return choice
+
+
+def _outcome(review: Review, taken: Approval | None, words: str) -> str:
+    """Return the line about an answer that was sent."""
+    named = f"{review.question.id} of run {visible_line(review.question.run, 80)}"
+    if taken is None:
+        return f"sent: the answer to {named} {words}; no worker service has answered yet"
+    if taken.verdict is None:
+        agreed = f"{len(taken.votes)} of {taken.request.quorum} people have agreed"
+        return f"noted: the answer to {named} {words}; {agreed}"
+    return f"answered: {named}: it {words}"
+
+
+def _json(review: Review, paths: Sequence[str]) -> dict[str, object]:
+    wanted = {one.path for one in _wanted([review], paths)} if paths else None
+    return review.as_json(only=wanted)
+
+
+def _wanted(reviews: Iterable[Review], paths: Sequence[str]) -> list[ReviewChange]:
+    """Return the changes at these paths, all without any. Raises DecisionRefused for a path that has none."""
+    found = list(reviews)
+    if not paths:
+        return [change for review in found for change in review.changes]
+    wanted: dict[int, ReviewChange] = {}
+    for name in paths:
+        path = name.removeprefix("./")
+        folder = path.rstrip("/")
+        inside = [
+            change
+            for review in found
+            for change in review.changes
+            if any(one == path or (path.endswith("/") and one.startswith(f"{folder}/")) for one in change.change.paths)
+        ]
+        if not inside:
+            raise UsageError(
+                f"'{path}' is not among the changes", next_step="`review RUN` lists them; a folder ends in /."
+            )
+        wanted |= {id(one): one for one in inside}
+    return list(wanted.values())
+
+
+async def _show_changes(found: Sequence[Review], paths: Sequence[str]) -> None:
+    from llm_do_temporal.cli.terminal.pictures.review import change_lines, head_lines
+
+    wanted, width = {id(one) for one in _wanted(found, paths)}, _width()
+    for review in found:
+        _print(head_lines(review, width))
+        for change in review.changes:
+            if id(change) in wanted:
+                _print(change_lines(change, await asyncio.to_thread(review.diff, change), width))
+    _note(found)
+
+
+async def _show_origins(client: LlmDoClient, found: Sequence[Review], paths: Sequence[str]) -> None:
+    from llm_do_temporal.cli.terminal.pictures.review import origin_lines
+    from llm_do_temporal.client.reviews.desk import read_origin
+
+    if not paths:
+        raise UsageError("--why tells of the changes that are named; name their paths")
+    wanted = {id(one) for one in _wanted(found, paths)}
+    for review in found:
+        for change in review.changes:
+            if id(change) in wanted:
+                told = origin_lines(await read_origin(client, review, change))
+                print(
+                    visible_block("\n".join([visible_line(change.path), *(f"  {line}" for line in told)])), flush=True
+                )
+
+
+def _show_overviews(found: Sequence[Review], location: Location) -> None:
+    from llm_do_temporal.cli.terminal.pictures.review import overview_lines
+
+    for one in found:
+        _print(overview_lines(one, _width()))
+    _note(found)
+    run = visible_line(found[0].question.run, 80)
+    waiting = [one for one in found if one.question.is_open]
+    if not waiting:
+        say("\nno answer is needed any more")
+        return
+    which = f" --section {waiting[0].section.value}" if len(waiting) > 1 else ""
+    say(f"\nlook at it:   {location.command(f'review {run} --diff')}")
+    say(f"accept all:   {location.command(f'review {run}{which} --all')}")
+    say(f"or a part:    {location.command(f'review {run}{which} --accept PATH FOLDER/ PATH:HUNK')}")
+
+
+async def _go_through(client: LlmDoClient, waiting: Sequence[Review]) -> None:
+    """Ask about one review after the other, on the terminal."""
+    from rich.console import Console
+
+    from llm_do_temporal.cli.terminal.ask import Asker, LeaveKey, Parting
+    from llm_do_temporal.cli.terminal.lines import Interrupt
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    asker = Asker(client, console, Interrupt(), LeaveKey("q", "[q]uit"), lambda question: len(question.votes))
+    known = await client.questions(waiting[0].question.run)
+    for number, one in enumerate(waiting):
+        if await asker.ask(one.question, known, others=len(waiting) - number - 1) is not Parting.SETTLED:
+            return
+
+
+def _note(found: Sequence[Review]) -> None:
+    """Note that this terminal has shown these reviews: an answer is about them as they are now."""
+    waiting = [one.question for one in found if one.question.is_open]
+    note_shown(found[0].question.run, [ShownQuestion(one.id, one.request.digest) for one in waiting])
+
+
+def _print(lines: Sequence[Text]) -> None:
+    if not sys.stdout.isatty():
+        print("\n".join(line.plain.rstrip() for line in lines), flush=True)
+        return
+    from rich.console import Console
+
+    from llm_do_temporal.cli.terminal.pictures.text_lines import joined
+
+    Console(highlight=False, markup=False, emoji=False).print(joined(lines))
+    sys.stdout.flush()
+
+
+def _width() -> int:
+    return width_of(sys.stdout) or _UNCUT
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and is_seen(sys.stderr)

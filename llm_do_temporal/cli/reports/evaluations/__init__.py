@@ -1,0 +1,1 @@
+"""Experiments written down: comparisons for the terminal, gates for continuous integration. Pure."""

@@ -1,0 +1,1 @@
+"""Reviews on the terminal: walking through changes, choosing and editing parts."""

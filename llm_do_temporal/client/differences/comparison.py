@@ -1,0 +1,254 @@
+"""Comparison of two runs: which invocations belong together, where each of them parts first, what their files are.
+
+Pure. Of several divergences the first is the one that others may follow from: what a call of a worker brings back
+differs because its invocation does, so that one is told before its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from llm_do_temporal.client.differences.account import (
+    DecidedCall,
+    FileAccount,
+    InvocationAccount,
+    RunAccount,
+    ToldTurn,
+)
+from llm_do_temporal.policy.identity import digest_of
+
+DivergenceKind = Literal["given", "answer", "decision", "result", "told", "end", "only"]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """First difference of two invocations that belong together, or an invocation that one of the runs alone has."""
+
+    kind: DivergenceKind
+    path: str
+    """Place in the tree of the first run; empty: the second alone has the invocation."""
+    other_path: str
+    turn: int
+    """Turn of the first run, from 1; 0: before any."""
+    what: str
+    """Words for what differs, like `the answer` or `the result of write_file`."""
+    first: Any = None
+    second: Any = None
+
+    @property
+    def place(self) -> str:
+        """Path and turn, both paths where they differ."""
+        paths = dict.fromkeys(one for one in (self.path, self.other_path) if one)
+        return f"{' / '.join(paths)}{f' turn {self.turn}' if self.turn else ''}"
+
+
+@dataclass(frozen=True)
+class InvocationPair:
+    """Two invocations that do the same work; None where a run has none."""
+
+    first: InvocationAccount | None
+    second: InvocationAccount | None
+    divergence: Divergence | None
+    """First difference between the two; None: there is none. Where one run alone has the invocation, the other has then
+    taken its result."""
+
+
+@dataclass(frozen=True)
+class FilePair:
+    """File that one or both of the runs have changed, and not left the same."""
+
+    path: str
+    first: FileAccount | None
+    """File as the first run has left it; None: it did not touch it."""
+    second: FileAccount | None
+
+
+@dataclass(frozen=True)
+class RunDifference:
+    """Difference of two runs."""
+
+    first: RunAccount
+    second: RunAccount
+    pairs: tuple[InvocationPair, ...]
+    """All invocations of both, in the order of the first run's tree, then those that the second alone has."""
+    divergences: tuple[Divergence, ...]
+    """First difference of each pair, in the order in which one may follow from another."""
+    files: tuple[FilePair, ...]
+    same_files: int
+    """Number of files that both have left the same."""
+
+    @property
+    def same_output(self) -> bool:
+        """Whether both have ended with the same answer, or both without one."""
+        return _like(_end(self.first), _end(self.second))
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs but times, tokens and cost."""
+        return not self.divergences and not self.files and self.same_output
+
+
+def compare(first: RunAccount, second: RunAccount) -> RunDifference:
+    """Return what differs between the runs."""
+    found = list(_pairs(first.roots, second.roots))
+    by_place = [one for pair in found for one in _walk(*pair)]
+    divergences = tuple(divergence for _, divergence in by_place if divergence is not None)
+    parted = {id(account): divergence for pair, divergence in by_place for account in pair if account is not None}
+    pairs = tuple(InvocationPair(*pair, parted.get(id(pair[0] or pair[1]))) for root in found for pair in _flat(*root))
+    mine, theirs = ({file.path: file for file in run.files} for run in (first, second))
+    paths = sorted({*mine, *theirs})
+    same = [path for path in paths if path in mine and path in theirs and mine[path].is_like(theirs[path])]
+    files = tuple(FilePair(path, mine.get(path), theirs.get(path)) for path in paths if path not in set(same))
+    return RunDifference(first, second, pairs, divergences, files, len(same))
+
+
+_Pair = tuple[InvocationAccount | None, InvocationAccount | None]
+
+
+def _pairs(some: Sequence[InvocationAccount], others: Sequence[InvocationAccount]) -> Iterator[_Pair]:
+    """Yield the invocations that belong together, in the order of `some`; then those of `others` alone.
+
+    The same work first, at the same path before others; then the same path and definition; then the definition alone.
+    """
+    left = list(others)
+    partner: dict[int, InvocationAccount] = {}
+    keys: tuple[Callable[[InvocationAccount], Any], ...] = (
+        lambda one: (one.path, one.inputs),
+        lambda one: one.inputs,
+        lambda one: (one.path, one.definition),
+        lambda one: (one.item, one.definition),
+    )
+    for key in keys:
+        for one in some:
+            if id(one) in partner:
+                continue
+            found = next((other for other in left if key(other) == key(one)), None)
+            if found is not None:
+                partner[id(one)] = found
+                left = [other for other in left if other is not found]
+    yield from ((one, partner.get(id(one))) for one in some)
+    yield from ((None, other) for other in left)
+
+
+def _flat(one: InvocationAccount | None, other: InvocationAccount | None) -> Iterator[_Pair]:
+    yield one, other
+    for pair in _pairs(() if one is None else one.children, () if other is None else other.children):
+        yield from _flat(*pair)
+
+
+def _walk(one: InvocationAccount | None, other: InvocationAccount | None) -> Iterator[tuple[_Pair, Divergence | None]]:
+    """Yield the pair and all pairs below it, each with its divergence, causes before what may follow from them."""
+    if one is None or other is None:
+        yield (one, other), _only(one, other)
+        return
+    below = list(_pairs(one.children, other.children))
+    divergence, is_told = next(_own_divergences(one, other), None), False
+    # What a turn called comes before what came back from it, and after all else of the turn.
+    until = float("inf") if divergence is None else divergence.turn - (divergence.kind not in ("result", "told", "end"))
+    for pair in below:
+        begun = pair[0] or pair[1]
+        if begun is not None and begun.begun_in > until and not is_told:
+            is_told = True
+            yield (one, other), divergence
+        yield from _reused(*pair) if _is_taken_over(one, other, pair) else _walk(*pair)
+    if not is_told:
+        yield (one, other), divergence
+
+
+def _is_taken_over(one: InvocationAccount, other: InvocationAccount, pair: _Pair) -> bool:
+    """Whether only one of the callers has begun the invocation because the other has taken its result."""
+    mine, theirs = pair
+    if mine is None or theirs is None:
+        return other.took_over(mine) if mine is not None else theirs is not None and one.took_over(theirs)
+    return False
+
+
+def _reused(one: InvocationAccount | None, other: InvocationAccount | None) -> Iterator[tuple[_Pair, None]]:
+    """Yield the pair and all pairs below it, as the same: the result was taken over, and with it all that led there."""
+    for pair in _flat(one, other):
+        yield pair, None
+
+
+def _only(one: InvocationAccount | None, other: InvocationAccount | None) -> Divergence:
+    there = one or other
+    assert there is not None
+    paths = ("" if one is None else one.path, "" if other is None else other.path)
+    what = f"the invocation of {there.definition}"
+    return Divergence("only", *paths, 0, what, *(None if side is None else dict(side.given) for side in (one, other)))
+
+
+def _own_divergences(one: InvocationAccount, other: InvocationAccount) -> Iterator[Divergence]:
+    """Yield what differs between two invocations, in its order."""
+    paths = one.path, other.path
+    for what, first, second in _given(one, other):
+        yield Divergence("given", *paths, 0, what, first, second)
+    for place in range(max(len(one.turns), len(other.turns))):
+        mine, theirs = (side.turns[place] if place < len(side.turns) else None for side in (one, other))
+        if mine is None or theirs is None:
+            there = mine or theirs
+            assert there is not None
+            shown = tuple(None if turn is None else _answer(turn) for turn in (mine, theirs))
+            yield Divergence("answer", *paths, there.number, "the answer", *shown)
+            return
+        for kind, what, first, second in _turn_divergences(mine, theirs):
+            yield Divergence(kind, *paths, mine.number, what, first, second)
+    if not _like(_end(one), _end(other)):
+        yield Divergence("end", *paths, len(one.turns), "the end", _end(one), _end(other))
+
+
+def _given(one: InvocationAccount, other: InvocationAccount) -> Iterator[tuple[str, Any, Any]]:
+    for name, first, second in (
+        ("the worker", one.definition, other.definition),
+        ("the model", one.model, other.model),
+        ("the instructions", one.instructions, other.instructions),
+        *((f"the {name}", one.given.get(name), other.given.get(name)) for name in ("template", "prompt", "input")),
+        ("the attached files", one.given.get("files"), other.given.get("files")),
+    ):
+        if not _like(first, second):
+            yield name, first, second
+
+
+def _turn_divergences(mine: ToldTurn, theirs: ToldTurn) -> Iterator[tuple[DivergenceKind, str, Any, Any]]:
+    if not _like(_answer(mine), _answer(theirs)):
+        yield "answer", "the answer", _answer(mine), _answer(theirs)
+        return
+    asked = _by_call(theirs.decided)
+    for key, first in _by_call(mine.decided).items():
+        second = asked.get(key)
+        # A call that only one of the runs asked about is told by what came of it.
+        if second is not None and not _like(first.words, second.words):
+            yield "decision", f"the decision on {first.tool}", first.words, second.words
+    for one, other in zip(mine.calls, theirs.calls, strict=True):
+        if not _like([one.failed, one.result], [other.failed, other.result]):
+            yield "result", f"the result of {one.tool}", one.result, other.result
+    if not _like(mine.told, theirs.told):
+        yield "told", "what the model was told next", "\n".join(mine.told), "\n".join(theirs.told)
+
+
+def _by_call(decided: Sequence[DecidedCall]) -> dict[tuple[str, int], DecidedCall]:
+    """Return the decisions by the call that they are about, equal ones counted."""
+    found: dict[tuple[str, int], DecidedCall] = {}
+    for one in decided:
+        key, number = digest_of([one.tool, one.args]), 0
+        while (key, number) in found:
+            number += 1
+        found[key, number] = one
+    return found
+
+
+def _answer(turn: ToldTurn) -> Any:
+    """Return the answer of a turn as it is compared and shown: its text alone, or text and calls."""
+    calls = [{"tool": call.tool, "args": call.args} for call in turn.calls]
+    return {"text": turn.text, "calls": calls} if calls and turn.text else {"calls": calls} if calls else turn.text
+
+
+def _end(side: InvocationAccount | RunAccount) -> Any:
+    if side.error:
+        return {"status": side.status, "error": side.error}
+    return side.output if side.status == "completed" else {"status": side.status}
+
+
+def _like(one: Any, other: Any) -> bool:
+    return digest_of([one]) == digest_of([other])

@@ -1,0 +1,1 @@
+"""Experiments of evaluations: which there are, what came of them, their comparison, and other programs' formats."""

@@ -1,0 +1,230 @@
+"""Review: the changes of one review question, in a form that people and programs look at.
+
+Pure but for `diff`, which reads bytes. Ten thousand changed files are one blob to read; the bytes of a file are read
+when somebody looks at it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from llm_do_temporal.client.history.questions import Question
+from llm_do_temporal.client.reviews.contents import ReviewContents, ShownDiff
+from llm_do_temporal.errors import DecisionRefused, UsageError
+from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.messages.reviews import ShownReview
+from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.policy.layers.answer import ReviewAnswer
+from llm_do_temporal.policy.layers.changes import LayerChange
+from llm_do_temporal.policy.layers.layer import Layer
+from llm_do_temporal.policy.layers.paths import name_of, parent_of
+from llm_do_temporal.policy.layers.review import ReviewManifest
+from llm_do_temporal.policy.layers.sections import Section
+
+REVIEW_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ReviewChange:
+    """Change in a review."""
+
+    change: LayerChange
+    conflict: str = ""
+    """Reason why it cannot simply be made, as somebody else has changed the path meanwhile; empty: none."""
+
+    @property
+    def path(self) -> str:
+        """Path of the change; of a renamed file the new one."""
+        return self.change.path
+
+    @property
+    def key(self) -> str:
+        """Digest of the change: another one as soon as either side is another."""
+        sides = [None if node is None else node.seen for node in (self.change.now, self.change.base)]
+        return digest_of([*self.change.paths, *sides])
+
+    @property
+    def author(self) -> str:
+        """Invocation and turn that the change is of, in words."""
+        author = self.change.author
+        return f"{author.invocation}, turn {author.turn}" if author.turn else author.invocation
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the change without the lines of it."""
+        change, author = self.change, self.change.author
+        return {
+            "path": change.path,
+            "old_path": change.old_path,
+            "kind": change.kind.value,
+            "conflict": self.conflict or None,
+            "key": self.key,
+            "author": {"invocation": author.invocation, "turn": author.turn},
+            **{name: _node_json(node) for name, node in (("now", change.now), ("base", change.base))},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ReviewFolder:
+    """Folder in the tree of a review. One with nothing in it but another folder stands in the tree as that."""
+
+    path: str
+    """Path of the folder; empty for the top."""
+    folders: tuple[ReviewFolder, ...] = field(repr=False)
+    changes: tuple[ReviewChange, ...] = field(repr=False)
+    """Changes in the folder itself, in the order of their names."""
+    total: int
+    """Number of changes in the folder and all below it."""
+
+    def rows(self) -> Iterator[tuple[int, ReviewFolder | ReviewChange]]:
+        """Yield all below the folder with its depth from 0, folders before the changes beside them."""
+        # Without recursion: paths of a model are deeper than Python's stack.
+        waiting: list[tuple[int, ReviewFolder | ReviewChange]] = [(-1, self)]
+        while waiting:
+            depth, row = waiting.pop()
+            if row is not self:
+                yield depth, row
+            if isinstance(row, ReviewFolder):
+                waiting += ((depth + 1, one) for one in reversed((*row.folders, *row.changes)))
+
+
+@dataclass(frozen=True, eq=False)
+class Review:
+    """Review question: the changes of one section, with all that is known of them."""
+
+    question: Question
+    shown: ShownReview
+    manifest: ReviewManifest
+    contents: ReviewContents
+
+    @property
+    def section(self) -> Section:
+        """Section that the question is about."""
+        return self.shown.section.section
+
+    @cached_property
+    def layer(self) -> Layer:
+        """Exactly the changes of the section."""
+        return self.manifest.of(self.section)
+
+    @cached_property
+    def conflicts(self) -> dict[str, str]:
+        """Reasons by path, of all paths of the section that somebody else has changed meanwhile."""
+        return self.manifest.conflicts_of(self.section)
+
+    @cached_property
+    def changes(self) -> tuple[ReviewChange, ...]:
+        """Changes in the order of their paths."""
+        return tuple(ReviewChange(one, self._conflict(one)) for one in self.manifest.changes(self.section))
+
+    @cached_property
+    def by_path(self) -> dict[str, ReviewChange]:
+        """Changes by path; a renamed file by both of its paths."""
+        return {path: one for one in self.changes for path in one.change.paths}
+
+    @property
+    def answer(self) -> ReviewAnswer:
+        """Answer that approving agrees to now; of a decided review, the one that was given.
+
+        Of a rejected one it is what was asked about. Raises UsageError for a question that another version has asked.
+        """
+        verdict = self.question.verdict
+        is_given = verdict is not None and verdict.decision is not DecisionKind.REJECT
+        try:
+            return ReviewAnswer.model_validate(verdict.args if verdict and is_given else self.question.args)
+        except ValidationError:
+            raise UsageError(f"the arguments of '{self.question.id}' are no answer to a review") from None
+
+    def change(self, path: str) -> ReviewChange:
+        """Return the change of this path. Raises DecisionRefused where there is none."""
+        found = self.by_path.get(path)
+        if found is None:
+            raise DecisionRefused(f"'{path}' is not among the changes", next_step="Look at the review again.")
+        return found
+
+    def diff(self, change: ReviewChange) -> ShownDiff:
+        """Return the change with its lines, which are read now. Blocks; raises BlobsUnreachable, KeyMismatch."""
+        return self.contents.diff(change.change)
+
+    def tree(self) -> ReviewFolder:
+        """Return the changes as a tree of folders."""
+        inside: dict[str, list[ReviewChange]] = {"": []}
+        below: defaultdict[str, list[ReviewFolder]] = defaultdict(list)
+        for change in self.changes:
+            folder = parent_of(change.path)
+            inside.setdefault(folder, []).append(change)
+            while (folder := parent_of(folder)) not in inside:
+                inside[folder] = []
+        # A path sorts after every folder above it, so from the last one on each is complete when its turn comes.
+        for path in sorted(inside.keys() - {""}, reverse=True):
+            below[parent_of(path)].append(_folder(path, inside[path], below[path]))
+        return _folder("", inside[""], below[""])
+
+    def as_json(self, *, lines: bool = True, only: Container[str] | None = None) -> dict[str, Any]:
+        """Return the object of `review --json`; without `lines` no file is read.
+
+        `only` has the paths of the changes that are wanted; None: all.
+        """
+        question, shown = self.question, self.shown
+        return {
+            "v": REVIEW_VERSION,
+            "type": "review",
+            "run": question.run,
+            "id": question.id,
+            "digest": question.request.digest,
+            "is_open": question.is_open,
+            "number": shown.number,
+            "section": self.section.value,
+            "changes_digest": shown.section.digest,
+            "branch": shown.branch or None,
+            "counts": shown.section.counts.model_dump(mode="json") | {"total": shown.section.counts.total},
+            "check": None if shown.check is None else {"passed": shown.check.passed, **shown.check.model_dump()},
+            "answer": question.args,
+            "verdict": question.verdict.model_dump(mode="json") if question.verdict else None,
+            "changes": list(self._changes_json(lines=lines, only=only)),
+        }
+
+    def _changes_json(self, *, lines: bool, only: Container[str] | None) -> Iterator[dict[str, Any]]:
+        for change in self.changes:
+            if only is not None and change.path not in only:
+                continue
+            told = change.as_json()
+            yield told | _diff_json(self.diff(change)) if lines else told
+
+    def _conflict(self, change: LayerChange) -> str:
+        return next((self.conflicts[path] for path in change.paths if path in self.conflicts), "")
+
+
+def _folder(path: str, changes: list[ReviewChange], folders: list[ReviewFolder]) -> ReviewFolder:
+    if path and not changes and len(folders) == 1:
+        return folders[0]
+    total = len(changes) + sum(folder.total for folder in folders)
+    inner = sorted(folders, key=lambda one: one.path)
+    return ReviewFolder(path, tuple(inner), tuple(sorted(changes, key=lambda one: name_of(one.path))), total)
+
+
+def _node_json(node: Any) -> dict[str, Any] | None:
+    if node is None:
+        return None
+    told: dict[str, Any] = {"kind": node.kind.value, "mode": f"{node.mode:o}"}
+    told |= {"bytes": node.bytes, "sha256": node.sha256} if node.sha256 else {}
+    return told | ({"target": node.target} if node.target else {})
+
+
+def _diff_json(diff: ShownDiff) -> dict[str, Any]:
+    """Return the lines of a change, hunk by hunk."""
+    return {
+        "preview": diff.preview.value,
+        "media_type": diff.media_type or None,
+        "problem": diff.problem or None,
+        "is_divisible": diff.is_divisible,
+        "hunks": [
+            {"id": hunk.id, "old_start": hunk.old_start, "new_start": hunk.new_start, "lines": list(hunk.lines)}
+            for hunk in diff.hunks
+        ],
+    }

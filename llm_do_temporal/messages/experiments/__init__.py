@@ -1,0 +1,1 @@
+"""Runs that try something: forks of other runs, and the cases of evaluations."""

@@ -1,0 +1,1 @@
+"""Evaluations: cases and their evaluators, scores, thresholds, the identity of an experiment, comparison of two."""

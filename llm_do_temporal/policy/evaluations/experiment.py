@@ -1,0 +1,267 @@
+"""Identity of an experiment: digests of everything its results depend on, so that two experiments are never mixed.
+
+The keys and digests are a wire contract: stored results are found by them. A change of what they are made of needs
+another version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from llm_do_temporal.policy.evaluations.evaluators import Evaluator, Python
+from llm_do_temporal.policy.evaluations.facts import Json
+from llm_do_temporal.policy.evaluations.spec import EvaluationCase, EvaluationSettings, EvaluationSpec
+from llm_do_temporal.policy.identity import digest_of
+from llm_do_temporal.policy.values import Value
+
+EXPERIMENT_VERSION = 1
+_SHOWN = 12
+"""Characters of a digest that sentences show."""
+
+
+class JudgeIdentity(Value):
+    """Identity of a judge: what its verdicts depend on."""
+
+    worker: str
+    asked: str
+    """Digest of what it is shown, and of which of its fields are scores."""
+    definitions: dict[str, str]
+    """Digest of each worker file involved, by its path."""
+    models: dict[str, str]
+    """Model of each worker involved, by its name."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the whole, in hexadecimal."""
+        return digest_of([EXPERIMENT_VERSION, self.model_dump(mode="json")])
+
+
+class ExperimentIdentity(Value):
+    """Identity of an experiment."""
+
+    version: int = EXPERIMENT_VERSION
+    worker: str
+    cases: dict[str, str]
+    """Digest of what each case gives the worker, by its id."""
+    scoring: dict[str, str]
+    """Digest of what each case's evaluators depend on, by its id."""
+    repeats: int = Field(ge=1)
+    definitions: dict[str, str]
+    """Digest of each worker file involved, by its path."""
+    models: dict[str, str]
+    """Model of each worker involved, by its name."""
+    settings: dict[str, Json]
+    judge: JudgeIdentity | None = None
+
+    @property
+    def digest(self) -> str:
+        """Digest of the whole: the version, a dash, and hexadecimal."""
+        return f"{self.version}-{digest_of(self.model_dump(mode='json'))}"
+
+    @property
+    def conditions(self) -> str:
+        """Digest of what all cases depend on, whichever cases these are."""
+        return digest_of([self.version, self.worker, self.definitions, self.models, self.settings])
+
+
+class Continuation(Value):
+    """Relation of an experiment to one before it: which results it takes over, and what it has to run."""
+
+    refused: tuple[str, ...] = ()
+    """Reasons, in words, for which it takes over nothing."""
+    added_cases: tuple[str, ...] = ()
+    removed_cases: tuple[str, ...] = ()
+    changed_cases: tuple[str, ...] = ()
+    """Cases that are run again: they give the worker something else."""
+    rescored: tuple[str, ...] = ()
+    """Cases whose results are taken over and scored again: their evaluators are others."""
+    added_repeats: int = 0
+    """Repeats that every case has more; below 0: fewer."""
+    judged_again: bool = False
+    """Whether a judge is asked about results that are taken over: a new one, or another one."""
+
+
+def experiment_identity(
+    spec: EvaluationSpec,
+    *,
+    definitions: Mapping[str, str],
+    models: Mapping[str, str],
+    attachments: Mapping[str, str] | None = None,
+    judge_definitions: Mapping[str, str] | None = None,
+    judge_models: Mapping[str, str] | None = None,
+    functions: Mapping[str, str] | None = None,
+    settings: Mapping[str, Json] | None = None,
+) -> ExperimentIdentity:
+    """Return the identity of an evaluation.
+
+    `definitions` are digests of the worker files involved, by path, `models` those that the workers run with, by name,
+    `attachments` digests of the attached files, by the paths that the cases have, `functions` digests of the files of
+    Python evaluators, by their references, and `settings` whatever else the results depend on, beside the evaluation's
+    own settings.
+    """
+    files = attachments or {}
+    judge = spec.judge
+    return ExperimentIdentity(
+        worker=spec.worker,
+        cases={case.id: _given(case, files) for case in spec.cases},
+        scoring={case.id: _scoring(spec, case, functions or {}) for case in spec.cases},
+        repeats=spec.repeats,
+        definitions=dict(definitions),
+        models=dict(models),
+        settings={**_settings(spec.settings), **(settings or {})},
+        judge=None
+        if judge is None
+        else JudgeIdentity(
+            worker=judge.worker,
+            asked=digest_of(_said(judge.model_copy(update={"worker": ""}))),
+            definitions=dict(judge_definitions or {}),
+            models=dict(judge_models or {}),
+        ),
+    )
+
+
+def _given(case: EvaluationCase, files: Mapping[str, str]) -> str:
+    handed = [[path, files.get(path)] for path in case.attachments]
+    return digest_of([case.prompt, case.input, handed, [_said(entry) for entry in case.decide]])
+
+
+def _scoring(spec: EvaluationSpec, case: EvaluationCase, functions: Mapping[str, str]) -> str:
+    evaluators = [[one.kind, _said(one), *_code(one, functions)] for one in spec.evaluators_of(case)]
+    return digest_of([case.expected, case.metadata, evaluators])
+
+
+def _code(evaluator: Evaluator, functions: Mapping[str, str]) -> list[str]:
+    return [functions[evaluator.function]] if isinstance(evaluator, Python) and evaluator.function in functions else []
+
+
+def _settings(settings: EvaluationSettings) -> dict[str, Json]:
+    limits = settings.limits.model_dump(mode="json", exclude_none=True)
+    return {"model": settings.model, "turns": settings.turns, "limits": limits}
+
+
+def _said(value: Value) -> dict[str, Json]:
+    """Return what a value says beside its defaults: a key that later versions add changes no digest of before."""
+    return value.model_dump(mode="json", exclude_defaults=True)
+
+
+def case_key(identity: ExperimentIdentity, case: str, repeat: int) -> str:
+    """Return the key of one run of a case: everything that it depends on, and which draw it is."""
+    return f"{identity.version}-{digest_of([identity.conditions, case, identity.cases[case], repeat])}"
+
+
+def judgement_key(identity: ExperimentIdentity, key: str, request: Any) -> str:
+    """Return the key of one judgement: the judge, the run of the case with its key, and what the judge is shown."""
+    judge = None if identity.judge is None else identity.judge.digest
+    return f"{identity.version}-{digest_of([judge, key, request])}"
+
+
+def differences(one: ExperimentIdentity, other: ExperimentIdentity) -> tuple[str, ...]:
+    """Return in words how the second identity differs from the first; empty for the same."""
+    return (
+        *_conditions(one, other),
+        *_case_words("given to the worker", one.cases, other.cases),
+        *_changed_words("the evaluators, the expected answer or the metadata of", one.scoring, other.scoring),
+        *([f"repeats: {one.repeats}, then {other.repeats}"] if one.repeats != other.repeats else []),
+        *_judge_words(one.judge, other.judge),
+    )
+
+
+def _conditions(one: ExperimentIdentity, other: ExperimentIdentity) -> tuple[str, ...]:
+    words = [] if one.version == other.version else [f"versions of the identity: {one.version}, then {other.version}"]
+    if one.worker != other.worker:
+        words.append(f"the worker: '{one.worker}', then '{other.worker}'")
+    return (
+        *words,
+        *_value_words("the definition", one.definitions, other.definitions, digests=True),
+        *_value_words("the model of", one.models, other.models),
+        *_value_words("the setting", one.settings, other.settings),
+    )
+
+
+def _value_words(what: str, one: Mapping[str, Any], other: Mapping[str, Any], *, digests: bool = False) -> list[str]:
+    words: list[str] = []
+    for name in sorted({*one, *other}):
+        before, now = (_value(values, name, digests=digests) for values in (one, other))
+        if before != now:
+            words.append(f"{what} '{name}': {before}, then {now}")
+    return words
+
+
+def _value(values: Mapping[str, Any], name: str, *, digests: bool) -> str:
+    if values.get(name) is None:
+        return "none"
+    return str(values[name])[:_SHOWN] if digests else f"'{values[name]}'"
+
+
+def _case_words(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    words: list[str] = []
+    for said, names in (("new", other.keys() - one.keys()), ("gone", one.keys() - other.keys())):
+        if names:
+            words.append(f"{said}: {_named(names)}")
+    return [*words, *_changed_words(f"what is {what} in", one, other)]
+
+
+def _changed_words(what: str, one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    changed = _changed(one, other)
+    return [f"{what} {_named(changed)}"] if changed else []
+
+
+def _changed(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
+    return {case for case, digest in one.items() if other.get(case, digest) != digest}
+
+
+def _named(cases: set[str]) -> str:
+    names = [f"'{name}'" for name in sorted(cases)]
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{'case' if len(names) == 1 else 'cases'} {', '.join(names[:5])}{more}"
+
+
+def _judge_words(one: JudgeIdentity | None, other: JudgeIdentity | None) -> list[str]:
+    if one is None or other is None:
+        return [] if one is other else [f"the judge: {_judge(one)}, then {_judge(other)}"]
+    words = [] if one.worker == other.worker else [f"the judge: {_judge(one)}, then {_judge(other)}"]
+    words += _value_words("the judge's definition", one.definitions, other.definitions, digests=True)
+    words += _value_words("the judge's model of", one.models, other.models)
+    return [*words, *(["what the judge is shown, or its scores"] if one.asked != other.asked else [])]
+
+
+def _judge(judge: JudgeIdentity | None) -> str:
+    return "none" if judge is None else f"'{judge.worker}'"
+
+
+def refusals(one: ExperimentIdentity, other: ExperimentIdentity) -> tuple[str, ...]:
+    """Return in words why two experiments cannot be compared; empty where they can.
+
+    Cases that only one of them has are no reason, nor is a judge that only one of them has: they are left out.
+    """
+    reasons: list[str] = []
+    if one.version != other.version:
+        reasons.append(f"their identities are of versions {one.version} and {other.version}; run the older one again")
+    if not one.cases.keys() & other.cases.keys():
+        reasons.append("they have no case in common")
+    given, scoring = _changed(one.cases, other.cases), _changed(one.scoring, other.scoring)
+    if given:
+        reasons.append(f"{_named(given)}: the worker was given something else; run one of them again with these cases")
+    if scoring:
+        reasons.append(f"{_named(scoring)}: the evaluators, the expected answer or the metadata are others")
+    if one.judge is not None and other.judge is not None and one.judge != other.judge:
+        words = "; ".join(_judge_words(one.judge, other.judge))
+        reasons.append(f"their judges differ ({words}); judge one of them again")
+    return tuple(reasons)
+
+
+def continuation(before: ExperimentIdentity, now: ExperimentIdentity) -> Continuation:
+    """Return which results an experiment takes over from one before it."""
+    refused = _conditions(before, now)
+    return Continuation(
+        refused=refused,
+        added_cases=tuple(case for case in now.cases if case not in before.cases),
+        removed_cases=tuple(case for case in before.cases if case not in now.cases),
+        changed_cases=tuple(sorted(_changed(before.cases, now.cases))),
+        rescored=tuple(sorted(_changed(before.scoring, now.scoring) - _changed(before.cases, now.cases))),
+        added_repeats=now.repeats - before.repeats,
+        judged_again=now.judge is not None and now.judge != before.judge,
+    )

@@ -1,0 +1,88 @@
+"""Facts about one run of a case: everything that evaluators look at.
+
+They are read from the run's histories and its layer, so that a score never depends on spans, clocks or the memory of a
+process.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from llm_do_temporal.policy.values import Value
+
+Json: TypeAlias = Any
+"""Any JSON value."""
+
+
+class CaseError(Value):
+    """End of a case without an answer: it says nothing about the quality of answers."""
+
+    type: str
+    """Name of the error's class."""
+    message: str
+
+
+class CaseUsage(Value):
+    """Amounts that a case spent, in its whole tree of invocations."""
+
+    turns: int = Field(default=0, ge=0)
+    tool_calls: int = Field(default=0, ge=0)
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Cost in US dollars; None: the price of a model is not known."""
+
+    @property
+    def tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+
+Outcome: TypeAlias = Literal["done", "failed", "refused", "unknown"]
+"""End of a call: `refused` was never run (a rule or a person said no), `unknown` may or may not have happened."""
+
+
+class CaseCall(Value):
+    """Tool call of a case."""
+
+    tool: str
+    args: dict[str, Json] = Field(default_factory=dict)
+    """Arguments with which it ran: those of the person who changed them, else those of the model."""
+    path: str = "main"
+    """Path of the invocation that called, like `main/reader-1`."""
+    capabilities: tuple[str, ...] = ()
+    decision: Literal["approved", "rejected", "changed"] | None = None
+    """Answer of the person, or of the script of the case, that was asked; None: nobody was asked."""
+    outcome: Outcome = "done"
+
+    @property
+    def ran(self) -> bool:
+        """Whether the call was run, or may have been."""
+        return self.outcome != "refused"
+
+
+class CaseFile(Value):
+    """File that a case wrote or deleted."""
+
+    sha256: str | None
+    """Digest of the file's bytes; None: the file was deleted."""
+    bytes: int = Field(default=0, ge=0)
+    text: str | None = None
+    """Text of a small text file; None for others."""
+
+
+class CaseFacts(Value):
+    """Facts about one run of a case."""
+
+    output: Json = None
+    """The worker's text, or its structured value."""
+    error: CaseError | None = None
+    usage: CaseUsage = CaseUsage()
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Seconds from start to end without the time for which people were waited for; None: not known."""
+    calls: tuple[CaseCall, ...] = ()
+    """Calls of all invocations, in the order in which they began."""
+    files: dict[str, CaseFile] = Field(default_factory=dict)
+    """Files that differ from those before the case, by their paths as workers name them."""

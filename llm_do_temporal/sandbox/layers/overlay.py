@@ -1,0 +1,255 @@
+"""Overlays for commands: a command sees the layer over the base, and what it writes lands in a folder of its own.
+
+Owns how a layer is laid out for overlayfs: as one more folder, read-only, between the base and the folder that takes
+what the command writes. So after the command there is only its own work to read, however large the layer is. Called
+by whoever runs commands on layers. Must not start commands, except to find out whether overlays can be had.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from llm_do_temporal.policy.layers.layer import Layer
+from llm_do_temporal.policy.layers.nodes import FileBase, LayerNode, NodeKind
+from llm_do_temporal.policy.layers.paths import above, lies_below
+from llm_do_temporal.policy.layers.view import LayerView
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.kept_lowers import KeptLower, KeptLowers
+from llm_do_temporal.sandbox.layers.scratch import remove_folder, scratch_folder
+
+_PROBE_SECONDS = 10
+_WHITEOUT = stat.S_IFCHR
+_OPAQUE = "user.overlay.opaque"
+
+
+@dataclass(frozen=True)
+class OverlayFolders:
+    """Folders of one overlay, on this machine."""
+
+    lower: Path | None
+    """Folder with the layer; None: the layer changes nothing here."""
+    upper: Path
+    """Folder that takes what the command writes."""
+    work: Path
+    takes_base: ClassVar[bool] = True
+    """Whether the open base has to be handed to `bwrap`."""
+
+    def options(self, base: int, inside: str, *, readonly: bool = False) -> tuple[str, ...]:
+        """Return the options of `bwrap` that mount the overlay at `inside`, over the open folder `base`.
+
+        One that is `readonly` takes nothing, and needs a layer: of a single folder there is no overlay.
+        """
+        lower = () if self.lower is None else ("--overlay-src", str(self.lower))
+        # The open folder itself: a path could lead elsewhere by now. Whoever has it open can write to the base, and a
+        # command gets all that `bwrap` has open but what it mounts: so it is mounted, read-only, and covered.
+        source = ("--ro-bind-fd", str(base), inside, "--overlay-src", f"/proc/self/fd/{base}")
+        if readonly:
+            return (*source, *lower, "--ro-overlay", inside)
+        return (*source, *lower, "--overlay", str(self.upper), str(self.work), inside)
+
+
+@dataclass(frozen=True)
+class CopiedFile:
+    """Copy of a single file, of which there is no overlay."""
+
+    upper: Path
+    """Folder that has nothing but the copy."""
+    name: str
+    takes_base: ClassVar[bool] = False
+
+    def options(self, base: int, inside: str, *, readonly: bool = False) -> tuple[str, ...]:
+        """Return the options of `bwrap` that mount the copy at `inside`; the open file `base` is not needed."""
+        del base
+        return ("--ro-bind" if readonly else "--bind", str(self.upper / self.name), inside)
+
+
+@dataclass(frozen=True)
+class LayerMount:
+    """Folder or file of a command that is seen through a layer."""
+
+    overlay: OverlayFolders | CopiedFile
+    names: tuple[str, ...]
+    """Names in the folder, as the layer has it; none in a file."""
+    shows_base: Callable[[str], bool]
+    """Whether the base is seen at a path below the folder."""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the layer changes nothing here, so that what is only read needs no overlay."""
+        return isinstance(self.overlay, OverlayFolders) and self.overlay.lower is None
+
+
+@contextmanager
+def overlay_folders(
+    layer: Layer,
+    base: FileBase,
+    contents: LayerContents,
+    *,
+    at: str = "",
+    scratch: Path | None = None,
+    kept: KeptLowers | None = None,
+) -> Generator[OverlayFolders]:
+    """Lay out the part of a layer below the folder `at` (empty: all) for an overlay; removed again in the end.
+
+    `scratch` is a folder outside of the workshop on a file system that overlays can write to; None: that of temporary
+    files. What was laid out before may be in `kept`, and this is left there.
+    """
+    with scratch_folder(scratch) as folder:
+        lower, upper, work = (folder / one for one in ("lower", "upper", "work"))
+        for one in (lower, upper, work):
+            one.mkdir()
+        _copy_mode(upper, layer, base, at)
+        earlier = None if kept is None else kept.take(at)
+        try:
+            written = write_lower(lower, layer, base, contents, at=at, earlier=earlier)
+        finally:
+            if earlier is not None:
+                remove_folder(earlier.folder)
+        yield OverlayFolders(lower=lower if written else None, upper=upper, work=work)
+        if kept is not None and written:
+            kept.keep(at, lower, {path: one.now for path, one in layer.changes.items() if lies_below(path, at)})
+
+
+def write_lower(
+    folder: Path,
+    layer: Layer,
+    base: FileBase,
+    contents: LayerContents,
+    *,
+    at: str = "",
+    earlier: KeptLower | None = None,
+) -> int:
+    """Write the part of a layer below `at` into an empty folder, as overlayfs reads it; return how many paths.
+
+    Files that an earlier one has, too, are linked from there.
+    """
+    changes = {path: entry for path, entry in layer.changes.items() if lies_below(path, at)}
+    if not changes:
+        return 0
+    _copy_mode(folder, layer, base, at)
+    modes: list[tuple[Path, int]] = []
+    made = {at}
+    for path, entry in changes.items():
+        if any(over in changes and not _is_folder(changes[over].now) for over in above(path)):
+            continue  # it goes with the folder that goes
+        for one in reversed([over for over in above(path) if lies_below(over, at) and over not in made]):
+            node = base.look(one)
+            modes.append((_on_disk(folder, one, at), 0o755 if node is None else node.mode))
+            modes[-1][0].mkdir()
+            made.add(one)
+        target = _on_disk(folder, path, at)
+        if entry.now is None:
+            if entry.base is not None:
+                os.mknod(target, _WHITEOUT, 0)
+        elif _is_folder(entry.now):
+            target.mkdir()
+            made.add(path)
+            modes.append((target, entry.now.mode))
+            if not _is_folder(entry.base):
+                # Nothing shines through a new folder, whatever has been put there meanwhile.
+                os.setxattr(target, _OPAQUE, b"y")
+        elif earlier is None or not earlier.linked(path, _below(path, at), entry.now, target):
+            write_node(target, entry.now, path, contents)
+    for target, mode in reversed(modes):
+        target.chmod(mode)
+    return len(changes)
+
+
+def overlay_problem(bwrap: str | None, scratch: Path | None = None) -> str | None:
+    """Return the reason why commands cannot run on layers here; None where they can. Tries it, in a few milliseconds.
+
+    `scratch` is as for `overlay_folders`.
+    """
+    if bwrap is None:
+        return "commands cannot be isolated on this machine (bubblewrap), and layers need that"
+    try:
+        with scratch_folder(scratch) as folder:
+            return _tried(bwrap, folder)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        return f"an overlay cannot be tried in the folder for temporary files: {reason or type(error).__name__}"
+
+
+def base_problem(bwrap: str, base: int, scratch: Path | None = None) -> str | None:
+    """Return the reason why nothing can be laid over the open folder `base`; None where it can. Tries it.
+
+    Its file system may be no fit for an overlay where that of temporary files is.
+    """
+    with scratch_folder(scratch) as folder:
+        upper, work = (folder / one for one in ("upper", "work"))
+        for one in (upper, work):
+            one.mkdir()
+        return _mounted(bwrap, base, OverlayFolders(None, upper, work), "test -d /mnt")
+
+
+def _tried(bwrap: str, folder: Path) -> str | None:
+    base, lower, upper, work = (folder / one for one in ("base", "lower", "upper", "work"))
+    for one in (base, lower, upper, work):
+        one.mkdir()
+    (base / "gone").touch()
+    (base / "kept").touch()
+    try:
+        os.mknod(lower / "gone", _WHITEOUT, 0)
+        os.setxattr(lower, "user.overlay.probe", b"y")
+    except OSError as error:
+        return f"the folder for temporary files cannot hold an overlay: {error.strerror}"
+    descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        script = "test ! -e /mnt/gone && rm /mnt/kept && echo x > /mnt/new"
+        problem = _mounted(bwrap, descriptor, OverlayFolders(lower, upper, work), script)
+    finally:
+        os.close(descriptor)
+    if problem is not None:
+        return problem
+    left = upper / "kept"
+    if not stat.S_ISCHR(left.lstat().st_mode) or (upper / "new").read_bytes() != b"x\n" or not (base / "kept").exists():
+        return "overlays of this machine leave behind something else than is understood here"
+    return None
+
+
+def _mounted(bwrap: str, base: int, overlay: OverlayFolders, script: str) -> str | None:
+    """Run a script with the overlay at `/mnt`; return the reason why that fails, None where it does not."""
+    options = overlay.options(base, "/mnt")
+    command = [bwrap, "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", *options, "--", "sh", "-c", script]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_SECONDS, check=False, pass_fds=(base,)
+    )
+    if done.returncode == 0:
+        return None
+    return f"overlays do not work on this machine: {done.stderr.decode(errors='replace').strip()[:200]}"
+
+
+def write_node(target: Path, node: LayerNode, path: str, contents: LayerContents) -> None:
+    """Make a file or a link of a layer at `target`, where nothing is."""
+    if node.kind is NodeKind.LINK:
+        target.symlink_to(node.target)
+        return
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(contents.read(node, path))
+        os.fchmod(file.fileno(), node.mode)
+
+
+def _copy_mode(folder: Path, layer: Layer, base: FileBase, at: str) -> None:
+    """Give a folder of the overlay the permissions of the folder that it stands for, as those of the topmost count."""
+    node = LayerView(layer, base).look(at) if at else None
+    folder.chmod(0o755 if node is None else node.mode)
+
+
+def _on_disk(folder: Path, path: str, at: str) -> Path:
+    return folder / _below(path, at)
+
+
+def _below(path: str, at: str) -> str:
+    return path[len(at) + 1 :] if at else path
+
+
+def _is_folder(node: LayerNode | None) -> bool:
+    return node is not None and node.kind is NodeKind.FOLDER

@@ -1,0 +1,1 @@
+"""Pictures of numbers: places of bars and points, which templates draw. Pure."""

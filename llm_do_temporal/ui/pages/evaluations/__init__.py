@@ -1,0 +1,1 @@
+"""Pages of evaluations: their experiments over time, one experiment, and two beside each other."""

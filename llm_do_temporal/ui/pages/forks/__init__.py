@@ -1,0 +1,1 @@
+"""Pages of runs that try something beside another run."""

@@ -1,0 +1,1 @@
+"""Pages about reviews: the changes, the choice among them, single files and what is in them."""

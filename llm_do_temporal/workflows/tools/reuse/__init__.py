@@ -1,0 +1,1 @@
+"""Reuse of tool calls by forks."""

@@ -1,0 +1,67 @@
+"""Two runs beside each other in a browser: from the page of a fork to what it has changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from llm_do_temporal.messages.experiments.forks import ForkIndex
+from llm_do_temporal.messages.experiments.source import ForkSource
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.storage.places import workshop_blobs
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.people.accessibility import assert_accessible
+from tests.support.people.office import Office, office_in, write
+
+expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """One office for all of this file."""
+    async with office_in(tmp_path_factory.mktemp("office")) as office:
+        yield office
+
+
+async def test_a_fork_leads_to_what_it_has_changed(office: Office) -> None:
+    """Scripts are off: the page works without them, and hostile text of models stays text."""
+
+    async def run(name: str, text: str, **more: Any) -> None:
+        told = json.dumps([[write("/plan.md", f"one\n{text}\nthree\n")], f"Wrote {text}."])
+        start = StartRunInput(worker="clerk", prompt=told, mode=Mode.APPROVE_ALL, aside=True, **more)
+        office.gate.open()
+        await office.client.start(start, run=name)
+        await office.client.result(name)
+
+    await run("first", "two")
+    index = ForkIndex(run="first", execution="").model_dump_json().encode()
+    source = ForkSource(run="first", index=workshop_blobs(office.desk.workshop).put_bytes(index))
+    await run("second", HOSTILE, fork=source)
+
+    ada = await office.person(java_script_enabled=False)
+    await ada.goto(f"{office.link}/runs/second")
+    await expect(ada.get_by_text("fork of first")).to_be_visible()
+    await ada.get_by_role("link", name="Compare").click()
+    await expect(ada).to_have_url(f"{office.link}/runs/first/diff/second")
+    await expect(ada.get_by_role("heading", name="First difference: main, the prompt")).to_be_visible()
+    files = ada.get_by_role("region", name="Files")
+    await expect(files.locator(".del")).to_have_text(["-two"])
+    await expect(files.locator(".add")).to_contain_text([HOSTILE.removesuffix("\u202e")])
+    answers = ada.get_by_role("region", name="Answers")
+    await expect(answers).to_contain_text("Wrote two.")
+    assert office.read("plan.md") is None
+
+    await ada.goto(f"{office.link}/runs/first/diff/first")
+    await expect(ada.get_by_role("status")).to_contain_text("The same")
+    await ada.goto(f"{office.link}/runs/first/diff/nothing")
+    await expect(ada.get_by_text("there is no run 'nothing'")).to_be_visible()
+    with_scripts = await office.person()
+    await with_scripts.goto(f"{office.link}/runs/first/diff/second")
+    await assert_accessible(with_scripts)

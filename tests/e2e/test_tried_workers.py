@@ -1,0 +1,28 @@
+"""A person who writes a prompt: `try --watch` at a real terminal, with an editor beside it."""
+
+from __future__ import annotations
+
+from tests.support.people.desk import Desk
+from tests.support.people.tmux import at_terminal
+
+WORKER = "---\nmodel: offline:notes\ntoolsets: {filesystem: {}}\n---\n"
+
+
+def test_each_save_of_a_workers_file_is_tried_beside_the_run_before(desk: Desk) -> None:
+    """A broken file is told and waited over; nothing is written into the workshop's files."""
+    file = desk.workshop / "scribe.worker"
+    file.write_text(f"{WORKER}Keep notes in /notes.md.\n")
+    before = sorted((desk.workshop / "files").rglob("*"))
+    with at_terminal(desk) as terminal:
+        terminal.command("try", "scribe", "buy bread", "--watch")
+        terminal.see("changed aside", "+ files/notes.md", "Ctrl-C ends")
+        file.write_text("---\nmodel: [\n---\nKeep notes.\n")
+        terminal.see("scribe.worker", "llm-do-temporal: ")
+        file.write_text(f"{WORKER}Keep short notes in /notes.md.\n")
+        seen = terminal.see(
+            "first difference: main, the instructions", "answer: the same", "files: 0 differ, 1 the same"
+        )
+        assert "Keep short notes in /notes.md." in seen
+        terminal.press("C-c")
+        assert "the last run was scribe-" in terminal.see("exit 0")
+    assert sorted((desk.workshop / "files").rglob("*")) == before

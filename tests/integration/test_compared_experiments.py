@@ -1,0 +1,79 @@
+"""Evaluations on a real server, from the command line: compared, exported, and their runs made cases."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from llm_do_temporal.cli.__main__ import run_command
+from llm_do_temporal.client.evaluations.start import begin_experiment, draft_evaluation
+from llm_do_temporal.definitions.evaluations.evaluation_file import load_evaluation
+from llm_do_temporal.testing import scripted
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+
+CASES = [{"name": f"case-{number}", "inputs": f"greet {number}", "expected_output": "Hello!"} for number in range(6)]
+
+
+async def evaluate(place: Place, file: Path) -> str:
+    """Evaluate the file, and return the id of the experiment once it has ended."""
+    spec = load_evaluation(file, place.folder)
+    draft = await draft_evaluation(place.client, spec, place.folder, environment_model=None, started_by="ada")
+    begun = await begin_experiment(place.client, draft, retry_errors=False)
+    await place.client.temporal.get_workflow_handle(begun.workflow).result()
+    place.started.append(begun.workflow)
+    return begun.workflow
+
+
+async def test_two_versions_are_compared_and_a_run_becomes_a_case(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {**place.variables, "LLM_DO_TASK_QUEUE": place.queue}.items():
+        monkeypatch.setenv(name, value)
+
+    async def say(*words: str) -> tuple[int, str]:
+        code = await asyncio.to_thread(run_command, [*words, "--workshop", str(place.folder)])
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    keys = {"worker": "main", "cases": CASES, "evaluators": ["EqualsExpected"]}
+    file = place.write("greeting.eval.yaml", "# Greetings.\n" + yaml.safe_dump(keys))
+    place.worker("main", scripted("Hello!"))
+    before = await evaluate(place, file)
+    place.worker("main", scripted("Go away!"), instructions="Be rude.")
+    now = await evaluate(place, file)
+
+    code, text = await say("eval", "compare", before, now, "--fail-if-worse")
+    assert (code, "EqualsExpected: B is worse: A 100.0 %, B 0.0 %" in text) == (1, True), text
+    code, text = await say("eval", "compare", now, before, "--json")
+    compared = json.loads(text)
+    assert (code, compared["b"]["experiment"], compared["metrics"][0]["wins"]) == (0, before, 6), text
+    code, text = await say("eval", "export", now, "--format", "markdown", "--against", before)
+    assert (code, "6 scores got worse:" in text) == (0, True), text
+    # The runs of cases are in lists only where they are asked for, and say whose they are.
+    code, text = await say("list", "--limit", "1000")
+    assert (code, f"{now}-case-1-r1" in text, " of evaluations; `list --evaluations` has them" in text) == (
+        0,
+        False,
+        True,
+    )
+    code, text = await say("list", "--evaluations", "--limit", "1000")
+    assert (code, f"{now}-case-1-r1" in text) == (0, True), text
+    code, text = await say("show", f"{now}-case-1-r1")
+    assert (code, f" · case case-1 of experiment {now} · " in text) == (0, True), text
+
+    place.worker("main", scripted(write_call("/out.txt", "hello"), "Hello!"), toolsets={"filesystem": {}})
+    run = await place.start("main", prompt="greet cleo")
+    await place.pending(run)
+    await place.decide(run)
+    await place.client.result(run)
+    code, text = await say("eval", "add", run, "--to", str(file), "--id", "cleo")
+    assert (code, "added case 'cleo' to greeting.eval.yaml, with 1 decision" in text) == (0, True), text
+    case = load_evaluation(file, place.folder).cases[-1]
+    assert (case.id, case.prompt, case.expected) == ("cleo", "greet cleo", "Hello!")
+    assert [(entry.tool, entry.decision) for entry in case.decide] == [("write_file", "approve")]
+    assert file.read_text().startswith("# Greetings.\n")

@@ -1,0 +1,112 @@
+"""Evaluations on a real server: each case and each judgement once, errors apart, and only what is missing run again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowFailureError
+
+from llm_do_temporal.client.evaluations.listings import find_experiment, list_experiments
+from llm_do_temporal.client.evaluations.records import read_listed
+from llm_do_temporal.errors import ModelFailed
+from llm_do_temporal.testing import ScriptedModel, fails, scripted
+from tests.support.evaluations.begun import evaluated
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+
+JUDGE_SCHEMA = {
+    "type": "object",
+    "properties": {"good": {"type": "boolean"}, "reason": {"type": "string"}},
+    "required": ["good", "reason"],
+}
+
+
+def judged(place: Place) -> ScriptedModel:
+    """A judge that finds every answer good."""
+    judge = scripted({"good": True, "reason": "it greets"})
+    place.worker("judge", judge, output_schema=JUDGE_SCHEMA)
+    return judge
+
+
+async def test_cases_and_judgements_run_once_and_what_is_added_runs_alone(place: Place) -> None:
+    model, judge = scripted(write_call("/out.txt", "hello"), "Hello!"), judged(place)
+    place.worker("main", model, toolsets={"filesystem": {}})
+    cases = [{"name": name, "inputs": f"greet {name}", "expected_output": "Hello!"} for name in ("ada", "bob")]
+    keys: dict[str, Any] = {
+        "repeats": 2,
+        "judge": "judge",
+        "evaluators": ["EqualsExpected", {"FileEquals": {"path": "/out.txt", "text": "hello"}}],
+        "thresholds": {"EqualsExpected": 1},
+    }
+    begun, record = await evaluated(place, cases=cases, **keys)
+
+    assert (begun.how, record.state, len(record.results)) == ("started", "completed", 4)
+    assert (len(model.requests), len(judge.requests)) == (8, 4)
+    assert record.gate.passed, record.gate
+    one = record.results[0]
+    assert (one.case, one.repeat, one.facts.output, one.facts.error) == ("ada", 1, "Hello!", None)
+    assert {score.name: score.value for score in one.scores.scores} == {
+        "EqualsExpected": True,
+        "FileEquals /out.txt": True,
+        "judge.good": True,
+    }
+    assert one.facts.files["/out.txt"].text == "hello"
+    assert [call.tool for call in one.facts.calls] == ["write_file"]
+    assert not (place.folder / "out.txt").exists()
+    listed = find_experiment(await list_experiments(place.client.temporal), begun.workflow)
+    behind = replace(listed, state="running", ended_at=None, facts=listed.facts.model_copy(update={"record": ""}))
+    assert (await read_listed(place.client.temporal, behind)).record == record
+
+    again, _ = await evaluated(place, cases=cases, **keys)
+    assert again.how == "finished"
+    more, record = await evaluated(place, cases=[*cases, {**cases[0], "name": "cleo", "inputs": "greet cleo"}], **keys)
+    assert (more.how, more.taken, len(record.results)) == ("started", 4, 6)
+    assert any("cleo" in words for words in more.differs)
+    assert (len(model.requests), len(judge.requests)) == (12, 6)
+    assert {result.origin for result in record.results if result.case != "cleo"} == {begun.workflow}
+
+
+async def test_an_error_is_no_score_and_a_retried_case_keeps_its_first_attempt(place: Place) -> None:
+    model = scripted(fails(ModelFailed("the provider says no"), then="Hello!"))
+    place.worker("main", model)
+    keys: dict[str, Any] = {"cases": [{"name": "ada", "inputs": "hi"}], "evaluators": [{"Contains": "Hello"}]}
+    begun, record = await evaluated(place, **keys)
+    (result,) = record.results
+    assert (result.facts.output, result.scores.scores) == (None, ())
+    assert result.facts.error is not None
+    assert "the provider says no" in result.facts.error.message
+    assert not record.gate.passed
+
+    shown, _ = await evaluated(place, **keys)
+    assert shown.how == "finished"
+    again, record = await evaluated(place, retry_errors=True, **keys)
+    assert (again.workflow, again.how, record.round) == (begun.workflow, "resumed", 2)
+    (result,) = record.results
+    assert (result.facts.output, [one.facts.output for one in result.earlier]) == ("Hello!", [None])
+    assert result.run != result.earlier[0].run
+    assert record.gate.passed
+
+
+async def test_a_worker_that_changes_while_it_is_evaluated_ends_the_experiment(place: Place) -> None:
+    def change(_messages: object) -> str:
+        place.worker("main", model, instructions="Do something else.")
+        return "Hello!"
+
+    model = scripted(change)
+    place.worker("main", model)
+    cases = [{"name": name, "inputs": name} for name in ("ada", "bob")]
+    with pytest.raises(WorkflowFailureError) as failed:
+        await evaluated(place, cases=cases, concurrency=1)
+    assert "'workers/main.worker' was changed while the experiment ran" in str(failed.value.cause)
+
+
+async def test_an_experiment_goes_on_in_new_histories_with_what_it_has(hasty: Place) -> None:
+    model = scripted("Hello!")
+    hasty.worker("main", model)
+    cases = [{"name": f"case-{number}", "inputs": f"greet {number}"} for number in range(6)]
+    begun, record = await evaluated(hasty, cases=cases, concurrency=2, evaluators=[{"Contains": "Hello"}])
+    assert len(await hasty.chain(begun.workflow)) > 1
+    assert ([result.case for result in record.results], len(model.requests)) == ([case["name"] for case in cases], 6)
+    assert record.gate.passed

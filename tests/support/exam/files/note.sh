@@ -1,0 +1,2 @@
+echo sun >> note.txt
+sleep 1

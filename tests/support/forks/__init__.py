@@ -1,0 +1,1 @@
+"""Forks of runs, for tests."""

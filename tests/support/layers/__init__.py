@@ -1,0 +1,1 @@
+"""Files of which some are in a layer only."""

@@ -1,0 +1,186 @@
+"""Review of a layer: its changes, the part that is accepted, sections that are apart, and the steps of the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from llm_do_temporal.errors import DecisionRefused, SandboxRefusal
+from llm_do_temporal.policy.files.protection import Protection
+from llm_do_temporal.policy.layers.changes import accepted, changes_of, joined
+from llm_do_temporal.policy.layers.draft import LayerDraft
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
+from llm_do_temporal.policy.layers.nodes import folder_node, link_node
+from llm_do_temporal.policy.layers.sections import section_of
+from llm_do_temporal.policy.layers.steps import steps_of
+from tests.support.workshops.layered import EDITOR, FilesInMind, kept_text, text_file
+
+Work = Callable[[LayerDraft], None]
+
+
+def base() -> FilesInMind:
+    files = FilesInMind()
+    for name in ("a.txt", "src/one.py", "src/same.py", "other/same.py"):
+        files.put(name, text_file("same" if "same" in name else name))
+    files.put("empty.txt", text_file(""))
+    files.put("ci/.envrc", text_file("layout"))
+    return files
+
+
+def drafted(*work: Work) -> Layer:
+    draft = LayerDraft(NO_LAYER, base(), EDITOR)
+    for one in work:
+        one(draft)
+    return draft.layer()
+
+
+def told(layer: Layer) -> list[str]:
+    return [f"{one.kind} {' -> '.join(one.paths)}" for one in changes_of(layer)]
+
+
+def test_changes_are_told_by_kind_in_the_order_of_their_paths() -> None:
+    layer = drafted(
+        lambda d: d.write("new/b.txt", kept_text("b")),
+        lambda d: d.write("a.txt", kept_text("changed")),
+        lambda d: d.change_mode("src/one.py", 0o755),
+        lambda d: d.delete("src/same.py"),
+    )
+    assert told(layer) == ["modified a.txt", "added new", "added new/b.txt", "mode src/one.py", "deleted src/same.py"]
+    assert all(change.author == EDITOR for change in changes_of(layer))
+
+
+def test_a_renamed_file_is_one_change() -> None:
+    layer = drafted(lambda d: d.rename("a.txt", "src/b.txt"))
+    assert told(layer) == ["renamed a.txt -> src/b.txt"]
+    assert changes_of(layer)[0].base == text_file("a.txt")
+
+
+def test_of_several_files_with_the_same_bytes_those_with_the_same_name_belong_together() -> None:
+    layer = drafted(
+        lambda d: d.folder("x"),
+        lambda d: d.rename("src/same.py", "x/else.py"),
+        lambda d: d.rename("other/same.py", "x/same.py"),
+        lambda d: d.write("x/third.py", kept_text("same")),
+    )
+    assert told(layer) == [
+        *("added x", "renamed src/same.py -> x/else.py", "renamed other/same.py -> x/same.py", "added x/third.py"),
+    ]
+
+
+def test_empty_files_and_links_are_not_taken_for_renamed() -> None:
+    layer = drafted(
+        lambda d: d.rename("empty.txt", "b.txt"), lambda d: d.link("l", "a.txt"), lambda d: d.folder("folder")
+    )
+    assert told(layer) == ["added b.txt", "deleted empty.txt", "added folder", "added l"]
+
+
+def test_a_renamed_file_is_accepted_with_both_its_paths() -> None:
+    layer = drafted(lambda d: d.rename("a.txt", "b.txt"))
+    assert joined(layer, ["a.txt"]) == joined(layer, ["b.txt"]) == {"a.txt", "b.txt"}
+
+
+def test_a_new_file_is_accepted_with_its_folders_and_no_more() -> None:
+    layer = drafted(lambda d: d.write("x/y/z", kept_text("z")), lambda d: d.write("x/y/other", kept_text("o")))
+    assert set(accepted(layer, ["x/y/z"]).entries) == {"x", "x/y", "x/y/z"}
+
+
+def test_a_folder_goes_with_all_that_is_in_it_and_a_file_of_it_alone() -> None:
+    layer = drafted(lambda d: d.delete("src"))
+    assert joined(layer, ["src"]) == {"src", "src/one.py", "src/same.py"}
+    assert joined(layer, ["src/one.py"]) == {"src/one.py"}
+    turned = drafted(lambda d: d.delete("src"), lambda d: d.write("src", kept_text("a file")))
+    assert joined(turned, ["src"]) == {"src", "src/one.py", "src/same.py"}
+
+
+def test_a_file_in_what_was_a_file_needs_the_folder() -> None:
+    layer = drafted(lambda d: d.delete("a.txt"), lambda d: d.write("a.txt/b", kept_text("b")))
+    assert joined(layer, ["a.txt/b"]) == {"a.txt", "a.txt/b"}
+
+
+def test_a_folder_that_only_got_other_permissions_is_accepted_by_itself() -> None:
+    layer = drafted(lambda d: d.change_mode("src", 0o700), lambda d: d.write("src/one.py", kept_text("1")))
+    assert joined(layer, ["src"]) == {"src"}
+    assert joined(layer, ["src/one.py"]) == {"src/one.py"}
+
+
+def test_what_was_accepted_and_what_was_not_are_the_whole() -> None:
+    layer = drafted(lambda d: d.delete("src"), lambda d: d.write("a.txt", kept_text("1")))
+    part = accepted(layer, ["src/one.py"])
+    assert set(layer.since(part).entries) == {"a.txt", "src", "src/same.py"}
+    assert part.with_layer(layer.since(part)) == layer
+
+
+def test_a_file_is_accepted_in_part() -> None:
+    layer = drafted(lambda d: d.write("a.txt", kept_text("all of it")))
+    part = accepted(layer, [], {"a.txt": text_file("some of it")})
+    assert part.entries["a.txt"].now == text_file("some of it")
+    assert layer.since(part).entries["a.txt"].base == text_file("some of it")
+
+
+def test_what_cannot_be_accepted() -> None:
+    layer = drafted(lambda d: d.delete("a.txt"), lambda d: d.link("l", "x"), lambda d: d.write("b", kept_text("b")))
+    with pytest.raises(DecisionRefused, match="'no' is not among the changes"):
+        accepted(layer, ["no"])
+    for path, node in (("a.txt", text_file("x")), ("l", text_file("x")), ("b", folder_node())):
+        with pytest.raises(DecisionRefused, match=f"'{path}' is no file"):
+            accepted(layer, [], {path: node})
+    with pytest.raises(SandboxRefusal, match="set-id"):
+        accepted(layer, [], {"b": text_file("x", 0o6755)})
+
+
+SECTIONS: list[tuple[Work, list[str]]] = [
+    (lambda d: d.write("data/x.txt", kept_text("x")), ["ordinary", "ordinary"]),
+    (lambda d: d.write("w.worker", kept_text("x")), ["definitions"]),
+    (lambda d: d.write("data/w.worker", kept_text("x")), ["ordinary", "definitions"]),
+    (lambda d: d.write("a.py", kept_text("x")), ["definitions"]),
+    (lambda d: d.write(".git/hooks/pre-commit", kept_text("x")), ["automation"] * 3),
+    (lambda d: d.write("data/.GIT/config", kept_text("x")), ["ordinary", "automation", "automation"]),
+    (lambda d: d.write(".github/workflows/ci.yml", kept_text("x")), ["ordinary", "automation", "automation"]),
+    (lambda d: d.write("Jenkinsfile", kept_text("x")), ["automation"]),
+    (lambda d: d.link("l", "/etc/passwd"), ["links_out"]),
+    (lambda d: d.link("l", "a.txt"), ["ordinary"]),
+    (lambda d: d.rename("a.txt", "workshop.yaml"), ["definitions"]),
+    # A worker can have the name of a file that a server runs; none has a name that begins with a dot.
+    (lambda d: d.write("cloudbuild.yaml", kept_text("x")), ["definitions"]),
+    (lambda d: d.write("data/cloudbuild.yaml", kept_text("x")), ["ordinary", "automation"]),
+    (lambda d: d.write(".gitlab-ci.yml", kept_text("x")), ["automation"]),
+    # Of two sections the stricter one.
+    (lambda d: d.rename("ci/.envrc", "own.worker"), ["definitions"]),
+    (lambda d: d.rename("src/one.py", "ci/.travis.yml"), ["definitions"]),
+    # Out of a section, too.
+    (lambda d: d.rename("src/one.py", "one.txt"), ["definitions"]),
+]
+
+
+@pytest.mark.parametrize(("work", "sections"), SECTIONS)
+def test_changes_that_give_power_are_apart(work: Work, sections: list[str]) -> None:
+    protection = Protection(shared=("data",))
+    assert [section_of(change, protection) for change in changes_of(drafted(work))] == sections
+
+
+def test_steps_come_in_an_order_in_which_each_finds_what_it_needs() -> None:
+    layer = drafted(
+        lambda d: d.delete("src"),
+        lambda d: d.write("src", kept_text("a file now")),
+        lambda d: d.delete("a.txt"),
+        lambda d: d.write("a.txt/in", kept_text("a folder now")),
+        lambda d: d.delete("other"),
+        lambda d: d.change_mode("empty.txt", 0o600),
+    )
+    assert [f"{step.kind} {step.path}" for step in steps_of(layer)] == [
+        *("remove src/same.py", "remove src/one.py", "remove src", "remove a.txt"),
+        "make a.txt",
+        *("put a.txt/in", "put src"),
+        *("remove other/same.py", "remove other"),
+        *("mode empty.txt", "mode a.txt"),
+    ]
+
+
+def test_a_link_is_put_over_a_file_and_nothing_has_to_make_room() -> None:
+    layer = drafted(
+        lambda d: d.delete("a.txt"), lambda d: d.link("a.txt", "src"), lambda d: d.change_mode("src", 0o700)
+    )
+    put, mode = steps_of(layer)
+    assert (put.kind, put.before, put.after) == ("put", text_file("a.txt"), link_node("src"))
+    assert (mode.before, mode.after) == (folder_node(), folder_node(0o700))

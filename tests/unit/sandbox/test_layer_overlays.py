@@ -1,0 +1,172 @@
+"""Overlays for commands over layers, with the real program; and the words where none can be had."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from llm_do_temporal.policy.files.protection import Protection
+from llm_do_temporal.policy.files.sandbox import Mount, Tree, locate
+from llm_do_temporal.policy.layers.draft import LayerDraft
+from llm_do_temporal.policy.layers.layer import NO_LAYER, Layer
+from llm_do_temporal.policy.layers.nodes import folder_node, link_node
+from llm_do_temporal.policy.layers.view import LayerView
+from llm_do_temporal.sandbox.bubblewrap import IsolatedFolder, isolated, working_bwrap
+from llm_do_temporal.sandbox.layers.base_files import BaseFiles, base_files
+from llm_do_temporal.sandbox.layers.contents import LayerContents
+from llm_do_temporal.sandbox.layers.overlay import LayerMount, overlay_folders, overlay_problem
+from llm_do_temporal.sandbox.layers.upper import UpperReader
+from tests.support.workshops.layered import EDITOR, MemoryBlobs, ran_over, seen, text_file
+
+HAS_OVERLAYS = overlay_problem(working_bwrap()) is None
+"""Whether this machine has them: without, nothing is run on layers, and the tests of the words are what is left."""
+
+
+@pytest.fixture
+def contents() -> LayerContents:
+    return LayerContents(MemoryBlobs())
+
+
+@pytest.fixture
+def base(tmp_path: Path, contents: LayerContents) -> Generator[BaseFiles]:
+    folder = tmp_path / "base"
+    for name in ("a.txt", "src/one.py", "src/two.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    with base_files(folder, contents=contents) as files:
+        yield files
+
+
+if HAS_OVERLAYS:
+
+    def test_a_command_sees_the_layer_and_what_it_writes_is_in_the_layer(
+        base: BaseFiles, contents: LayerContents, tmp_path: Path
+    ) -> None:
+        before = seen(tmp_path / "base")
+        draft = LayerDraft(NO_LAYER, base, EDITOR)
+        draft.write("src/one.py", contents.keep(b"from the layer", "src/one.py"))
+        draft.delete("src/two.py")
+        layer = ran_over(
+            draft.layer(),
+            base,
+            contents,
+            "ls src > seen.txt; cat src/one.py >> seen.txt; mv src lib; ln -s ../a.txt lib/l; rm a.txt; mkdir src",
+            tmp_path,
+        )
+        assert seen(tmp_path / "base") == before
+        assert {path: entry.now for path, entry in layer.changes.items()} == {
+            "a.txt": None,
+            "lib": folder_node(),
+            "lib/l": link_node("../a.txt"),
+            "lib/one.py": text_file("from the layer"),
+            "seen.txt": text_file("one.py\nfrom the layer"),
+            "src/one.py": None,
+            "src/two.py": None,
+        }
+
+    def test_commands_of_one_layer_do_not_see_each_other(
+        base: BaseFiles, contents: LayerContents, tmp_path: Path
+    ) -> None:
+        first = ran_over(NO_LAYER, base, contents, "echo 1 > mine", tmp_path)
+        second = ran_over(NO_LAYER, base, contents, "cat mine; echo 2 > other", tmp_path)
+        assert (set(first.changes), set(second.changes)) == ({"mine"}, {"other"})
+
+    def test_a_folder_that_is_new_shows_nothing_that_was_put_there_meanwhile(
+        base: BaseFiles, contents: LayerContents, tmp_path: Path
+    ) -> None:
+        draft = LayerDraft(NO_LAYER, base, EDITOR)
+        draft.write("new/mine", contents.keep(b"x", "new/mine"))
+        (tmp_path / "base/new").mkdir()
+        (tmp_path / "base/new/theirs").write_text("x")
+        layer = ran_over(draft.layer(), base, contents, "ls new > seen.txt", tmp_path)
+        assert layer.entries["seen.txt"].now == text_file("mine\n")
+
+    def _isolated(
+        base: BaseFiles, contents: LayerContents, tmp_path: Path, layer: Layer, mount: Mount, script: str
+    ) -> tuple[Layer, str]:
+        """Run a script isolated as commands of workers are; return the layer after it, and what it printed."""
+        workshop = tmp_path / "base"
+        descriptor = os.open(workshop, os.O_RDONLY | os.O_DIRECTORY)
+        place = locate(Tree(mounts=(mount,)), "/")
+        folder = IsolatedFolder(descriptor=descriptor, path=workshop, place=place, in_workshop=".")
+        program = working_bwrap()
+        assert program is not None
+        with (
+            overlay_folders(layer, base, contents, scratch=tmp_path) as folders,
+            isolated(
+                [folder],
+                Protection(),
+                cwd="/",
+                network=False,
+                layered={"/": LayerMount(folders, (), LayerView(layer, base).shows_base)},
+            ) as how,
+        ):
+            assert how.held_back == ()
+            command = [program, *how.options, "--", "sh", "-c", script]
+            done = subprocess.run(command, capture_output=True, check=True, pass_fds=how.descriptors, timeout=60)
+            os.close(descriptor)
+            return UpperReader(base, contents).read(folders.upper, layer, EDITOR), done.stdout.decode()
+
+    def test_an_isolated_command_writes_to_the_layer_and_sees_no_state_of_the_product(
+        base: BaseFiles, contents: LayerContents, tmp_path: Path
+    ) -> None:
+        workshop = tmp_path / "base"
+        (workshop / ".llm-do").mkdir()
+        (workshop / ".llm-do/secret").write_text("secret")
+        (workshop / "x.worker").write_text("a definition")
+        before = seen(workshop)
+        script = "cat .llm-do/secret; ls -A .llm-do; echo changed > /llm-do/x.worker; rm a.txt"
+        layer, printed = _isolated(base, contents, tmp_path, NO_LAYER, Mount(at="/", root="."), script)
+        assert (seen(workshop), printed) == (before, "")
+        assert {path: entry.now for path, entry in layer.changes.items()} == {
+            "a.txt": None,
+            "x.worker": text_file("changed\n"),
+        }
+
+    def test_an_isolated_command_that_may_only_read_sees_the_layer_and_adds_nothing(
+        base: BaseFiles, contents: LayerContents, tmp_path: Path
+    ) -> None:
+        draft = LayerDraft(NO_LAYER, base, EDITOR)
+        draft.write("a.txt", contents.keep(b"from the layer", "a.txt"))
+        mount = Mount(at="/", root=".", readonly=True)
+        for layer, text in ((draft.layer(), "from the layer"), (NO_LAYER, "a.txt")):
+            script = "cat a.txt; echo x > b.txt || rm a.txt || true"
+            assert _isolated(base, contents, tmp_path, layer, mount, script) == (layer, text)
+
+    def test_thousands_of_files_of_a_command_are_read_back(
+        base: BaseFiles, contents: LayerContents, tmp_path: Path
+    ) -> None:
+        script = "mkdir many; i=0; while [ $i -lt 3000 ]; do echo $i > many/$i; i=$((i+1)); done"
+        layer = ran_over(NO_LAYER, base, contents, script, tmp_path)
+        assert len(layer.changes) == 3001
+        assert layer.entries["many/2999"].now == text_file("2999\n")
+
+
+def test_without_bubblewrap_there_are_no_overlays() -> None:
+    assert overlay_problem(None) == "commands cannot be isolated on this machine (bubblewrap), and layers need that"
+
+
+def test_a_program_that_mounts_nothing_is_told_apart(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho no overlays in this kernel >&2\nexit 1\n")
+    program.chmod(0o755)
+    problem = overlay_problem(str(program), tmp_path)
+    assert problem == "overlays do not work on this machine: no overlays in this kernel"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    assert overlay_problem(str(program), tmp_path) is not None
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    problem = overlay_problem("/bin/true", tmp_path / "nowhere")
+    assert problem is not None
+    assert "No such file or directory" in problem
+    assert str(tmp_path) not in problem
+
+
+def test_nothing_is_left_of_a_trial(tmp_path: Path) -> None:
+    overlay_problem(working_bwrap(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
