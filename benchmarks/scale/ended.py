@@ -8,6 +8,7 @@ has none whose history was removed a moment before its row.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 from functools import partial
 
 from benchmarks.contenders.plans import Plan
@@ -86,7 +87,7 @@ async def _look(site: Site, figures: Figures, column: str) -> None:
     client = site.client.temporal
     figures.note(column, "`llm-do-temporal list`", await commanded(site, "list"), "ms")
     figures.note(column, "list in one process (`client.runs`, 50 runs)", await called(site.client.runs), "ms")
-    filters: dict[str, dict[str, str]] = {
+    filters: dict[str, dict[str, Any]] = {
         "no filter": {},
         "`completed`": {"state": "completed"},
         "`cancelled`": {"state": "cancelled"},
