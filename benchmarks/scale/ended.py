@@ -8,8 +8,8 @@ has none whose history was removed a moment before its row.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 from functools import partial
+from typing import Any
 
 from benchmarks.contenders.plans import Plan
 from benchmarks.processes import NotMeasured
