@@ -8,14 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.differences.account import FileAccount
 from llm_do_temporal.client.differences.comparison import FilePair
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.payloads import first_object, read_message
 from llm_do_temporal.errors import EffectFailed, SandboxRefusal
 from llm_do_temporal.messages.activities import COMMIT_CHANGES, EDIT_FILE, WRITE_FILE
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
@@ -73,7 +72,7 @@ class FileChanges:
             manifest = first_object(scheduled.input.payloads).get("manifest")
             self._under_way[workflow_id, event.event_id] = str(manifest or "")
         elif name in _WRITES:
-            request = _read(_WRITES[name], first_object(scheduled.input.payloads))
+            request = read_message(_WRITES[name], first_object(scheduled.input.payloads))
             # What goes into a layer is no file yet.
             if request is not None and request.layer is None:
                 self._under_way[workflow_id, event.event_id] = request
@@ -83,7 +82,7 @@ class FileChanges:
             self._ended(begun, path, event)
         result = event.workflow_execution_completed_event_attributes.result.payloads
         if result and "/" not in path:
-            self.keep_layer(_read(CarriedLayer, first_object(result).get("layer")))
+            self.keep_layer(read_message(CarriedLayer, first_object(result).get("layer")))
 
     def keep_layer(self, layer: CarriedLayer | None) -> None:
         """Take in all changes of a run that stay aside; None: it has none."""
@@ -115,7 +114,7 @@ class FileChanges:
             if begun and result.get("committed"):
                 self._steps.append((at, path, begun))
             return
-        change = _read(FileChange, result)
+        change = read_message(FileChange, result)
         if change is not None:
             self._steps.append((at, path, _Write(begun, change)))
 
@@ -198,11 +197,3 @@ def _accounts(layer: Layer, by: str) -> Iterator[FileAccount]:
         if all(side.kind is NodeKind.FOLDER for side in sides):
             continue  # folders follow from what is in them
         yield FileAccount(path, by or entry.author.invocation, entry.now, entry.base)
-
-
-def _read(kind: type[Any], value: Any) -> Any:
-    """Return the message; None where it is none, as where it is kept outside and not at hand."""
-    try:
-        return None if not value else kind.model_validate(value)
-    except ValidationError:
-        return None

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.history.beginnings import Beginnings
 from llm_do_temporal.client.history.desk_news import news_at_invocation
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.payloads import first_object, read_message
 from llm_do_temporal.client.record.story import Story
 from llm_do_temporal.client.views.follower import Follower
 from llm_do_temporal.client.views.run_view import RunView
@@ -157,14 +156,14 @@ class _Case:
             pinned = cast("dict[str, Any]", worker)
             self.definitions[str(pinned.get("source") or "")] = str(pinned.get("sha256") or "")
         if is_entry:
-            self.tree = _message(Tree, given.get("tree")) or self.tree
+            self.tree = read_message(Tree, given.get("tree")) or self.tree
 
     def _end(self, event: HistoryEvent) -> None:
         failure = event.workflow_execution_failed_event_attributes.failure
         self.error_type = failure.application_failure_info.type or self.error_type
         completed = event.workflow_execution_completed_event_attributes.result.payloads
         if completed:
-            self.layer = _message(CarriedLayer, first_object(completed).get("layer"))
+            self.layer = read_message(CarriedLayer, first_object(completed).get("layer"))
 
     def calls(self) -> tuple[CaseCall, ...]:
         """Return the calls of all invocations, in the order in which they began."""
@@ -242,11 +241,3 @@ def _seconds(view: RunView) -> float | None:
     if view.started_at is None or view.ended_at is None:
         return None
     return max(0.0, (view.ended_at - view.started_at).total_seconds())
-
-
-def _message(kind: type[Any], value: Any) -> Any:
-    """Return the message; None where it is none."""
-    try:
-        return kind.model_validate(value)
-    except ValidationError:
-        return None

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.history.payloads import read_message
 from llm_do_temporal.client.views.memos import ended_at, read_field
 from llm_do_temporal.client.views.server_list import NEWEST_EXECUTION, every_part
 from llm_do_temporal.client.views.tree import state_of
@@ -89,7 +89,7 @@ async def read_listing(client: Client, workflow: str) -> ExperimentListing | Non
 async def _listing(info: WorkflowExecutionInfo, converter: DataConverter) -> ExperimentListing:
     missing = ""
     try:
-        facts = _facts(await read_field(info, EVALUATION_MEMO, converter))
+        facts = read_message(EvaluationMemo, await read_field(info, EVALUATION_MEMO, converter))
     except KeyMismatch as error:
         facts, missing = None, error.key
     workflow = info.execution.workflow_id
@@ -97,14 +97,6 @@ async def _listing(info: WorkflowExecutionInfo, converter: DataConverter) -> Exp
         facts = EvaluationMemo(name=workflow, digest="", worker="")
     began = facts.started_at or info.start_time.ToDatetime(UTC)
     return ExperimentListing(workflow, state_of(info), began, ended_at(info), facts, missing)
-
-
-def _facts(value: object) -> EvaluationMemo | None:
-    """Return the facts in a memo; None where it has none that can be read."""
-    try:
-        return EvaluationMemo.model_validate(value)
-    except ValidationError:
-        return None
 
 
 def named(experiments: Sequence[ExperimentListing], name: str) -> list[ExperimentListing]:

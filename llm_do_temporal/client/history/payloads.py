@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload
 
 from llm_do_temporal.storage.external_storage import is_kept_outside
@@ -13,6 +14,7 @@ from llm_do_temporal.storage.external_storage import is_kept_outside
 SHOWN_CHARS = 200
 """Longest text of an argument in an event for people."""
 _SHOWN_PARTS, _SHOWN_LEVELS = 50, 8
+M = TypeVar("M", bound=BaseModel)
 
 
 def decode_json(payload: Payload) -> Any:
@@ -28,6 +30,14 @@ def decode_json(payload: Payload) -> Any:
 def first_object(payloads: Sequence[Payload]) -> dict[str, Any]:
     """The first payload as an object; an empty one when it is something else, or cannot be read here."""
     return as_object(decode_json(payloads[0]) if payloads else None)
+
+
+def read_message(kind: type[M], value: Any) -> M | None:
+    """Return the message of this kind; None where the value is none, as one that is kept elsewhere."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError:
+        return None
 
 
 def as_object(value: Any) -> dict[str, Any]:

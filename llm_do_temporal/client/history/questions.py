@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionSignaledEventAttributes
 
 from llm_do_temporal.client.connection.connect import out_of_reach
 from llm_do_temporal.client.history.desk_news import DeskNews, news_at_desk
 from llm_do_temporal.client.history.events import ENDS
-from llm_do_temporal.client.history.payloads import decode_json, first_object
+from llm_do_temporal.client.history.payloads import decode_json, first_object, read_message
 from llm_do_temporal.desk import state as desk
 from llm_do_temporal.desk.grants import with_revocation
 from llm_do_temporal.desk.holds import taken_back
@@ -41,7 +40,6 @@ from llm_do_temporal.messages.base import DECIDE_SIGNAL, REVOKE_GRANT_SIGNAL
 from llm_do_temporal.messages.effects import HoldNews, UndoNews
 from llm_do_temporal.storage.external_storage import is_kept_outside
 
-M = TypeVar("M", bound=BaseModel)
 _SAME_TIME = timedelta(milliseconds=1)
 """Histories count in nanoseconds, verdicts in microseconds."""
 
@@ -225,7 +223,7 @@ class _Reader:
         """Note a revocation, or the approval that a decision is about."""
         if signal.signal_name == REVOKE_GRANT_SIGNAL:
             values = [decode_json(payload) for payload in _at_hand(signal.input)]
-            revocation = _read(values[0], RevokeGrantInput) if len(values) == 1 else None
+            revocation = read_message(RevokeGrantInput, values[0]) if len(values) == 1 else None
             if revocation is not None:
                 is_decided = bool(self._decided & {revocation.id, None})
                 self._revoked[revocation.id] = _Revocation(after_decision=is_decided)
@@ -238,28 +236,28 @@ class _Reader:
         if news.is_outside:
             raise out_of_reach()
         if news.kind == "asked":
-            request = _read(news.value, RequestApprovalInput)
+            request = read_message(RequestApprovalInput, news.value)
             if request is not None:
                 self._state, _ = desk.with_question(self._state, request, now=at)
         elif news.kind == "withdrawn":
-            withdrawal = _read(news.value, WithdrawApprovalsInput)
+            withdrawal = read_message(WithdrawApprovalsInput, news.value)
             if withdrawal is not None:
                 self._state = desk.with_withdrawal(self._state, withdrawal)
         elif news.kind == "voted":
-            votes = _read(news.value, DeliverVotesInput)
+            votes = read_message(DeliverVotesInput, news.value)
             if votes is not None:
                 self._answer(votes.id, {"votes": votes.votes})
         elif news.kind == "held":
-            hold = _read(news.value, HoldNews)
+            hold = read_message(HoldNews, news.value)
             if hold is not None:
                 self._answer(hold.id, {"held": hold.held})
         elif news.kind == "undone":
-            undo = _read(news.value, UndoNews)
+            undo = read_message(UndoNews, news.value)
             approval = None if undo is None else desk.question(self._state, undo.id)
             if undo is not None and approval is not None:
                 self._state = desk.with_answer(self._state, taken_back(approval, now=undo.at))
         else:
-            delivery = _read(news.value, DeliverDecisionInput)
+            delivery = read_message(DeliverDecisionInput, news.value)
             if delivery is not None:
                 # Withdrawn after it was decided, and before the desk told so.
                 changes = {"votes": delivery.votes, "verdict": delivery.verdict, "withdrawn": False, "held": None}
@@ -277,11 +275,3 @@ def _at_hand(payloads: Payloads) -> Sequence[Payload]:
     if any(map(is_kept_outside, payloads.payloads)):
         raise out_of_reach()
     return payloads.payloads
-
-
-def _read(value: Any, kind: type[M]) -> M | None:
-    """Return the message, or None where the desk would ignore it too."""
-    try:
-        return kind.model_validate(value)
-    except ValidationError:
-        return None

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
-from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from llm_do_temporal.client.history.events import read_chain
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.payloads import first_object, read_message
 from llm_do_temporal.messages.activities import EDIT_FILE, WRITE_FILE
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
 from llm_do_temporal.messages.runs import workflow_id_of
@@ -57,14 +55,14 @@ class FileReader:
         scheduled = event.activity_task_scheduled_event_attributes
         kind = _CHANGES.get(scheduled.activity_type.name)
         if kind is not None:
-            given = _read(kind, first_object(scheduled.input.payloads))
+            given = read_message(kind, first_object(scheduled.input.payloads))
             # What goes into a layer is no file yet.
             if given is not None and given.layer is None:
                 self._writes[event.event_id] = Place(mount=given.mount, relative=given.relative, path=given.path)
             return
         completed = event.activity_task_completed_event_attributes
         place = self._writes.pop(completed.scheduled_event_id, None)
-        change = None if place is None else _read(FileChange, first_object(completed.result.payloads))
+        change = None if place is None else read_message(FileChange, first_object(completed.result.payloads))
         if place is not None and change is not None:
             at = event.event_time.ToDatetime(UTC)
             self.found.append(WrittenFile(place, change.bytes, self._path, at, change.created))
@@ -86,11 +84,3 @@ async def read_files(client: Client, run: str, path: str) -> tuple[WrittenFile, 
     async for event in read_chain(client, workflow_id_of(run, path), None, wait=False):
         reader.take(event)
     return last_written(reader.found)
-
-
-def _read(kind: type[Any], value: dict[str, Any]) -> Any:
-    """Return the message; None where it is none, as where it is kept outside and not at hand."""
-    try:
-        return kind.model_validate(value)
-    except ValidationError:
-        return None
