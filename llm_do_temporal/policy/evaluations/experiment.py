@@ -18,7 +18,7 @@ from llm_do_temporal.policy.identity import digest_of
 from llm_do_temporal.policy.values import Value
 
 EXPERIMENT_VERSION = 1
-_SHOWN = 12
+_SHOWN = 8
 """Characters of a digest that sentences show."""
 
 

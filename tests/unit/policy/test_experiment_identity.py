@@ -76,9 +76,9 @@ def test_what_says_nothing_about_results_is_no_part_of_the_identity() -> None:
         (identity(changed(worker="g2")), "the worker: 'greeter', then 'g2'"),
         (
             identity(definitions={"workers/greeter.worker": "d" * 64}),
-            "the definition 'workers/greeter.worker': aaaaaaaaaaaa, then dddddddddddd",
+            "the definition 'workers/greeter.worker': aaaaaaaa, then dddddddd",
         ),
-        (identity(definitions={}), "the definition 'workers/greeter.worker': aaaaaaaaaaaa, then none"),
+        (identity(definitions={}), "the definition 'workers/greeter.worker': aaaaaaaa, then none"),
         (identity(models={"greeter": "openai:x"}), "the model of 'greeter': 'offline:echo', then 'openai:x'"),
         (identity(settings={"mode": "strict"}), "the setting 'mode': none, then 'strict'"),
         (
@@ -114,7 +114,7 @@ def test_what_differs_is_said_in_words(other: ExperimentIdentity, words: str) ->
         (identity(changed(judge=JudgeSpec(worker="rudeness"))), "the judge: 'politeness', then 'rudeness'"),
         (
             identity(changed(judge=JUDGE), judge_definitions={"workers/politeness.worker": "f" * 64}),
-            "the judge's definition 'workers/politeness.worker': cccccccccccc, then ffffffffffff",
+            "the judge's definition 'workers/politeness.worker': cccccccc, then ffffffff",
         ),
         (
             identity(changed(judge=JUDGE), judge_models={"politeness": "openai:x"}),

@@ -124,7 +124,7 @@ async def test_two_experiments_stand_side_by_side_the_worst_case_first() -> None
     assert "These stand beside the verdicts and are no part of them." in page.html
     assert page.html.count('<details class="panel case"') == 12
     assert page.html.index("<b>deck-3</b>") < page.html.index("<b>deck-1</b>")
-    assert "the definition &#39;evaluator.worker&#39;: bbbbbbbbbbbb, then ffffffffffff" in page.html
+    assert "the definition &#39;evaluator.worker&#39;: bbbbbbbb, then ffffffff" in page.html
     assert "<script>alert(1)" not in page.html
 
 

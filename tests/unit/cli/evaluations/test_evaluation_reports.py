@@ -28,7 +28,7 @@ def compared() -> ComparedExperiments:
 def test_verdicts_stand_in_words_with_what_differs_and_the_worst_cases_first() -> None:
     lines = comparison_lines(compared(), None, worst=2)
     text = "\n".join(lines)
-    assert "differs: the definition 'evaluator.worker': bbbbbbbbbbbb, then ffffffffffff" in text
+    assert "differs: the definition 'evaluator.worker': bbbbbbbb, then ffffffff" in text
     assert re.search(r"critic\.quality +worse +", text)
     assert "critic.quality: B is worse: A" in text
     assert "0 runs of A and 2 runs of B ended in an error" in text
