@@ -13,7 +13,7 @@ import yaml
 from llm_do_temporal.client.forks.invocation_record import InvocationRecord
 from llm_do_temporal.client.forks.run_record import RunRecord
 from llm_do_temporal.definitions.registry.registry import Registry
-from llm_do_temporal.definitions.workers.places import WorkerPlace
+from llm_do_temporal.definitions.workers.places import WorkerPlace, named_worker
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.errors import ModelRefusal, UsageError, WorkerNotFound
@@ -77,8 +77,8 @@ class _Changes:
             self._pinned.setdefault(record.loaded.worker.name, record.loaded.worker)
 
     def use_file(self, file: Path) -> None:
-        """Take the definition of the worker that is called like the file."""
-        name = file.name.removesuffix(file.suffix)
+        """Take the definition of the worker that is called like the file, or like the folder of a `worker.worker`."""
+        name = file.stem if file.stem in self._pinned else named_worker(file)
         self._known(name, f"the file '{file}'")
         try:
             text = file.read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ EVALUATION_SUFFIX = ".eval.yaml"
 """Ending of evaluation files, which stand beside the workers and are none."""
 GENERATED = PurePosixPath("workers/generated")
 PACKAGE_PREFIX = "pkg:"
+_IN_FOLDER = "worker"
 _NOT_WORKERS = frozenset({WORKSHOP_FILE, "workshop.yml"})
 _INSTRUCTIONS_KEY = re.compile(rb"^['\"]?instructions['\"]?\s*:", re.MULTILINE)
 _INSTRUCTIONS = b"instructions"
@@ -70,6 +71,11 @@ def is_generated(path: Path, root: Path) -> bool:
     """Return whether `path` is, or leads to, a file that `worker_create` may have written."""
     folder = root / GENERATED
     return path.is_relative_to(folder) or path.resolve().is_relative_to(folder.resolve())
+
+
+def named_worker(path: Path) -> str:
+    """Return the name of the worker that a file defines: the file's own, or its folder's for `N/worker.worker`."""
+    return path.resolve().parent.name if path.stem == _IN_FOLDER else path.stem
 
 
 def places_of(name: str, *, root: Path, shipped: Path) -> list[WorkerPlace]:
@@ -140,7 +146,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _folder_files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
         for inner in folder.iterdir():
-            yield from (path for path in _files(inner) if path.stem == "worker")
+            yield from (path for path in _files(inner) if path.stem == _IN_FOLDER)
 
 
 def _is_root_worker(path: Path, root: Path) -> bool:

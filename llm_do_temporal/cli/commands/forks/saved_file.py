@@ -1,41 +1,49 @@
-"""File that a person edits, looked at until it has been saved.
+"""Files that a person edits, looked at until one of them has been saved.
 
-It is read a few times a second: that sees files on network mounts and in containers, too, and those that an editor has
-put in the place of the old one by a rename, and one small file costs nothing. No package is needed for it.
+They are read a few times a second: that sees files on network mounts and in containers, too, and those that an editor
+has put in the place of the old one by a rename, and some small files cost nothing. No package is needed for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 LOOK_SECONDS = 0.2
 """Time between two looks. A version counts once two looks have seen the same: editors write in several steps."""
 
 
-class SavedFile:
-    """Versions of one file."""
+class SavedFiles:
+    """Versions of some files; which they are is asked anew after each save."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._known = self._bytes()
+    def __init__(self, files: Callable[[], Iterable[Path]]) -> None:
+        self._files = files
+        self._looked_at = tuple(files())
+        self._known = self._read()
 
     async def saved(self) -> None:
-        """Return once the file has other bytes than when this was made, or last returned.
+        """Return once a file has other bytes than when this was made, or last returned.
 
-        A file that is empty or not there is being written.
+        While a file that was there is empty or gone, it is being written.
         """
         before = self._known
         while True:
-            now = self._bytes()
-            if now and now != self._known and now == before:
-                self._known = now
+            now = self._read()
+            if now != self._known and now == before and self._known.keys() <= now.keys():
+                self._looked_at = tuple(self._files())
+                self._known = self._read() | {path: now[path] for path in self._looked_at if path in now}
                 return
             before = now
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _bytes(self) -> bytes:
-        try:
-            return self.path.read_bytes()
-        except OSError:
-            return b""
+    def _read(self) -> dict[Path, bytes]:
+        """Return the bytes of the files that are there with any."""
+        return {path: content for path in self._looked_at if (content := _bytes(path))}
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,4 +1,4 @@
-"""`try`: a run whose changes stay aside, and, on saving the worker's file, a fork of it beside the run before."""
+"""`try`: a run whose changes stay aside, and, on saving a file of the worker, a fork of it beside the run before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.commands.forks.saved_file import SavedFile
+from llm_do_temporal.cli.commands.forks.saved_file import SavedFiles
 from llm_do_temporal.cli.commands.start import LimitFlags, Overrides, TypedStart, by_itself, prepare_start, read_params
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
@@ -34,7 +34,7 @@ async def try_worker(
     limits: LimitFlags = LimitFlags(),  # noqa: B008 - frozen
     location: Location = Location(),  # noqa: B008 - frozen
 ) -> int:
-    """Run a worker with all changes of files kept aside; with --watch again on each save of its file, side by side.
+    """Run a worker with all changes of files kept aside; with --watch again on each save of its files, side by side.
 
     Nothing that it writes gets into the workshop's files. Ctrl-C ends it, and stops what still runs.
 
@@ -45,8 +45,8 @@ async def try_worker(
     prompt
         What to tell it; `-` reads it from stdin.
     watch
-        Stay, and on each save of the worker's file fork the last run with it: turns that it does not change are not
-        asked again. Shows the difference in answer, files and cost.
+        Stay, and on each save of the worker's file, or of one that it names, fork the last run with it: turns that it
+        does not change are not asked again. Shows the difference in answer, files and cost.
     attach
         A file to attach; may be repeated.
     input_json
@@ -69,7 +69,7 @@ async def try_worker(
     async with opened(location) as session:
         file = None if single is None else _file_of(session, typed.worker, single)
         trial = _Trial(session, location)
-        code = await trial.begin(request, None if file is None else SavedFile(file))
+        code = await trial.begin(request, None if file is None else SavedFiles(lambda: _files_of(session, file)))
         return code if file is None or trial.is_left else await trial.go_on(file)
 
 
@@ -82,10 +82,10 @@ class _Trial:
         self._session = session
         self._location = location
         self._run = ""
-        self._saved: SavedFile | None = None
+        self._saved: SavedFiles | None = None
 
-    async def begin(self, request: StartRunInput, saved: SavedFile | None) -> int:
-        """Do the first run; `saved` is the worker's file as it is now. Return the exit code."""
+    async def begin(self, request: StartRunInput, saved: SavedFiles | None) -> int:
+        """Do the first run; `saved` has the worker's files as they are now. Return the exit code."""
         from llm_do_temporal.cli.reports.difference import aside_lines
         from llm_do_temporal.client.differences.reader import read_account
 
@@ -101,7 +101,7 @@ class _Trial:
         return code
 
     async def go_on(self, file: Path) -> int:
-        """Fork the last run on each save of the file, until a person leaves; return the exit code."""
+        """Fork the last run on each save of the worker's files, until a person leaves; return the exit code."""
         assert self._saved is not None
         while not self.is_left:
             say(f"save {file} to try it again; Ctrl-C ends")
@@ -150,8 +150,8 @@ class _Trial:
         return code
 
 
-async def _until_saved(saved: SavedFile) -> bool:
-    """Wait until the file was saved; False: a person has pressed Ctrl-C before."""
+async def _until_saved(saved: SavedFiles) -> bool:
+    """Wait until a file was saved; False: a person has pressed Ctrl-C before."""
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, left.set)
@@ -183,3 +183,14 @@ def _file_of(session: Session, worker: str, typed: Path) -> Path:
     if not file.is_file():
         raise UsageError(f"'{worker}' has no file in the workshop that could be saved", next_step="Leave --watch out.")
     return file
+
+
+def _files_of(session: Session, file: Path) -> tuple[Path, ...]:
+    """Return the files that define the worker of `file`."""
+    from llm_do_temporal.definitions.registry.worker_files import worker_files
+    from llm_do_temporal.definitions.workers.places import WorkerPlace, named_worker
+
+    path = file.resolve()
+    workshop = path.parent if session.workshop is None else session.workshop.resolve()
+    root = workshop if path.is_relative_to(workshop) else path.parent
+    return worker_files(WorkerPlace(named_worker(path), path, root))
