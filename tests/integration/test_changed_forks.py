@@ -45,7 +45,8 @@ async def test_a_turn_that_is_asked_anew_and_says_the_same_asks_nothing_more(pla
     result = await forked(place, run, ForkRequest(at=("main/reader-2@1",)))
     assert result.output == "Done."
     assert (len(reader.requests), len(main.requests)) == (4, 2)
-    assert reader.requests[-1].prompt == "1"
+    recorded = await read_run_record(place.client.temporal, run)
+    assert reader.requests[-1].prompt == recorded.invocations["main/reader-2"].start.prompt
     assert result.usage.requests == 1
 
 

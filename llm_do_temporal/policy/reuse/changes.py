@@ -133,10 +133,11 @@ def cut_of_decision(outline: RunOutline, changed: ChangedDecision) -> Cut:
     """Return the cut around a call about which is decided otherwise. Raises UsageError."""
     question = found_question(outline, changed)
     one = found_invocation(outline, question.path)
-    turn = next((turn for turn in one.turns if any(call.key == question.content_key for call in turn.calls)), None)
+    calls = ((turn, call) for turn in one.turns for call in turn.calls if call.key == question.content_key)
     asked = Cut(asked=(question.content_key,))
-    if turn is not None:
-        return cut_after(outline, one.path, question.content_key, turn.number).plus(asked)
+    if (made := next(calls, None)) is not None:
+        turn, call = made
+        return cut_after(outline, one.path, call, turn.number, is_made=changed.decision != "reject").plus(asked)
     # A function asked: what it called is done anew.
     functions = {call.key for turn in one.turns for call in turn.calls if call.of_function}
     own = Cut(calls=frozenset({question.content_key, *functions}))
@@ -146,7 +147,7 @@ def cut_of_decision(outline: RunOutline, changed: ChangedDecision) -> Cut:
 def cut_of_result(outline: RunOutline, step: StepName) -> tuple[str, Cut]:
     """Return the key of a call that comes to something else, and the cut around it. Raises UsageError."""
     one, turn, call = found_call(outline, step)
-    return call.key, cut_after(outline, one.path, call.key, turn.number)
+    return call.key, cut_after(outline, one.path, call, turn.number, is_made=False)
 
 
 def cut_of_paths(outline: RunOutline, paths: Sequence[str]) -> Cut:

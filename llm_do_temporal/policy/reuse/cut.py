@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from llm_do_temporal.policy.reuse.outline import KeyedInvocation, RunOutline
+from llm_do_temporal.policy.reuse.outline import KeyedCall, KeyedInvocation, RunOutline
 from llm_do_temporal.policy.values import Value
 
 
@@ -28,6 +28,8 @@ class Cut(Value):
     """Paths of invocations in which something is another than in the other run."""
     began: dict[str, int] = Field(default_factory=dict)
     """Number of the first turn that is surely asked anew, by the path of a changed invocation, where it is known."""
+    unneeded: frozenset[str] = frozenset()
+    """Paths of invocations that nobody calls any more: their calls come to something without them."""
 
     def plus(self, other: Cut) -> Cut:
         """Return both cuts together."""
@@ -40,6 +42,7 @@ class Cut(Value):
             asked=tuple(dict.fromkeys((*self.asked, *other.asked))),
             changed=self.changed | other.changed,
             began=began,
+            unneeded=self.unneeded | other.unneeded,
         )
 
 
@@ -75,10 +78,14 @@ def cut_below(outline: RunOutline, path: str) -> Cut:
     return cut
 
 
-def cut_after(outline: RunOutline, path: str, key: str, turn: int) -> Cut:
-    """Return the cut around a call of this turn that comes to something else."""
-    own = Cut(calls=frozenset({key}), began={path: turn + 1})
-    return cut_around(outline, (path,)).plus(own)
+def cut_after(outline: RunOutline, path: str, call: KeyedCall, turn: int, *, is_made: bool) -> Cut:
+    """Return the cut around a call of this turn that comes to something else.
+
+    `is_made` says that the call is made all the same, and what it begins may be another.
+    """
+    below = frozenset(one.path for child in call.children for one in outline.below(child))
+    own = Cut(calls=frozenset({call.key}), began={path: turn + 1}, unneeded=frozenset() if is_made else below)
+    return cut_around(outline, (path, *(call.children if is_made else ()))).plus(own)
 
 
 def _calls_around(outline: RunOutline, child: KeyedInvocation) -> set[str]:

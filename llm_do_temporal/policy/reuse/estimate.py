@@ -7,7 +7,7 @@ pays for all of it: what the provider had in its cache then is not there now.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from decimal import ROUND_UP, Decimal
 
 from llm_do_temporal.policy.reuse.cut import Cut
@@ -75,7 +75,7 @@ def estimate_fork(
     surely: list[str] = []
     unfinished: list[str] = []
     for one in outline.invocations:
-        if one.path in begins:
+        if one.path in begins and one.path not in cut.unneeded:
             may = _from(one, begins[one.path].first)
             if may and may[-1].number > len(one.turns):
                 unfinished.append(one.path)
@@ -86,12 +86,13 @@ def estimate_fork(
                 surely.append(one.path)
                 sure.append(may[0])
     turns = [turn for each in every.values() for turn in each]
-    reasked = sum(turn.number <= len(one.turns) for one in outline.invocations for turn in every.get(one.path, ()))
+    recorded = {turn.key for one in outline.invocations for turn in one.turns}
+    kept = sum(len(one.turns) for one in outline.invocations if one.path not in cut.unneeded)
     largest = [max(each, key=lambda turn: turn.input_tokens) for each in every.values() if each]
     firsts = {id(each[0]) for each in every.values() if each}
     return ForkEstimate(
         turns=outline.turns,
-        reused=Range(low=outline.turns - reasked, high=outline.turns - len(sure)),
+        reused=Range(low=kept - _count(turns, recorded), high=kept - _count(sure, recorded)),
         new=Range(low=len(sure), high=_up(len(turns)) + len(largest)),
         input_tokens=Range(low=int(_told(sure) * LEAST), high=_up(_told(turns)) + _up(_told(largest))),
         output_tokens=Range(low=len(sure), high=2 * (_up(_written(turns)) + _up(_written(largest)))),
@@ -141,7 +142,7 @@ def _from(one: KeyedInvocation, first: int) -> list[KeyedTurn]:
     turns = [turn for turn in one.turns if turn.number >= first]
     if turns or not one.turns or first != len(one.turns) + 1:
         return turns
-    return [one.turns[-1].model_copy(update={"number": first, "calls": ()})]
+    return [one.turns[-1].model_copy(update={"number": first, "key": "", "calls": ()})]
 
 
 def _calling_turn(above: KeyedInvocation, child: KeyedInvocation | None) -> int:
@@ -153,6 +154,11 @@ def _calling_turn(above: KeyedInvocation, child: KeyedInvocation | None) -> int:
     calls = [(turn.number, call) for turn in above.turns for call in turn.calls]
     named = [number for number, call in calls if call.key == called_by]
     return next(iter(named or [number for number, call in calls if call.of_function]), 0)
+
+
+def _count(turns: Iterable[KeyedTurn], recorded: Container[str]) -> int:
+    """Number of turns that were recorded, and do not stand for others after the last one."""
+    return sum(turn.key in recorded for turn in turns)
 
 
 def _told(turns: Iterable[KeyedTurn]) -> int:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from llm_do_temporal.policy.reuse.changes import cut_at, cut_of_decision, cut_of_result, read_decision, read_step
 from llm_do_temporal.policy.reuse.cut import Cut, cut_around
 from llm_do_temporal.policy.reuse.estimate import Range, estimate_fork
-from llm_do_temporal.policy.reuse.outline import KeyedInvocation, KeyedTurn, RunOutline
+from llm_do_temporal.policy.reuse.outline import KeyedInvocation, KeyedQuestion, KeyedTurn, RunOutline
 from tests.support.forks.outlines import tree
 
 
@@ -46,6 +46,29 @@ def test_what_a_changed_turn_had_begun_may_run_too() -> None:
     assert estimate.workers == ("main",)
     assert estimate.maybe == ("main/reader-1", "main/reader-2", "main/reader-2/checker-1")
     assert estimate.reused == Range(low=0, high=6)
+
+
+def test_a_turn_after_the_last_one_takes_nothing_from_what_is_reused() -> None:
+    estimate = estimate_fork(one(paid(1, "1"), paid(2, "1"), ended=False), Cut(began={"main": 3}))
+    assert estimate.reused == Range(low=2, high=2)
+    assert estimate.new.low == 1
+
+
+def test_what_nobody_calls_any_more_is_neither_reused_nor_asked() -> None:
+    _key, cut = cut_of_result(tree(), read_step("main@1#2"))
+    estimate = estimate_fork(tree(), cut)
+    assert estimate.reused == Range(low=2, high=3)
+    assert "main/reader-2" not in (*estimate.workers, *estimate.maybe)
+
+
+def test_a_call_with_other_arguments_runs_what_it_calls_perhaps() -> None:
+    outline = tree().model_copy(
+        update={"questions": (KeyedQuestion(id="a9", path="main", tool="reader", content_key="c2"),)}
+    )
+    rejected = estimate_fork(outline, cut_of_decision(outline, read_decision("a9=reject")))
+    changed = estimate_fork(outline, cut_of_decision(outline, read_decision("a9=modify:{}")))
+    assert rejected.maybe == ()
+    assert changed.maybe == ("main/reader-2", "main/reader-2/checker-1")
 
 
 def test_a_worker_that_is_perhaps_another_has_no_low_end() -> None:
