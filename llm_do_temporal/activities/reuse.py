@@ -91,28 +91,38 @@ class ReuseActivities:
         if effect.activity == "run_command":
             return self._after_command(effect, layer)
         files = LayeredFiles(self._workshop, _over(work, layer), self._contents)
-        texts = TextFiles(self._workshop, files)
         if effect.activity == "write_file":
-            texts.write(WriteFileInput.model_validate(effect.request).model_copy(update={"expected": None}))
+            self._write(WriteFileInput.model_validate(effect.request).model_copy(update={"expected": None}), files)
         elif effect.activity == "save_worker":
             saved = SaveWorkerInput.model_validate(effect.request)
             source = str(cast("Mapping[str, Any]", effect.result)["source"])
-            texts.write(
+            self._write(
                 WriteFileInput(
                     mount=Mount(at="/", root="."), relative=source, path=source, content=saved.text, definitions=True
-                )
+                ),
+                files,
             )
         else:
-            self._edit(effect, texts)
+            self._edit(effect, files)
         return files.layer
 
-    def _edit(self, effect: RecordedEffect, texts: TextFiles) -> None:
+    def _write(self, asked: WriteFileInput, files: LayeredFiles) -> None:
+        before, texts = files.layer, TextFiles(self._workshop, files)
+        texts.write(asked)
+        if files.layer == before:
+            # The other run wrote the file itself, which is still so; the fork does not depend on that.
+            texts.keep(asked)
+
+    def _edit(self, effect: RecordedEffect, files: LayeredFiles) -> None:
+        before, texts = files.layer, TextFiles(self._workshop, files)
         asked = EditFileInput.model_validate(effect.request).model_copy(update={"expected": None})
         change = FileChange.model_validate(effect.result)
         if change.diff:
             try:
                 # Where the other run worked on the files themselves, they may be as the edit has left them.
                 texts.edit(asked, retried=True)
+                if files.layer == before:
+                    texts.keep(asked)
             except LlmDoError:
                 # They may even have gone on from there, and the fork goes on from what they are now.
                 if effect.began is not None:

@@ -62,6 +62,14 @@ class TextFiles:
         """Return what `edit` would do, or raise its error. Changes nothing."""
         return self._change(asked, _edited(asked, retried=False), apply=False)
 
+    def keep(self, asked: WriteFileInput | EditFileInput) -> None:
+        """Write the file once more as it is: a layer has it then, whatever becomes of the file below."""
+        place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
+        with self._files.spot(place, apply=True, create=False) as spot:
+            old = spot.old(_read_limit(place))
+            if old is not None:
+                spot.replace(old.data, old)
+
     def _change(self, asked: WriteFileInput | EditFileInput, compute: Compute, *, apply: bool) -> FileChange:
         place = Place(mount=asked.mount, relative=asked.relative, path=asked.path)
         check_writable(place)

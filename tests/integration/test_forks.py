@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_do_temporal.client.differences.reader import read_difference
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.runs import RunResult
 from llm_do_temporal.testing import ScriptedModel, call, scripted
@@ -68,6 +69,19 @@ async def test_a_fork_without_a_change_asks_no_model(place: Place) -> None:
     assert not (place.folder / "a.txt").exists()
 
 
+async def test_what_a_fork_has_written_is_its_own_whatever_becomes_of_the_file(place: Place) -> None:
+    place.write("b.txt", "one")
+    edit = call("edit_file", path="/b.txt", old_text="one", new_text="two")
+    main = scripted(call("read_file", path="/b.txt"), [write_call("/a.txt"), edit], "Done.")
+    place.worker("main", main, toolsets=FILESYSTEM)
+    run = await place.start("main", mode="approve_all")
+    again = await check_same(place, run, (main,))
+    assert again.layer is not None
+    assert sorted(again.layer.recent.entries) == ["a.txt", "b.txt"]
+    difference = (await read_difference(place.client.temporal, run, place.started[-1])).difference
+    assert (difference.files, difference.same_files) == ((), 2)
+
+
 async def test_decisions_are_reused_with_their_calls(place: Place) -> None:
     main = scripted([write_call("/a.txt"), write_call("/b.txt")], write_call("/c.txt"), "Done.")
     place.worker("main", main, toolsets=FILESYSTEM)
@@ -81,7 +95,7 @@ async def test_decisions_are_reused_with_their_calls(place: Place) -> None:
     (place.folder / "b.txt").unlink()
     again = await check_same(place, run, (main,))
     assert again.layer is not None
-    assert list(again.layer.recent.entries) == ["b.txt"]
+    assert list(again.layer.recent.entries) == ["b.txt", "c.txt"]
 
 
 async def test_edits_reads_and_commands_are_reused_over_files_that_have_gone_on(place: Place) -> None:

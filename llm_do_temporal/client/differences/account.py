@@ -14,7 +14,7 @@ from llm_do_temporal.client.history.payloads import as_object
 from llm_do_temporal.client.views.transcripts import Entry
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.policy.identity import digest_of
-from llm_do_temporal.policy.layers.nodes import LayerNode
+from llm_do_temporal.policy.layers.nodes import LayerNode, alike
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,11 @@ class FileAccount:
     """Node that was there before; None: nothing, or it is not known."""
     text: str | None = None
     """Text of the file where the history itself has it; else the bytes are in the blob store, or not kept."""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the file is another than before."""
+        return not alike(self.now, self.base)
 
     def is_like(self, other: FileAccount) -> bool:
         """Whether both are the same file; permissions count where both are known."""

@@ -57,12 +57,20 @@ class InvocationPair:
 
 @dataclass(frozen=True)
 class FilePair:
-    """File that one or both of the runs have changed, and not left the same."""
+    """File that one or both of the runs have touched."""
 
     path: str
     first: FileAccount | None
     """File as the first run has left it; None: it did not touch it."""
     second: FileAccount | None
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both runs have left the file the same; one that did not touch it has left it as it was."""
+        if self.first is not None and self.second is not None:
+            return self.first.is_like(self.second)
+        alone = self.first or self.second
+        return alone is None or not alone.is_change
 
 
 @dataclass(frozen=True)
@@ -99,9 +107,10 @@ def compare(first: RunAccount, second: RunAccount) -> RunDifference:
     pairs = tuple(InvocationPair(*pair, parted.get(id(pair[0] or pair[1]))) for root in found for pair in _flat(*root))
     mine, theirs = ({file.path: file for file in run.files} for run in (first, second))
     paths = sorted({*mine, *theirs})
-    same = [path for path in paths if path in mine and path in theirs and mine[path].is_like(theirs[path])]
-    files = tuple(FilePair(path, mine.get(path), theirs.get(path)) for path in paths if path not in set(same))
-    return RunDifference(first, second, pairs, divergences, files, len(same))
+    touched = [FilePair(path, mine.get(path), theirs.get(path)) for path in paths]
+    files = tuple(pair for pair in touched if not pair.is_same)
+    same = sum(pair.is_same and None not in (pair.first, pair.second) for pair in touched)
+    return RunDifference(first, second, pairs, divergences, files, same)
 
 
 _Pair = tuple[InvocationAccount | None, InvocationAccount | None]

@@ -192,7 +192,7 @@ def _whole(blobs: BlobStore | None, carried: CarriedLayer) -> Layer | None:
 
 
 def _accounts(layer: Layer, by: str) -> Iterator[FileAccount]:
-    for path, entry in layer.changes.items():
+    for path, entry in sorted(layer.entries.items()):
         sides = [side for side in (entry.now, entry.base) if side is not None]
         if all(side.kind is NodeKind.FOLDER for side in sides):
             continue  # folders follow from what is in them
