@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
@@ -97,7 +98,7 @@ class LayeredFiles:
                 check_regular(descriptor)
                 file: BinaryIO = opened.enter_context(os.fdopen(descriptor, "rb", closefd=False))
             else:
-                file = opened.enter_context(_copy(self._contents.read(node, place.path), node.mode))
+                file = opened.enter_context(_Copy(self._contents.read(node, place.path), node.mode))
             yield file, path
 
     def size(self, place: Place) -> int:
@@ -307,20 +308,36 @@ def _is_left(entry: LayerEntry) -> bool:
     return not entry.is_change and not is_kept
 
 
-def _copy(data: bytes, mode: int) -> BinaryIO:
-    """Return an open file that has no name, and no place on a disk where the system can do that."""
+class _Copy(BytesIO):
+    """File of a layer, open for reading, which gets a descriptor when one is asked for: most calls want the bytes.
+
+    The descriptor has no name, the file's bytes and permissions, and no place on a disk where the system can do that.
+    """
+
+    def __init__(self, data: bytes, mode: int) -> None:
+        super().__init__(data)
+        self._mode = mode
+        self._real: BinaryIO | None = None
+
+    def fileno(self) -> int:
+        if self._real is None:
+            self._real = _nameless()
+            self._real.write(self.getbuffer())
+            self._real.flush()
+            os.fchmod(self._real.fileno(), self._mode)
+            self._real.seek(0)
+        return self._real.fileno()
+
+    def close(self) -> None:
+        if self._real is not None:
+            self._real.close()
+        super().close()
+
+
+def _nameless() -> BinaryIO:
     if hasattr(os, "memfd_create"):
-        file: BinaryIO = os.fdopen(os.memfd_create("layer", os.MFD_CLOEXEC), "w+b")
-    else:
-        file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-    try:
-        file.write(data)
-        os.fchmod(file.fileno(), mode)
-        file.seek(0)
-    except BaseException:
-        file.close()
-        raise
-    return file
+        return os.fdopen(os.memfd_create("layer", os.MFD_CLOEXEC), "w+b")
+    return TemporaryFile()
 
 
 def _joined(folder: str, relative: str) -> str:
