@@ -2,12 +2,14 @@
 
     LlmDoError
     ├── UsageError             the person at the command line: a flag, a value, a port
+    │   └── UnknownHere        … or a program: no such run, or none that it may know of
     ├── DefinitionError        the author: a worker or workshop file is missing or wrong
     │   ├── WorkerNotFound
     │   └── WorkshopNotFound
     ├── ConnectionFailed       the operator: no Temporal server answers
     │   └── BlobsUnreachable   … or not the store that keeps a workshop's blobs
     ├── KeyMismatch            the operator: an encryption key is missing or wrong
+    ├── AccessRefused          the one who calls: a token does not allow this
     ├── Refusal                nobody: policy said no, and the model is told why
     │   ├── SandboxRefusal
     │   │   └── SandboxEscalation
@@ -59,6 +61,10 @@ class UsageError(LlmDoError):
     exit_code = 2
 
 
+class UnknownHere(UsageError):
+    """A run, question or worker that is not there, or that whoever asks may not know of."""
+
+
 class DefinitionError(LlmDoError):
     """A worker or workshop file that is wrong; the message starts with `file:line` where they are known."""
 
@@ -101,6 +107,12 @@ class KeyMismatch(LlmDoError):
         """`key` is its id, fit to be shown."""
         super().__init__(message, next_step=next_step)
         self.key = key
+
+
+class AccessRefused(LlmDoError):
+    """A token, or the kind of its owner, that does not allow what was asked for."""
+
+    exit_code = 2
 
 
 class Refusal(LlmDoError):

@@ -33,6 +33,7 @@ from llm_do_temporal.cli.commands.reviews.review import review
 from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
+from llm_do_temporal.cli.commands.tokens import create_token, list_tokens, revoke_token
 from llm_do_temporal.cli.commands.ui import ui
 from llm_do_temporal.cli.commands.watch import result, watch
 from llm_do_temporal.cli.commands.workshop import check, import_command, init
@@ -90,6 +91,7 @@ _COMMANDS = {
     "dev": dev,
     "worker": worker,
     "ui": ui,
+    "token": list_tokens,
     "gc": gc,
     "migrate-check": migrate_check,
     "codec-server": codec_server,
@@ -115,6 +117,9 @@ app["approvals"].command(watch_approvals, name="watch", group=Group("Commands"),
 _RULES = Group("Commands")
 app["rules"].command(suggest, name="suggest", group=_RULES, help_epilogue="")
 app["rules"].command(try_rules, name="test", group=_RULES, help_epilogue="")
+_TOKENS = Group("Commands")
+app["token"].command(create_token, name="create", group=_TOKENS, help_epilogue="")
+app["token"].command(revoke_token, name="revoke", group=_TOKENS, help_epilogue="")
 _EVALUATIONS = Group("Commands")
 app["eval"].command(list_evaluations, name="list", group=_EVALUATIONS, help_epilogue="")
 app["eval"].command(show_evaluation, name="show", group=_EVALUATIONS, help_epilogue="")

@@ -134,6 +134,15 @@ COMMAND_HELP = {
             "rules test --add '{command: git log}'",
         ),
     ),
+    "token": CommandHelp(
+        _SERVICES,
+        "[FLAGS]",
+        (
+            "token create ci --scopes start,read  # a program",
+            "token create ada --person --scopes start,read,decide",
+            "token revoke ci",
+        ),
+    ),
     "init": CommandHelp(_WORKSHOP, "[DIRECTORY] [FLAGS]", ("init my-shop", "init decks --example pitch-decks")),
     "check": CommandHelp(_WORKSHOP, "[PATH] [FLAGS]", ("check", "check workers/notes.worker")),
     "doctor": CommandHelp(_WORKSHOP),

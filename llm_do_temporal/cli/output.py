@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from llm_do_temporal.messages.budget import Saved, Usage
     from llm_do_temporal.policy.evaluations.run_ids import CaseRun
 
-EVENT_VERSION = 1
 _COUNTS = ("requests", "tool_calls", "input_tokens", "output_tokens")
 Status = Literal["completed", "failed", "cancelled", "waiting", "running"]
 
@@ -184,15 +183,15 @@ class EventLines:
 
     def tell(self, event: ViewEvent) -> None:
         """Print the next event of the run. The end of the run is left out: the last line has it, with the result."""
-        if not self.enabled or event.type in _ENDS:
+        if not self.enabled or event.type in _ends():
             return
         self._seq += 1
         if self._seq <= self._printed:
             return
         self._printed = self._seq
-        fixed = {"ts": f"{event.at.isoformat(timespec='milliseconds')}Z", "type": event.type, "path": event.path}
-        line = {"v": EVENT_VERSION, "seq": self._seq} | fixed
-        line |= {name: without_keys(value) for name, value in event.data.items() if name not in line}
+        from llm_do_temporal.client.views.event_json import event_json
+
+        line = event_json(event, self._seq)
         print(dump_json(line, pretty=False), file=self._stream, flush=True)
 
 
@@ -216,7 +215,10 @@ class ItemLines:
             print(f"{item.status:9}  {visible_line(item.name)}  {visible_line(text.strip(), 200)}", flush=True)
 
 
-_ENDS = frozenset(f"run.{status}" for status in ("completed", "failed", "cancelled", "terminated", "timed out"))
+def _ends() -> frozenset[str]:
+    from llm_do_temporal.client.views.event_json import ENDS
+
+    return ENDS
 
 
 def _error_json(error: LlmDoError) -> dict[str, Any]:

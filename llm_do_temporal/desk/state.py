@@ -151,6 +151,7 @@ def with_decision(
         remember=decision.remember,
         digest=decision.digest,
         grant=decision.grant,
+        via=decision.via,
     )
     taken = with_vote(asked, vote)
     if decision.hold and taken.verdict is not None:

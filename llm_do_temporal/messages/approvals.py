@@ -71,6 +71,8 @@ class Decision(Strict):
     """Further calls that an `approve` agrees to; None: none."""
     hold: int = Field(default=0, ge=0, le=MAX_UNDO_SECONDS, strict=True, exclude_if=is_zero)
     """Seconds until the decision takes effect, in which whoever decided can take it back; 0: at once."""
+    via: str = Field(default="", max_length=20, exclude_if=is_empty)
+    """Protocol that carried the decision for whoever decides, like `mcp`; empty: none of the doors for programs."""
 
 
 class UndoInput(Strict):
@@ -200,9 +202,8 @@ class RequestApprovalInput(Message):
         """
         if self.identity_version == EARLIER_VERSION:
             return ""
-        uses = [use.model_dump(mode="json") for use in self.capabilities]
-        files = [one.model_dump(mode="json") for one in self.files]
-        attached = [one.model_dump(mode="json") for one in self.attachments]
+        named = (self.capabilities, self.files, self.attachments)
+        uses, files, attached = ([one.model_dump(mode="json") for one in each] for each in named)
         who = [self.invocation, self.key, self.worker, self.path]
         what = [self.tool, self.args, uses, self.summary, self.diff, files, attached, self.circumstances]
         shown = [] if self.review is None else [self.review.model_dump(mode="json")]
@@ -211,8 +212,7 @@ class RequestApprovalInput(Message):
     def _identity(self, *, done: bool) -> str:
         whom = [list(self.whom)] if self.whom else []
         if self.identity_version == EARLIER_VERSION:
-            subjects = [subject_of(use, self.tree) for use in self.capabilities]
-            return canonical([self.args, subjects, *whom])
+            return canonical([self.args, [subject_of(use, self.tree) for use in self.capabilities], *whom])
         return identity_of(
             self.tool,
             self.args,
@@ -260,14 +260,15 @@ class Verdict(Message):
     """Approval that a `grant` came from, or that a `script` repeats, like `RUN a3`; None: there is or was none."""
     effective_at: datetime | None = Field(default=None, exclude_if=is_none)
     """Time at which the decision took effect, if it was held; None: at once."""
+    via: str = Field(default="", exclude_if=is_empty)
+    """Protocol that carried a person's decision, like `mcp`; empty: none of the doors for programs."""
 
 
 class HeldDecision(Message):
-    """Decision that was taken, and that has not taken effect: whoever decided can take it back until then."""
+    """Decision that takes effect at the time `until`: whoever decided can take it back until then."""
 
     vote: Verdict
     until: AwareDatetime
-    """Time at which it takes effect."""
 
 
 class UndoneDecision(Message):
@@ -364,7 +365,6 @@ class Grant(Message):
     @classmethod
     def of(cls, approval: str, request: RequestApprovalInput, verdict: Verdict) -> Grant:
         """Return the remembered decision of the approval with this id."""
-        kind = verdict.grant
         return cls(
             tool=request.tool,
             canonical_args=request.identity,
@@ -372,7 +372,7 @@ class Grant(Message):
             approval=approval,
             verdict=verdict,
             summary=request.summary[:SUMMARY_CHARS],
-            granted=None if kind is None else GrantedKind.of(kind, request.call, request.whom),
+            granted=None if verdict.grant is None else GrantedKind.of(verdict.grant, request.call, request.whom),
         )
 
 

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+
+from starlette.types import ASGIApp
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.environment import undo_seconds
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.ui.app import build_app
 from llm_do_temporal.ui.http_server import BoundServer, check_names, is_any, listen, shown_address
-from llm_do_temporal.ui.names import own_hosts
+from llm_do_temporal.ui.names import OnlyByName, own_hosts
+from llm_do_temporal.ui.programs import BesidePage, Late
 from llm_do_temporal.ui.security.options import Admission, admitted
 from llm_do_temporal.ui.security.settings import UiSettings
 
@@ -56,10 +60,15 @@ class PageServer(BoundServer):
         temporal_ui: str | None,
         namespace: str = "default",
         embedded: bool = False,
+        build_api: Callable[[], ASGIApp] | None = None,
     ) -> None:
-        """Answer until `stop` is called. `embedded` says whether the client's server is an embedded one."""
+        """Answer until `stop` is called. `embedded` says whether the client's server is an embedded one.
+
+        `build_api` makes the application that answers programs below `/api/`; None: nothing does.
+        """
         settings = UiSettings(self._access, self._hosts, workshop, temporal_ui, namespace, embedded, self._undo_seconds)
-        await self._answer(build_app(settings, client))
+        page = build_app(settings, client)
+        await self._answer(page if build_api is None else BesidePage(page, OnlyByName(Late(build_api), self._hosts)))
 
 
 def _listen(options: PageOptions) -> socket.socket:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.commands.ui import announce_page
+from llm_do_temporal.cli.commands.ui import announce_page, api_of
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import PROGRAM, say
 from llm_do_temporal.errors import LlmDoError, UsageError
@@ -233,7 +233,8 @@ async def _serve_page(page: PageServer, info: HostInfo, workshop: Path) -> None:
 
     begin_telemetry()
     client = LlmDoClient(await connect_embedded(info.address, workshop), task_queue=task_queue())
-    await page.serve(client, workshop=workshop, temporal_ui=info.ui, embedded=True)
+    api = api_of(client, workshop, embedded=True)
+    await page.serve(client, workshop=workshop, temporal_ui=info.ui, embedded=True, build_api=api)
 
 
 def _announce(info: HostInfo, workshop: Path, page: PageServer | None, *, elsewhere: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,10 @@ from llm_do_temporal.cli.text import say
 from llm_do_temporal.signals import leave_when_told
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from llm_do_temporal.cli.session import Session
+    from llm_do_temporal.client.client import LlmDoClient
     from llm_do_temporal.ui.page_server import PageServer
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -72,10 +76,26 @@ async def ui(
                 temporal_ui=temporal_ui.rstrip("/") if temporal_ui else _own_temporal_ui(session),
                 namespace=session.client.temporal.namespace,
                 embedded=session.embedded,
+                build_api=api_of(session.client, session.workshop, embedded=session.embedded),
             )
     finally:
         page.stop()
     return 0
+
+
+def api_of(client: LlmDoClient, workshop: Path | None, *, embedded: bool) -> Callable[[], ASGIApp] | None:
+    """Return what makes the door for programs beside the page; None where no workshop is known, and so no tokens."""
+    if workshop is None:
+        return None
+
+    def build() -> ASGIApp:
+        from llm_do_temporal.doors.http.app import build_api
+        from llm_do_temporal.doors.service import DoorService
+        from llm_do_temporal.doors.tokens import TokenFile
+
+        return build_api(DoorService(client, workshop, embedded=embedded), TokenFile.of_workshop(workshop))
+
+    return build
 
 
 def announce_page(page: PageServer) -> None:

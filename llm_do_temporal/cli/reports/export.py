@@ -118,8 +118,9 @@ def verdict_line(question: Question) -> str:
         return "no longer needed" if question.withdrawn else "waits for a person"
     note = f": {verdict.note}" if verdict.note else ""
     source = f" from {verdict.granted_by}" if verdict.door == "script" and verdict.granted_by else ""
+    via = f" via {verdict.via}" if verdict.via else ""
     when = f"{verdict.at:%Y-%m-%d %H:%M:%S} UTC"
-    who = f"{verdict.decision} by {verdict.by or 'somebody'}, {when}, by {verdict.door}{source}"
+    who = f"{verdict.decision} by {verdict.by or 'somebody'}{via}, {when}, by {verdict.door}{source}"
     return f"{who}{note}"
 
 

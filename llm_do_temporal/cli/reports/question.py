@@ -55,7 +55,7 @@ def _state(question: Question, location: Location) -> str:
     verdict = question.verdict
     if verdict is not None:
         note = f": {visible_line(verdict.note, 300)}" if verdict.note else ""
-        by = visible_line(verdict.by or "somebody", 80)
+        by = visible_line(f"{verdict.by or 'somebody'}{f' via {verdict.via}' if verdict.via else ''}", 80)
         return f"\n{verdict.decision.value} by {by}, {verdict.at:%Y-%m-%d %H:%M:%S} UTC{note}"
     if question.withdrawn:
         return "\nnobody needs an answer any more"

@@ -46,6 +46,11 @@ class Registry:
         """Return every name that can be loaded, sorted, with those of the shipped workers."""
         return [name for name in known_names(root=self._root, shipped=self._shipped) if is_name(name)]
 
+    def exported(self) -> list[str]:
+        """Return the names of the workshop's own workers that say `export: true`, sorted: programs may start them."""
+        places = [self.place_of(name) for name in self.names() if not name.startswith(PACKAGE_PREFIX)]
+        return [place.name for place in places if not place.shipped and read_worker(place).definition.export]
+
     def path_of(self, name: str) -> Path:
         """Return the file that defines a worker. Raises WorkerNotFound, or DefinitionError for an unusable file."""
         place = self.place_of(name)

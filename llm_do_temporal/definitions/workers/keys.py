@@ -41,6 +41,7 @@ class WorkerFile(Strict):
     review: ReviewMode | None = None
     turns: Turns | None = None
     locked: bool = False
+    export: bool = False
 
     @field_validator("compatible_models")
     @classmethod

@@ -1,0 +1,1 @@
+"""HTTP door: `/api/v1` for programs, beside the page."""

@@ -1,0 +1,94 @@
+"""Principals: the people and programs that come through a door, and what each of them may do.
+
+Owns the rules about programs, once for all doors: a program starts exported workers only, in no mode that asks less,
+sees what it has started, and never decides about that. What people may decide, the run's desk knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from llm_do_temporal.client import Question
+from llm_do_temporal.errors import AccessRefused, UsageError
+from llm_do_temporal.policy.approvals import Mode
+
+
+class Scope(StrEnum):
+    """Things that a token allows."""
+
+    START = "start"
+    """Start runs, and cancel them."""
+    READ = "read"
+    """Read runs, their questions, results and files."""
+    DECIDE = "decide"
+    """Answer questions."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Person or program that speaks through a door."""
+
+    name: str
+    """Name by which its runs and decisions are recorded."""
+    scopes: frozenset[Scope]
+    is_person: bool
+    via: str
+    """Protocol of the door, like `http`."""
+
+    def check(self, scope: Scope) -> None:
+        """Raise AccessRefused where the scope is missing."""
+        if scope not in self.scopes:
+            have = ", ".join(sorted(self.scopes)) or "nothing"
+            raise AccessRefused(
+                f"'{self.name}' may not {scope}: its token allows {have}",
+                next_step=f"Make one that does: `llm-do-temporal token create NAME --scopes …,{scope}`.",
+            )
+
+    def sees(self, started_by: str) -> bool:
+        """Whether it may know of runs that this name has started. Of others a program learns nothing.
+
+        A program that decides answers for others: it sees all runs, as people do.
+        """
+        return self.is_person or started_by == self.name or Scope.DECIDE in self.scopes
+
+    def check_mode(self, mode: Mode | None, *, has_limits: bool) -> None:
+        """Raise AccessRefused where a program asks for less control than the workshop has."""
+        if self.is_person:
+            return
+        if mode not in (None, Mode.STRICT):
+            raise AccessRefused(
+                f"'{self.name}' is a program, and may not start runs in the mode '{mode}'",
+                next_step="Leave the mode out, so that the run asks as the workshop says, or use 'strict'.",
+            )
+        if has_limits:
+            raise AccessRefused(
+                f"'{self.name}' is a program, and may not set the limits of runs",
+                next_step="Leave them out; the workshop and its workers have limits.",
+            )
+
+    def check_decision(self, question: Question, *, started_by: str) -> None:
+        """Raise AccessRefused where it may not answer the question of a run that `started_by` has started."""
+        self.check(Scope.DECIDE)
+        if self.is_person:
+            return
+        if started_by == self.name:
+            raise AccessRefused(
+                f"'{self.name}' is a program that has started run '{question.run}': it never decides about its calls",
+                next_step="A person decides: on the page, in a terminal, or with a token of their own.",
+            )
+        if question.request.names_people:
+            raise AccessRefused(
+                f"'{question.id}' is for people to decide, and '{self.name}' is a program",
+                next_step="Leave it to those whom the workshop's rule names.",
+            )
+
+
+def read_scopes(text: str) -> frozenset[Scope]:
+    """Return the scopes of a list like `start,read`. Raises UsageError."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in tuple(Scope)]
+    if unknown or not names:
+        wrong = f"there is no scope '{unknown[0][:40]}'" if unknown else "no scope is named"
+        raise UsageError(f"{wrong}; scopes are {', '.join(Scope)}", next_step="Write them like start,read.")
+    return frozenset(map(Scope, names))

@@ -1,0 +1,277 @@
+"""The one service behind all doors: start, wait, questions, decide, result, cancel, for one person or program.
+
+Owns the checks of who may do what, and nothing of any protocol. An id that a principal may not know of is not found,
+whoever asks. All state is in the runs: a door may end at any moment, and another one goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from llm_do_temporal.client import LlmDoClient, Question, RunSummary
+from llm_do_temporal.client.batches import Attach
+from llm_do_temporal.client.start import StartRequest
+from llm_do_temporal.client.views.event_json import ENDS, event_json
+from llm_do_temporal.client.views.run_list import list_runs
+from llm_do_temporal.definitions.registry.registry import Registry
+from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.doors.principal import Principal, Scope
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, SentFile, Start, Worker
+from llm_do_temporal.doors.waits import wait_for_news
+from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
+from llm_do_temporal.messages.batches import Batch, BatchItem
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.run_filter import RunFilter
+
+LONGEST_WAIT = 50.0
+"""Most seconds of one wait: clients of many protocols give up after a minute."""
+_MOST_WAITS = 200
+"""Waits at once; each holds a connection to the server."""
+
+
+@dataclass(frozen=True)
+class RunsPage:
+    """Part of the list of runs."""
+
+    runs: tuple[Run, ...]
+    following: str | None
+    """Token of the next part; None: there is no more."""
+
+
+class DoorService:
+    """All that programs can do to runs. Methods raise LlmDoError; an unknown run is a UsageError."""
+
+    def __init__(self, client: LlmDoClient, workshop: Path | None, *, embedded: bool = False) -> None:
+        """Serve the runs of the client's server; `workshop` is the folder of the workers, None where none is known."""
+        self.client = client
+        self.workshop = workshop
+        self._embedded = embedded
+        self._waits = asyncio.Semaphore(_MOST_WAITS)
+
+    async def workers(self, who: Principal) -> list[Worker]:
+        """Return the workers that `who` may start: those that are exported, to a person all that can be loaded."""
+        who.check(Scope.START)
+        return await asyncio.to_thread(_workers, self._folder(), exported_only=not who.is_person)
+
+    async def start(self, who: Principal, start: Start, *, key: str | None = None) -> tuple[Run, bool]:
+        """Start a run, and return it, and whether it is new: the same `key` of the same owner starts one run.
+
+        Raises UsageError where the key has started something else.
+        """
+        who.check(Scope.START)
+        who.check_mode(start.mode, has_limits=start.limits is not None)
+        run = None if key is None else _run_id(who, start.worker, key)
+        if run is not None and (earlier := await self._earlier(who, run, start)) is not None:
+            return earlier, False
+        prepared = await asyncio.to_thread(self._prepared, who, start)
+        try:
+            run, is_new = await self.client.start(prepared, run=run), True
+        except UsageError:
+            # Started by the same request a moment ago; without such a run the start itself is wrong.
+            if run is None or await self._earlier(who, run, start) is None:
+                raise
+            is_new = False
+        return Run.of(await self.client.status(run)), is_new
+
+    async def run(self, who: Principal, run: str) -> Run:
+        """Return the run as it is now, with its result where it has ended."""
+        summary = await self._readable(who, run)
+        return await self._with_result(summary)
+
+    async def wait(self, who: Principal, run: str, seconds: float, *, seen: Collection[str] = ()) -> Run:
+        """Return the run once it has ended, or asks a question that is not among `seen`, or the seconds are over.
+
+        At most LONGEST_WAIT seconds.
+        """
+        await self._readable(who, run)
+        try:
+            async with asyncio.timeout(max(0.0, min(seconds, LONGEST_WAIT))), self._waits:
+                await wait_for_news(self.client, run, seen=seen)
+        except TimeoutError:
+            pass
+        return await self.run(who, run)
+
+    async def runs(self, who: Principal, wanted: RunFilter, *, page: str = "") -> RunsPage:
+        """Return a part of the runs that pass the filter, open ones first."""
+        who.check(Scope.READ)
+        if not who.sees(""):
+            wanted = wanted.model_copy(update={"who": who.name})
+        found = await list_runs(self.client.temporal, wanted, page=page)
+        runs = tuple(Run.of(RunSummary.of(one)) for one in found.runs if who.sees(one.started_by))
+        return RunsPage(runs, found.following)
+
+    async def questions(self, who: Principal, run: str | None = None) -> list[AskedQuestion]:
+        """Return the questions that wait, of one run or of all that `who` sees, oldest first."""
+        if run is not None:
+            await self._readable(who, run)
+            return [AskedQuestion.of(one) for one in await self.client.approvals(run)]
+        who.check(Scope.READ)
+        if who.sees(""):
+            return [AskedQuestion.of(one) for one in await self.client.approvals()]
+        runs = [one.run for one in await self.client.runs(RunFilter(state="waiting", who=who.name), limit=100)]
+        found = [one for each in await asyncio.gather(*map(self.client.approvals, runs)) for one in each]
+        return [AskedQuestion.of(one) for one in sorted(found, key=lambda one: one.asked_at)]
+
+    async def question(self, who: Principal, run: str, question: str) -> AskedQuestion:
+        """Return one question, decided or not. Raises UsageError."""
+        await self._readable(who, run)
+        return AskedQuestion.of(await self._question(run, question))
+
+    async def decide(self, who: Principal, run: str, question: str, answer: Answer, *, digest: str) -> AskedQuestion:
+        """Decide a question as it was shown with this digest, and return it. The first answer of all doors wins.
+
+        Raises DecisionRefused, which says who was first, and AccessRefused.
+        """
+        who.check(Scope.DECIDE)
+        summary = await self._visible(who, run)
+        asked = await self._question(run, question)
+        who.check_decision(asked, started_by=summary.started_by)
+        await self.client.decide(run, answer.decision_about(question, digest, by=who.name, via=who.via))
+        return AskedQuestion.of(await self._question(run, question))
+
+    async def cancel(self, who: Principal, run: str) -> None:
+        """Ask the run, and everything below it, to stop. A program stops only what it has started."""
+        who.check(Scope.START)
+        summary = await self._visible(who, run)
+        if not who.is_person and summary.started_by != who.name:
+            raise AccessRefused(f"'{who.name}' is a program, and stops only runs that it has started")
+        await self.client.cancel(run)
+
+    async def events(self, who: Principal, run: str, *, after: int = 0) -> AsyncGenerator[dict[str, Any]]:
+        """Yield the events of the run behind the number `after`, as they come, until it ends."""
+        await self._readable(who, run)
+        number = 0
+        async for event in self.client.events(run, follow=True):
+            if event.type in ENDS:
+                continue
+            number += 1
+            if number > after:
+                yield event_json(event, number)
+
+    async def _with_result(self, summary: RunSummary) -> Run:
+        if summary.ended_at is None:
+            return Run.of(summary)
+        try:
+            return Run.of(summary, await self.client.result(summary.run))
+        except LlmDoError as error:
+            return Run.of(summary, error=error)
+
+    async def _readable(self, who: Principal, run: str) -> RunSummary:
+        who.check(Scope.READ)
+        return await self._visible(who, run)
+
+    async def _visible(self, who: Principal, run: str) -> RunSummary:
+        """Return the run. Raises UsageError for one that is not there, or that `who` may not know of."""
+        unknown = UnknownHere(f"there is no run '{run[:80]}'")
+        try:
+            summary = await self.client.status(run)
+        except UsageError:
+            raise unknown from None
+        if not who.sees(summary.started_by):
+            raise unknown
+        return summary
+
+    async def _question(self, run: str, question: str) -> Question:
+        found = next((one for one in await self.client.questions(run) if one.id == question), None)
+        if found is None:
+            raise UnknownHere(f"run '{run}' has asked nothing that is called '{question[:40]}'")
+        return found
+
+    async def _earlier(self, who: Principal, run: str, start: Start) -> Run | None:
+        """Return the run that a key has started before; None: it has started none. Raises UsageError for another."""
+        try:
+            summary = await self.client.status(run)
+        except UsageError:
+            return None
+        if summary.started_by != who.name or summary.worker != start.worker:
+            raise UsageError("this key was used before, to start something else", next_step="Use another key.")
+        return Run.of(summary)
+
+    def _folder(self) -> Path:
+        if self.workshop is None:
+            raise UsageError("no workshop is known here, and so no workers")
+        return self.workshop
+
+    def _prepared(self, who: Principal, start: Start) -> StartRunInput:
+        """Return the checked start. Raises LlmDoError for any mistake that can be found here."""
+        if not who.is_person and not _is_exported(self._folder(), start.worker):
+            raise UnknownHere(
+                f"there is no exported worker '{start.worker[:80]}'",
+                next_step="Programs start workers with `export: true` in their file.",
+            )
+        with TemporaryDirectory(prefix="llm-do-door-") as folder:
+            root = Path(folder)
+            request = StartRequest(
+                worker=start.worker,
+                read_prompt=lambda: start.prompt,
+                read_input=lambda: start.input,
+                read_batch=lambda attach: _batch(start, root, attach),
+                params=start.params,
+                files=_saved(start.attachments, root / "run"),
+                model=start.model,
+                mode=start.mode,
+                limits=start.limits or Limits(),
+                review=start.review,
+                started_by=who.name,
+            )
+            return request.prepare(self.workshop, embedded=self._embedded)
+
+
+def _workers(folder: Path, *, exported_only: bool) -> list[Worker]:
+    registry = Registry(load_workshop(folder))
+    found: list[Worker] = []
+    for name in registry.exported() if exported_only else registry.names():
+        try:
+            worker = registry.load(name)
+        except LlmDoError:
+            continue  # `check` tells what is wrong with it; nobody can start it
+        files = worker.attachment_policy.max_attachments != 0
+        found.append(
+            Worker(name=name, description=worker.description, input_schema=worker.input_schema, takes_files=files)
+        )
+    return found
+
+
+def _is_exported(folder: Path, worker: str) -> bool:
+    return worker in Registry(load_workshop(folder)).exported()
+
+
+def _run_id(who: Principal, worker: str, key: str) -> str:
+    """Return the id of the run that this key of this owner starts. The key itself is in no id."""
+    digest = hashlib.sha256(f"{who.name}\0{key}".encode("utf-8", "replace")).hexdigest()
+    return f"{worker.replace(':', '-').replace('/', '-')[-60:]}-{digest[:20]}"
+
+
+def _batch(start: Start, root: Path, attach: Attach) -> Batch | None:
+    if not start.items:
+        return None
+    items = [
+        BatchItem(
+            name=item.name,
+            prompt=item.prompt,
+            input=item.input,
+            attachments=attach(_saved(item.attachments, root / f"item-{number}")) if item.attachments else (),
+        )
+        for number, item in enumerate(start.items, 1)
+    ]
+    return Batch(items=tuple(items), concurrency=start.concurrency)
+
+
+def _saved(files: Sequence[SentFile], folder: Path) -> tuple[Path, ...]:
+    """Write the files into a new folder, and return their paths. Raises UsageError for two of one name."""
+    if not files:
+        return ()
+    folder.mkdir()
+    paths = [folder / file.name for file in files]
+    for path, file in zip(paths, files, strict=True):
+        if path.name in (".", "..") or path.exists():
+            raise UsageError(f"'{file.name}' cannot be attached", next_step="Give each file a name of its own.")
+        path.write_bytes(file.content)
+    return tuple(paths)

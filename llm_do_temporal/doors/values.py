@@ -1,0 +1,251 @@
+"""Values that doors take and give: starts, runs, questions and decisions as JSON. Every door has the same.
+
+Models only; `doors.service` fills them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, Base64Bytes, Field
+
+from llm_do_temporal.client import Question, RunSummary
+from llm_do_temporal.errors import LlmDoError
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.messages.base import Json, Message, Strict
+from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
+from llm_do_temporal.messages.budget import Usage
+from llm_do_temporal.messages.definitions import ReviewMode
+from llm_do_temporal.messages.runs import RunResult
+from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.policy.budget.limits import Limits
+from llm_do_temporal.policy.kinds.grants import KindGrant
+from llm_do_temporal.redaction.configured_keys import without_keys
+
+MAX_FILES = 100
+"""Most files of one start, or of one item of a batch."""
+FileName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\\\x00-\x1f\x7f]+$")]
+RunState = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed out"]
+
+
+class SentFile(Strict):
+    """File that is attached."""
+
+    name: FileName
+    """Its name, without folders."""
+    content: Base64Bytes
+    """Its bytes, in base64."""
+
+
+class SentItem(Strict):
+    """Item of a batch: the worker runs once for each."""
+
+    name: FileName
+    """Name of the item for people."""
+    prompt: str = ""
+    """Text that is told after the start's own prompt."""
+    input: Json = None
+    """Input that is used instead of the start's."""
+    attachments: Annotated[tuple[SentFile, ...], Field(max_length=MAX_FILES)] = ()
+    """Files besides those of the start."""
+
+
+class Start(Strict):
+    """A run to be started."""
+
+    worker: str = Field(min_length=1, max_length=500)
+    """Name of the worker, or path of the template."""
+    prompt: str = ""
+    """Task in words."""
+    input: Json = None
+    """Structured input of a worker with `schema_in_ref`."""
+    params: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """Values for the parameters of a template."""
+    attachments: Annotated[tuple[SentFile, ...], Field(max_length=MAX_FILES)] = ()
+    """Files to attach; the worker's policy holds for them."""
+    model: str | None = None
+    """Model of workers that name none; null: as the workshop says."""
+    mode: Mode | None = None
+    """Treatment of calls that need approval; null: as the workshop says. A program may say `strict` alone."""
+    limits: Limits | None = None
+    """Limits of the run instead of the workshop's; not for programs."""
+    review: ReviewMode | None = None
+    """`changes` to review all changes of files together; null: as the workshop and the worker say."""
+    items: Annotated[tuple[SentItem, ...], Field(max_length=10_000)] = ()
+    """Items of a batch; none for a single run."""
+    concurrency: int = Field(default=DEFAULT_CONCURRENCY, ge=1, le=MAX_CONCURRENCY)
+    """Items that are worked on at once."""
+
+
+class Worker(Message):
+    """Worker that can be started."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any] | None
+    """JSON Schema of its structured input; null: it takes any."""
+    takes_files: bool
+    """Whether files may be attached."""
+
+
+class Failure(Message):
+    """Reason why something did not work."""
+
+    code: str
+    """Name of the error, as in the reference of errors."""
+    message: str
+    next_step: str | None = None
+    """Advice on what to do about it."""
+
+    @classmethod
+    def of(cls, error: LlmDoError) -> Failure:
+        """Return the error without configured keys."""
+        told = without_keys({"message": error.message, "next_step": error.next_step})
+        return cls(code=error.code, **told)
+
+
+class Run(Message):
+    """Run as it is now."""
+
+    run: str
+    """Its id."""
+    worker: str
+    state: RunState
+    task: str = ""
+    """First line of its prompt."""
+    started_by: str = ""
+    started_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
+    questions: int = 0
+    """Number of questions that wait for people."""
+    items: ItemCounts | None = None
+    """Counts of a batch; null for any other run."""
+    fork_of: str = ""
+    """Run whose answers it reuses; empty: it is no fork."""
+    output: Json = None
+    """Result of a completed run; null where it is asked for in a list, too."""
+    usage: Usage | None = None
+    """Amounts that a completed run has spent; null otherwise."""
+    error: Failure | None = None
+    """Reason why it ended without a result."""
+
+    @classmethod
+    def of(cls, summary: RunSummary, result: RunResult | None = None, error: LlmDoError | None = None) -> Run:
+        """Return a run with its result or its error, where it has ended and that is wanted."""
+        return cls(
+            run=summary.run,
+            worker=summary.worker,
+            state=summary.status,  # pyright: ignore[reportArgumentType] - its states are these
+            task=summary.task,
+            started_by=summary.started_by,
+            started_at=summary.started_at,
+            ended_at=summary.ended_at,
+            questions=summary.pending,
+            items=summary.items,
+            fork_of=summary.fork_of,
+            output=None if result is None else result.output,
+            usage=None if result is None else result.usage,
+            error=None if error is None else Failure.of(error),
+        )
+
+
+class Vote(Message):
+    """Answer that somebody gave to a question."""
+
+    decision: DecisionKind
+    by: str
+    via: str = ""
+    at: AwareDatetime
+    note: str = ""
+    args: dict[str, Any]
+    """Arguments after the decision."""
+
+
+class AskedQuestion(Message):
+    """Question to people about one call."""
+
+    id: str
+    run: str
+    worker: str
+    path: str
+    """Place of the asking invocation in the tree of the run."""
+    state: Literal["open", "held", "decided", "withdrawn"]
+    tool: str
+    args: dict[str, Any]
+    args_schema: dict[str, Any] | None = None
+    """JSON Schema that changed arguments must meet; null: they cannot be changed."""
+    summary: str
+    diff: str | None = None
+    """Change that a write would make, as a unified diff."""
+    digest: str
+    """Digest of all that is shown: a decision names it."""
+    asked_at: AwareDatetime
+    deadline: AwareDatetime | None = None
+    approvers: tuple[str, ...] = ()
+    """Names of the people who may decide; empty: everybody may."""
+    quorum: int = 1
+    is_review: bool = False
+    """Whether it is a review of all changes of files; its arguments are the answer."""
+    votes: tuple[Vote, ...] = ()
+    """Answers so far, of which several may be needed; the last one where it is decided."""
+
+    @classmethod
+    def of(cls, question: Question) -> AskedQuestion:
+        """Return the question as doors show it."""
+        asked, verdict = question.request, question.verdict
+        votes = question.votes or (() if verdict is None else (verdict,))
+        return cls(
+            id=question.id,
+            run=question.run,
+            worker=asked.worker,
+            path=asked.place,
+            state=_state_of(question),
+            tool=asked.tool,
+            args=question.args,
+            args_schema=asked.args_schema,
+            summary=asked.summary,
+            diff=asked.diff,
+            digest=asked.digest,
+            asked_at=question.asked_at,
+            deadline=question.deadline,
+            approvers=asked.approvers,
+            quorum=asked.quorum,
+            is_review=asked.review is not None,
+            votes=tuple(Vote.model_validate(one.model_dump(include=set(Vote.model_fields))) for one in votes),
+        )
+
+
+def _state_of(question: Question) -> Literal["open", "held", "decided", "withdrawn"]:
+    if question.is_open:
+        return "open"
+    if question.withdrawn:
+        return "withdrawn"
+    return "held" if question.verdict is None else "decided"
+
+
+class Answer(Strict):
+    """Decision about a question."""
+
+    decision: DecisionKind
+    args: dict[str, Any] | None = None
+    """The new arguments, for `modify`."""
+    note: str = Field(default="", max_length=10_000)
+    """Reason that the model is told, for `reject`."""
+    remember: Remember = Remember.NONE
+    """`session`: identical calls of the run get the same answer."""
+    grant: KindGrant | None = None
+    """Further calls that an `approve` agrees to."""
+
+    def decision_about(self, question: str, digest: str, *, by: str, via: str) -> Decision:
+        """Return the decision of a person or program about what was shown with this digest."""
+        return Decision(
+            id=question,
+            decision=self.decision,
+            digest=digest,
+            args=self.args,
+            note=self.note,
+            remember=self.remember,
+            grant=self.grant,
+            by=by,
+            via=via,
+        )

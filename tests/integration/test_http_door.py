@@ -1,0 +1,251 @@
+"""The HTTP door: real runs, started, followed and decided by programs that have a token and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+
+import pytest
+
+from llm_do_temporal.doors.principal import Scope
+from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.testing import call, scripted
+from tests.support.doors.http_client import Program, Reply, person, program
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+
+READ = frozenset({Scope.READ})
+START = frozenset({Scope.START, Scope.READ})
+DECK = {"name": "deck.txt", "content": base64.b64encode(b"seven slides").decode()}
+
+
+def writer(place: Place, *turns: object, **keys: object) -> None:
+    """Write an exported worker that asks before it writes."""
+    keys = {"toolsets": {"filesystem": {}}, "export": True, **keys}
+    place.worker("writer", scripted(*(turns or (write_call("/a.txt"), "Done."))), **keys)  # pyright: ignore[reportArgumentType]
+
+
+def code(reply: Reply) -> tuple[int, str]:
+    return reply.status, reply.body["code"]
+
+
+async def test_a_program_starts_a_run_with_a_file_and_a_person_decides_what_it_asks(place: Place) -> None:
+    writer(place, call("read_file", path="/attachments/deck.txt"), write_call("/a.txt"), "Done.")
+    ci, ada = program(place, scopes=START), person(place)
+    started = await ci.start("writer", "read the deck", attachments=[DECK])
+    assert started.status == 202, started.body
+    run = started.body["run"]
+    place.started.append(run)
+    assert started.headers["location"] == f"/api/v1/runs/{run}"
+    assert (await ci.until(run, "waiting"))["questions"] == 1
+    (asked,) = (await ci.ask("GET", f"/runs/{run}/questions")).body
+    assert (asked["tool"], asked["state"]) == ("write_file", "open")
+    decided = await ada.decide(run, asked["id"])
+    assert decided.status == 200, decided.body
+    assert [(vote["by"], vote["via"]) for vote in decided.body["votes"]] == [("ada", "http")]
+    ended = await ci.until(run, "completed")
+    assert ended["output"] == "Done."
+    assert ended["usage"]["requests"] == 3
+    assert (place.folder / "a.txt").read_text() == "hi"
+
+
+async def test_one_key_of_one_owner_starts_one_run(place: Place) -> None:
+    writer(place, "Done.")
+    ci, other = program(place, scopes=START), program(place, "nightly", START)
+    replies = await asyncio.gather(*(ci.start("writer", key="monday") for _ in range(4)))
+    assert {reply.status for reply in replies} == {202}
+    (run,) = {reply.body["run"] for reply in replies}
+    theirs = (await other.start("writer", key="monday")).body["run"]
+    assert theirs != run
+    for one, who in ((run, ci), (theirs, other)):
+        await who.until(one, "completed")
+        place.started.append(one)
+    assert (await ci.start("writer", key="monday")).body["state"] == "completed"
+    writer(place, "Done.")
+    place.worker("reader", scripted("Hi."), export=True)
+    assert (await ci.start("reader", key="monday")).status == 202  # the worker is part of what a key names
+
+
+async def test_who_comes_second_is_told_who_was_first(place: Place) -> None:
+    writer(place)
+    ada, bob = person(place), person(place, "bob")
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    replies = await asyncio.gather(ada.decide(run, "a1"), bob.decide(run, "a1", "reject", note="no"))
+    assert sorted(reply.status for reply in replies) == [200, 409]
+    first = "ada" if replies[0].status == 200 else "bob"
+    (late,) = [reply for reply in replies if reply.status == 409]
+    assert f"by {first}" in late.body["detail"]
+    await ada.until(run, "completed")
+
+
+async def test_a_decision_names_what_was_shown(place: Place) -> None:
+    writer(place)
+    ada = person(place)
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    path = f"/runs/{run}/questions/a1/decision"
+    assert (await ada.ask("POST", path, json={"decision": "approve"})).status == 428
+    for tag in ('"0"', "*", "", '"' + "a" * 64 + '"'):
+        wrong = await ada.ask("POST", path, json={"decision": "approve"}, headers={"If-Match": tag})
+        assert wrong.status == 412, tag
+    assert not (place.folder / "a.txt").exists()
+    changed = await ada.decide(run, "a1", "modify", args={"path": "/b.txt", "content": "ho"})
+    assert changed.status == 200, changed.body
+    await ada.until(run, "completed")
+    assert (place.folder / "b.txt").read_text() == "ho"
+
+
+async def test_a_program_never_decides_about_what_it_started(place: Place) -> None:
+    writer(place)
+    ci, bot = program(place), program(place, "bot")
+    run = (await ci.start("writer")).body["run"]
+    place.started.append(run)
+    await ci.until(run, "waiting")
+    assert code(await ci.decide(run, "a1")) == (403, "AccessRefused")
+    assert not (place.folder / "a.txt").exists()
+    assert (await bot.decide(run, "a1")).status == 200
+    await ci.until(run, "completed")
+
+
+async def test_a_program_never_answers_for_people(place: Place) -> None:
+    writer(place)
+    place.workshop(approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", "approvers": ["ada", "bot"]}}})
+    ada, bot = person(place), program(place, "bot")
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    assert code(await bot.decide(run, "a1")) == (403, "AccessRefused")
+    assert (await ada.decide(run, "a1")).status == 200
+    await ada.until(run, "completed")
+
+
+@pytest.mark.parametrize("more", [{"mode": "approve_all"}, {"mode": "interactive"}, {"limits": {"turns": 1000}}])
+async def test_a_program_cannot_ask_for_less_control(place: Place, more: dict[str, object]) -> None:
+    writer(place)
+    assert code(await program(place).start("writer", **more)) == (403, "AccessRefused")
+
+
+async def test_programs_know_of_exported_workers_and_of_their_own_runs_alone(place: Place) -> None:
+    writer(place)
+    place.worker("secret", scripted("Hi."))
+    ci, ada, other = program(place, scopes=START), person(place), program(place, "other", START)
+    assert [one["name"] for one in (await ci.ask("GET", "/workers")).body] == ["writer"]
+    assert {"writer", "secret"} <= {one["name"] for one in (await ada.ask("GET", "/workers")).body}
+    for name in ("secret", "nobody", "pkg:worker_bootstrapper", "../secret", "workers/secret.worker", "WRITER"):
+        assert code(await ci.start(name)) == (404, "UnknownHere"), name
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    unknown = (await other.ask("GET", "/runs/nothing")).body["detail"].replace("nothing", run)
+    for method, path in (
+        ("GET", ""),
+        ("GET", "?wait=1"),
+        ("GET", "/questions"),
+        ("GET", "/questions/a1"),
+        ("GET", "/events"),
+        ("POST", "/cancel"),
+    ):
+        refused = await other.ask(method, f"/runs/{run}{path}")
+        assert (refused.status, refused.body["detail"]) == (404, unknown), path
+    assert (await other.ask("GET", "/runs")).body["runs"] == []
+    assert (await other.ask("GET", "/questions")).body == []
+    assert [one["run"] for one in (await ada.ask("GET", "/questions")).body] == [run]
+    assert (await ada.ask("POST", f"/runs/{run}/cancel")).status == 202
+    assert (await ada.until(run, "cancelled"))["error"]["code"] == "RunCancelled"
+
+
+async def test_each_scope_opens_what_it_says_and_nothing_else(place: Place) -> None:
+    writer(place)
+    reader, starter = person(place, "reader", READ), person(place, "starter", frozenset({Scope.START}))
+    ada = person(place)
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    assert (await reader.ask("GET", f"/runs/{run}")).status == 200
+    assert code(await reader.start("writer")) == (403, "AccessRefused")
+    assert code(await reader.decide(run, "a1")) == (403, "AccessRefused")
+    assert code(await reader.ask("POST", f"/runs/{run}/cancel")) == (403, "AccessRefused")
+    for path in ("/runs", f"/runs/{run}", f"/runs/{run}/events", "/questions", f"/runs/{run}/questions/a1"):
+        assert code(await starter.ask("GET", path)) == (403, "AccessRefused"), path
+    assert (await starter.ask("POST", f"/runs/{run}/cancel")).status == 202
+    await ada.until(run, "cancelled")
+
+
+async def test_nobody_comes_in_without_a_token_that_is_known_now(place: Place) -> None:
+    writer(place)
+    tokens = TokenFile.of_workshop(place.folder)
+    token = tokens.create("ada", READ, is_person=True)
+    for wrong in (None, "", token[:-1], token + "a", token.upper(), "lldt_", tokens.records()[0].sha256):
+        refused = await Program(wrong, place=place).ask("GET", "/runs")
+        assert refused.status == 401, wrong
+        assert refused.headers["www-authenticate"] == "Bearer"
+    ada = Program(token, place=place)
+    assert (await ada.ask("GET", "/runs")).status == 200
+    tokens.revoke("ada")
+    assert (await ada.ask("GET", "/runs")).status == 401
+
+
+async def test_events_are_the_same_on_every_reading_and_go_on_where_a_reader_was_lost(place: Place) -> None:
+    writer(place)
+    ada = person(place)
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    assert (await ada.decide(run, "a1")).status == 200
+    whole = [event async for event in ada.events(run)]
+    assert [int(event["id"]) for event in whole[:-1]] == list(range(1, len(whole)))
+    assert whole[-1]["event"] == "end"
+    assert whole[-1]["data"]["output"] == "Done."
+    rest = [event async for event in ada.events(run, after=3)]
+    assert rest == whole[3:]
+
+
+async def test_runs_are_listed_in_pages_and_by_filters(place: Place) -> None:
+    writer(place, "Done.")
+    ada = person(place)
+    runs = [(await ada.start("writer", f"task {n}")).body["run"] for n in range(3)]
+    place.started += runs
+    for run in runs:
+        await ada.until(run, "completed")
+    while True:
+        listed = (await ada.ask("GET", "/runs", params={"worker": "writer", "text": "task 1"})).body
+        if [one["run"] for one in listed["runs"]] == [runs[1]]:
+            break
+    assert code(await ada.ask("GET", "/runs", params={"state": "asleep"})) == (422, "UsageError")
+    assert code(await ada.ask("GET", "/runs", params={"page": "x"})) == (422, "UsageError")
+
+
+async def test_a_batch_is_a_run_with_items(place: Place) -> None:
+    place.worker("reader", scripted("Hi."), export=True)
+    ci = program(place)
+    items = [{"name": "one", "prompt": "a"}, {"name": "two", "attachments": [DECK]}]
+    run = (await ci.start("reader", items=items)).body["run"]
+    place.started.append(run)
+    assert (await ci.until(run, "completed"))["items"] == {"total": 2, "completed": 2, "failed": 0}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"worker": ""},
+        {"worker": "writer", "unknown": 1},
+        {"worker": "writer", "prompt": 3},
+        {"worker": "writer", "attachments": [{"name": "../x", "content": ""}]},
+        {"worker": "writer", "attachments": [{"name": "..", "content": ""}]},
+        {"worker": "writer", "attachments": [{"name": "x", "content": "§"}]},
+        {"worker": "writer", "attachments": [DECK, DECK]},
+        {"worker": "writer", "items": [{"name": "a/b"}]},
+        {"worker": "writer", "concurrency": 0},
+        [],
+        None,
+    ],
+)
+async def test_a_start_that_says_something_wrong_starts_nothing(place: Place, body: object) -> None:
+    writer(place)
+    refused = await program(place).ask("POST", "/runs", json=body)
+    assert refused.status == 422, refused.body
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert refused.body["detail"]

@@ -1,0 +1,1 @@
+"""Doors for programs, as their clients see them."""
