@@ -15,6 +15,7 @@ from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, r
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.doctor import doctor
+from llm_do_temporal.cli.commands.doors.tokens import create_token, list_tokens, revoke_token
 from llm_do_temporal.cli.commands.evaluations.addition import add
 from llm_do_temporal.cli.commands.evaluations.comparison import compare
 from llm_do_temporal.cli.commands.evaluations.evaluate import evaluate
@@ -33,7 +34,6 @@ from llm_do_temporal.cli.commands.reviews.review import review
 from llm_do_temporal.cli.commands.runs import cancel, delete, list_runs, show
 from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
-from llm_do_temporal.cli.commands.tokens import create_token, list_tokens, revoke_token
 from llm_do_temporal.cli.commands.ui import ui
 from llm_do_temporal.cli.commands.watch import result, watch
 from llm_do_temporal.cli.commands.workshop import check, import_command, init

@@ -189,7 +189,7 @@ class EventLines:
         if self._seq <= self._printed:
             return
         self._printed = self._seq
-        from llm_do_temporal.client.views.event_json import event_json
+        from llm_do_temporal.client.record.event_json import event_json
 
         line = event_json(event, self._seq)
         print(dump_json(line, pretty=False), file=self._stream, flush=True)
@@ -216,7 +216,7 @@ class ItemLines:
 
 
 def _ends() -> frozenset[str]:
-    from llm_do_temporal.client.views.event_json import ENDS
+    from llm_do_temporal.client.record.event_json import ENDS
 
     return ENDS
 

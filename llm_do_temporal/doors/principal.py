@@ -14,7 +14,7 @@ from llm_do_temporal.errors import AccessRefused, UsageError
 from llm_do_temporal.policy.approvals import Mode
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """Things that a token allows."""
 
     START = "start"
@@ -31,12 +31,12 @@ class Principal:
 
     name: str
     """Name by which its runs and decisions are recorded."""
-    scopes: frozenset[Scope]
+    scopes: frozenset[TokenScope]
     is_person: bool
     via: str
     """Protocol of the door, like `http`."""
 
-    def check(self, scope: Scope) -> None:
+    def check(self, scope: TokenScope) -> None:
         """Raise AccessRefused where the scope is missing."""
         if scope not in self.scopes:
             have = ", ".join(sorted(self.scopes)) or "nothing"
@@ -50,7 +50,7 @@ class Principal:
 
         A program that decides answers for others: it sees all runs, as people do.
         """
-        return self.is_person or started_by == self.name or Scope.DECIDE in self.scopes
+        return self.is_person or started_by == self.name or TokenScope.DECIDE in self.scopes
 
     def check_mode(self, mode: Mode | None, *, has_limits: bool) -> None:
         """Raise AccessRefused where a program asks for less control than the workshop has."""
@@ -69,7 +69,7 @@ class Principal:
 
     def check_decision(self, question: Question, *, started_by: str) -> None:
         """Raise AccessRefused where it may not answer the question of a run that `started_by` has started."""
-        self.check(Scope.DECIDE)
+        self.check(TokenScope.DECIDE)
         if self.is_person:
             return
         if started_by == self.name:
@@ -84,11 +84,11 @@ class Principal:
             )
 
 
-def read_scopes(text: str) -> frozenset[Scope]:
+def read_scopes(text: str) -> frozenset[TokenScope]:
     """Return the scopes of a list like `start,read`. Raises UsageError."""
     names = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in names if name not in tuple(Scope)]
+    unknown = [name for name in names if name not in tuple(TokenScope)]
     if unknown or not names:
         wrong = f"there is no scope '{unknown[0][:40]}'" if unknown else "no scope is named"
-        raise UsageError(f"{wrong}; scopes are {', '.join(Scope)}", next_step="Write them like start,read.")
-    return frozenset(map(Scope, names))
+        raise UsageError(f"{wrong}; scopes are {', '.join(TokenScope)}", next_step="Write them like start,read.")
+    return frozenset(map(TokenScope, names))

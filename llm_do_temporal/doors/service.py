@@ -16,12 +16,12 @@ from typing import Any
 
 from llm_do_temporal.client import LlmDoClient, Question, RunSummary
 from llm_do_temporal.client.batches import Attach
+from llm_do_temporal.client.record.event_json import ENDS, event_json
 from llm_do_temporal.client.start import StartRequest
-from llm_do_temporal.client.views.event_json import ENDS, event_json
 from llm_do_temporal.client.views.run_list import list_runs
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
-from llm_do_temporal.doors.principal import Principal, Scope
+from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, SentFile, Start, Worker
 from llm_do_temporal.doors.waits import wait_for_news
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
@@ -57,7 +57,7 @@ class DoorService:
 
     async def workers(self, who: Principal) -> list[Worker]:
         """Return the workers that `who` may start: those that are exported, to a person all that can be loaded."""
-        who.check(Scope.START)
+        who.check(TokenScope.START)
         return await asyncio.to_thread(_workers, self._folder(), exported_only=not who.is_person)
 
     async def start(self, who: Principal, start: Start, *, key: str | None = None) -> tuple[Run, bool]:
@@ -65,7 +65,7 @@ class DoorService:
 
         Raises UsageError where the key has started something else.
         """
-        who.check(Scope.START)
+        who.check(TokenScope.START)
         who.check_mode(start.mode, has_limits=start.limits is not None)
         run = None if key is None else _run_id(who, start.worker, key)
         if run is not None and (earlier := await self._earlier(who, run, start)) is not None:
@@ -100,7 +100,7 @@ class DoorService:
 
     async def runs(self, who: Principal, wanted: RunFilter, *, page: str = "") -> RunsPage:
         """Return a part of the runs that pass the filter, open ones first."""
-        who.check(Scope.READ)
+        who.check(TokenScope.READ)
         if not who.sees(""):
             wanted = wanted.model_copy(update={"who": who.name})
         found = await list_runs(self.client.temporal, wanted, page=page)
@@ -112,7 +112,7 @@ class DoorService:
         if run is not None:
             await self._readable(who, run)
             return [AskedQuestion.of(one) for one in await self.client.approvals(run)]
-        who.check(Scope.READ)
+        who.check(TokenScope.READ)
         if who.sees(""):
             return [AskedQuestion.of(one) for one in await self.client.approvals()]
         runs = [one.run for one in await self.client.runs(RunFilter(state="waiting", who=who.name), limit=100)]
@@ -129,7 +129,7 @@ class DoorService:
 
         Raises DecisionRefused, which says who was first, and AccessRefused.
         """
-        who.check(Scope.DECIDE)
+        who.check(TokenScope.DECIDE)
         summary = await self._visible(who, run)
         asked = await self._question(run, question)
         who.check_decision(asked, started_by=summary.started_by)
@@ -138,7 +138,7 @@ class DoorService:
 
     async def cancel(self, who: Principal, run: str) -> None:
         """Ask the run, and everything below it, to stop. A program stops only what it has started."""
-        who.check(Scope.START)
+        who.check(TokenScope.START)
         summary = await self._visible(who, run)
         if not who.is_person and summary.started_by != who.name:
             raise AccessRefused(f"'{who.name}' is a program, and stops only runs that it has started")
@@ -164,7 +164,7 @@ class DoorService:
             return Run.of(summary, error=error)
 
     async def _readable(self, who: Principal, run: str) -> RunSummary:
-        who.check(Scope.READ)
+        who.check(TokenScope.READ)
         return await self._visible(who, run)
 
     async def _visible(self, who: Principal, run: str) -> RunSummary:

@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 
 from llm_do_temporal.client.embedded.server import locked
-from llm_do_temporal.doors.principal import Principal, Scope
+from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
@@ -34,7 +34,7 @@ class TokenRecord(Strict):
 
     name: str = Field(min_length=1, max_length=MAX_NAME_CHARS)
     is_person: bool
-    scopes: tuple[Scope, ...]
+    scopes: tuple[TokenScope, ...]
     sha256: str
     created_at: AwareDatetime
 
@@ -70,7 +70,7 @@ class TokenFile:
                 next_step="Move the file away, and make the tokens anew with `llm-do-temporal token create`.",
             ) from error
 
-    def create(self, name: str, scopes: frozenset[Scope], *, is_person: bool) -> str:
+    def create(self, name: str, scopes: frozenset[TokenScope], *, is_person: bool) -> str:
         """Keep a new token, and return it: nothing can show it again. Raises UsageError for a name that has one."""
         if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS or name != name.strip():
             raise UsageError(f"'{name[:40]}' is no name; it has 1 to {MAX_NAME_CHARS} characters that can be printed")

@@ -32,9 +32,9 @@ class SentFile(Strict):
     """File that is attached."""
 
     name: FileName
-    """Its name, without folders."""
+    """Name without folders."""
     content: Base64Bytes
-    """Its bytes, in base64."""
+    """Bytes in base64."""
 
 
 class SentItem(Strict):
@@ -108,7 +108,7 @@ class Run(Message):
     """Run as it is now."""
 
     run: str
-    """Its id."""
+    """Id of the run."""
     worker: str
     state: RunState
     task: str = ""

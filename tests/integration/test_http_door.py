@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from typing import Any
 
 import pytest
 
-from llm_do_temporal.doors.principal import Scope
+from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.testing import call, scripted
 from tests.support.doors.http_client import Program, Reply, person, program
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
-READ = frozenset({Scope.READ})
-START = frozenset({Scope.START, Scope.READ})
+READ = frozenset({TokenScope.READ})
+START = frozenset({TokenScope.START, TokenScope.READ})
 DECK = {"name": "deck.txt", "content": base64.b64encode(b"seven slides").decode()}
 
 
@@ -123,7 +124,7 @@ async def test_a_program_never_answers_for_people(place: Place) -> None:
 
 
 @pytest.mark.parametrize("more", [{"mode": "approve_all"}, {"mode": "interactive"}, {"limits": {"turns": 1000}}])
-async def test_a_program_cannot_ask_for_less_control(place: Place, more: dict[str, object]) -> None:
+async def test_a_program_cannot_ask_for_less_control(place: Place, more: dict[str, Any]) -> None:
     writer(place)
     assert code(await program(place).start("writer", **more)) == (403, "AccessRefused")
 
@@ -159,7 +160,7 @@ async def test_programs_know_of_exported_workers_and_of_their_own_runs_alone(pla
 
 async def test_each_scope_opens_what_it_says_and_nothing_else(place: Place) -> None:
     writer(place)
-    reader, starter = person(place, "reader", READ), person(place, "starter", frozenset({Scope.START}))
+    reader, starter = person(place, "reader", READ), person(place, "starter", frozenset({TokenScope.START}))
     ada = person(place)
     run = (await ada.start("writer")).body["run"]
     place.started.append(run)

@@ -17,7 +17,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.exceptions import HTTPException
 
 from llm_do_temporal.client.views.run_list import read_filter
-from llm_do_temporal.doors.http.problems import Problem, add_handlers, answers, problem
+from llm_do_temporal.doors.http.problems import ProblemDetails, add_handlers, answers, problem
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import LONGEST_WAIT, DoorService, RunsPage
 from llm_do_temporal.doors.tokens import TokenFile
@@ -197,4 +197,4 @@ async def decide_question(
     return JSONResponse(decided.model_dump(mode="json"), headers=_NO_STORE)
 
 
-__all__ = ["MAX_BODY_BYTES", "PREFIX", "Problem", "build_api"]
+__all__ = ["MAX_BODY_BYTES", "PREFIX", "ProblemDetails", "build_api"]

@@ -43,8 +43,8 @@ _MEANINGS = {
 }
 
 
-class Problem(Failure):
-    """Problem details: `code` and `next_step` are ours, the rest is RFC 9457's."""
+class ProblemDetails(Failure):
+    """ProblemDetails details: `code` and `next_step` are ours, the rest is RFC 9457's."""
 
     title: str
     status: int
@@ -53,9 +53,9 @@ class Problem(Failure):
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the problems that a route can answer with, for its description; 401 and 503 are always among them."""
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
     known = sorted({400, 401, 403, 422, 503, *statuses})
-    return {status: {"description": _MEANINGS[status], "content": content, "model": Problem} for status in known}
+    return {status: {"description": _MEANINGS[status], "content": content, "model": ProblemDetails} for status in known}
 
 
 def add_handlers(app: FastAPI) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import httpx2
 
 from llm_do_temporal.doors.http.app import PREFIX, build_api
-from llm_do_temporal.doors.principal import Scope
+from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
 from tests.support.runs.place import Place
 
-ALL = frozenset(Scope)
+ALL = frozenset(TokenScope)
 BASE = "http://127.0.0.1:8234"
 
 
@@ -80,11 +80,11 @@ class Program:
                     fields = {}
 
 
-def person(place: Place, name: str = "ada", scopes: frozenset[Scope] = ALL) -> Program:
+def person(place: Place, name: str = "ada", scopes: frozenset[TokenScope] = ALL) -> Program:
     """Return a client with a new token of a person."""
     return Program(TokenFile.of_workshop(place.folder).create(name, scopes, is_person=True), place=place)
 
 
-def program(place: Place, name: str = "ci", scopes: frozenset[Scope] = ALL) -> Program:
+def program(place: Place, name: str = "ci", scopes: frozenset[TokenScope] = ALL) -> Program:
     """Return a client with a new token of a program."""
     return Program(TokenFile.of_workshop(place.folder).create(name, scopes, is_person=False), place=place)
