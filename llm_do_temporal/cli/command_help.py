@@ -134,15 +134,6 @@ COMMAND_HELP = {
             "rules test --add '{command: git log}'",
         ),
     ),
-    "token": CommandHelp(
-        _SERVICES,
-        "[FLAGS]",
-        (
-            "token create ci --scopes start,read  # a program",
-            "token create ada --person --scopes start,read,decide",
-            "token revoke ci",
-        ),
-    ),
     "init": CommandHelp(_WORKSHOP, "[DIRECTORY] [FLAGS]", ("init my-shop", "init decks --example pitch-decks")),
     "check": CommandHelp(_WORKSHOP, "[PATH] [FLAGS]", ("check", "check workers/notes.worker")),
     "doctor": CommandHelp(_WORKSHOP),
@@ -155,6 +146,15 @@ COMMAND_HELP = {
     ),
     "dev": CommandHelp(_SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),
     "ui": CommandHelp(_SERVICES),
+    "token": CommandHelp(
+        _SERVICES,
+        "[FLAGS]",
+        (
+            "token create ci --scopes start,read  # a program",
+            "token create ada --person --scopes start,read,decide",
+            "token revoke ci",
+        ),
+    ),
     "worker": CommandHelp(_SERVICES, "[FLAGS]", ("worker --address temporal.example.com:7233",)),
     "codec-server": CommandHelp(_SERVICES),
     "gc": CommandHelp(_CARE, "[FLAGS]", ("gc --dry-run",)),

@@ -21,8 +21,9 @@ from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.run_list import list_runs
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
+from llm_do_temporal.doors.files import list_files, read_file
 from llm_do_temporal.doors.principal import Principal, TokenScope
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, SentFile, Start, Worker
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, SentFile, Start, Worker
 from llm_do_temporal.doors.waits import wait_for_news
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem
@@ -136,13 +137,14 @@ class DoorService:
         await self.client.decide(run, answer.decision_about(question, digest, by=who.name, via=who.via))
         return AskedQuestion.of(await self._question(run, question))
 
-    async def cancel(self, who: Principal, run: str) -> None:
-        """Ask the run, and everything below it, to stop. A program stops only what it has started."""
+    async def cancel(self, who: Principal, run: str) -> Run:
+        """Ask the run, and everything below it, to stop, and return it. A program stops only what it has started."""
         who.check(TokenScope.START)
         summary = await self._visible(who, run)
         if not who.is_person and summary.started_by != who.name:
             raise AccessRefused(f"'{who.name}' is a program, and stops only runs that it has started")
         await self.client.cancel(run)
+        return Run.of(await self.client.status(run))
 
     async def events(self, who: Principal, run: str, *, after: int = 0) -> AsyncGenerator[dict[str, Any]]:
         """Yield the events of the run behind the number `after`, as they come, until it ends."""
@@ -154,6 +156,16 @@ class DoorService:
             number += 1
             if number > after:
                 yield event_json(event, number)
+
+    async def files(self, who: Principal, run: str) -> list[RunFile]:
+        """Return the files that the run was given, and that its file tools have written."""
+        await self._readable(who, run)
+        return await list_files(self.client, run)
+
+    async def file(self, who: Principal, run: str, origin: str, name: str) -> tuple[bytes, str]:
+        """Return the bytes of one of these files, and its media type. Raises UnknownHere."""
+        await self._readable(who, run)
+        return await read_file(self.client, self._folder(), run, origin, name)
 
     async def _with_result(self, summary: RunSummary) -> Run:
         if summary.ended_at is None:

@@ -149,6 +149,16 @@ class Run(Message):
         )
 
 
+class RunFile(Message):
+    """File of a run."""
+
+    name: str
+    """Name of a given file, or virtual path of a written one."""
+    origin: Literal["given", "written"]
+    bytes: int
+    media_type: str
+
+
 class Vote(Message):
     """Answer that somebody gave to a question."""
 

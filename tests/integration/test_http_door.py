@@ -228,6 +228,11 @@ async def test_a_batch_is_a_run_with_items(place: Place) -> None:
     assert (await ci.until(run, "completed"))["items"] == {"total": 2, "completed": 2, "failed": 0}
 
 
+async def test_a_method_that_a_route_does_not_have_is_answered_with_those_that_it_has(place: Place) -> None:
+    refused = await person(place).ask("DELETE", "/runs")
+    assert (refused.status, refused.headers["allow"]) == (405, "GET, POST")
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -8,17 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from llm_do_temporal.client.history.events import read_chain
 from llm_do_temporal.client.history.payloads import first_object, read_message
+from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.messages.activities import EDIT_FILE, WRITE_FILE
 from llm_do_temporal.messages.effects import EditFileInput, FileChange, WriteFileInput
 from llm_do_temporal.messages.runs import workflow_id_of
-from llm_do_temporal.policy.files.sandbox import Place
+from llm_do_temporal.policy.files.sandbox import Place, check_readable
+from llm_do_temporal.sandbox.safe_open import WorkshopFolder
 
+MAX_BYTES = 32 << 20
+"""Largest file that is sent to whoever looks at a run."""
 _CHANGES: dict[str, type[WriteFileInput | EditFileInput]] = {
     WRITE_FILE.name: WriteFileInput,
     EDIT_FILE.name: EditFileInput,
@@ -84,3 +89,16 @@ async def read_files(client: Client, run: str, path: str) -> tuple[WrittenFile, 
     async for event in read_chain(client, workflow_id_of(run, path), None, wait=False):
         reader.take(event)
     return last_written(reader.found)
+
+
+def written_bytes(workshop: Path, place: Place) -> bytes:
+    """Return the bytes of a file as it is now, by the way that workers read it.
+
+    Raises SandboxRefusal and EffectFailed, also for a file of more than MAX_BYTES, and OSError.
+    """
+    check_readable(place)
+    with WorkshopFolder(workshop).file(place) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise EffectFailed(f"'{place.path}' has more than {MAX_BYTES >> 20} MiB")
+    return data

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from importlib.metadata import version
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response
@@ -21,8 +21,9 @@ from llm_do_temporal.doors.http.problems import ProblemDetails, add_handlers, an
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import LONGEST_WAIT, DoorService, RunsPage
 from llm_do_temporal.doors.tokens import TokenFile
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, Start, Worker
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, Start, Worker
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
+from llm_do_temporal.policy.run_filter import STATES
 
 PREFIX = "/api/v1"
 VIA = "http"
@@ -49,6 +50,7 @@ def build_api(service: DoorService, tokens: TokenFile) -> FastAPI:
         max_body_size=MAX_BODY_BYTES,
     )
     app.state.service, app.state.tokens = service, tokens
+    app.state.routes = router.routes
     app.include_router(router)
     add_handlers(app)
     return app
@@ -105,7 +107,7 @@ async def start_run(
 async def list_of_runs(
     service: Service,
     caller: Caller,
-    state: Annotated[str, Query(description="Like `open`, `waiting`, `completed`, `failed`.")] = "",
+    state: Annotated[str, Query(description="State of the runs.", json_schema_extra={"enum": ["", *STATES]})] = "",
     worker: Annotated[str, Query(description="Name of the entry worker.")] = "",
     who: Annotated[str, Query(description="Name of whoever has started it.")] = "",
     since: Annotated[str, Query(description="Moment like `7d` or `2026-11-01T08:30`.")] = "",
@@ -134,10 +136,9 @@ async def get_run(
 
 
 @router.post("/runs/{run}/cancel", status_code=202, responses=answers(404))
-async def cancel_run(service: Service, caller: Caller, run: RunId) -> Response:
-    """Ask a run, and everything below it, to stop."""
-    await service.cancel(caller, run)
-    return Response(status_code=202, headers=_NO_STORE)
+async def cancel_run(service: Service, caller: Caller, run: RunId) -> Run:
+    """Ask a run, and everything below it, to stop, and return it as it is now."""
+    return await service.cancel(caller, run)
 
 
 @router.get("/runs/{run}/events", response_class=EventSourceResponse, responses=answers(404))
@@ -152,6 +153,25 @@ async def follow_run(
         yield ServerSentEvent(data=event, event=str(event["type"]), id=str(event["seq"]))
     ended = await service.run(caller, run)
     yield ServerSentEvent(data=ended.model_dump(mode="json"), event="end")
+
+
+@router.get("/runs/{run}/files", responses=answers(404))
+async def list_files_of_run(service: Service, caller: Caller, run: RunId) -> list[RunFile]:
+    """List the files that a run was given, and that its file tools have written."""
+    return await service.files(caller, run)
+
+
+@router.get("/runs/{run}/files/content", response_class=Response, responses=answers(404))
+async def read_file_of_run(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    origin: Annotated[Literal["given", "written"], Query(description="Where the file comes from.")],
+    name: Annotated[str, Query(description="Its name in the list.", max_length=4_000)],
+) -> Response:
+    """Send the bytes of a file; of a written one as it is now. It is never shown by a browser, only saved."""
+    data, media_type = await service.file(caller, run, origin, name)
+    return Response(data, media_type=media_type, headers=_NO_STORE | {"Content-Disposition": "attachment"})
 
 
 @router.get("/questions", responses=answers())

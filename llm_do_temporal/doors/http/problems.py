@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from llm_do_temporal.doors.values import Failure
@@ -81,9 +82,19 @@ async def _known(_request: Request, error: Exception) -> JSONResponse:
     return problem(status, told.code, told.message, told.next_step)
 
 
-async def _of_http(_request: Request, error: Exception) -> JSONResponse:
+async def _of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, "HttpError", str(error.detail))
+    answer = problem(error.status_code, "HttpError", str(error.detail))
+    answer.headers.update(error.headers or {})
+    if error.status_code == 405:
+        answer.headers["Allow"] = ", ".join(sorted(_methods_at(request)))
+    return answer
+
+
+def _methods_at(request: Request) -> set[str]:
+    """Return the methods of all routes at the request's path; each method has a route of its own."""
+    routes = (route for route in request.app.state.routes if isinstance(route, APIRoute))
+    return {method for one in routes if one.path_regex.match(request.scope["path"]) for method in one.methods or ()}
 
 
 async def _unreadable(_request: Request, error: Exception) -> JSONResponse:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.record.facts import read_facts
-from llm_do_temporal.client.record.files import read_files
+from llm_do_temporal.client.record.files import read_files, written_bytes
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.encryption.codec import ring_of
 from llm_do_temporal.errors import EffectFailed, LlmDoError
@@ -30,7 +30,7 @@ from llm_do_temporal.ui.content.attachments import NO_PDF, ShownAttachment, head
 from llm_do_temporal.ui.content.documents.document import document_of
 from llm_do_temporal.ui.content.documents.syntax import language_of
 from llm_do_temporal.ui.content.questions import question_of
-from llm_do_temporal.ui.content.runs.files import as_attachment, written_bytes
+from llm_do_temporal.ui.content.runs.files import as_attachment
 
 T = TypeVar("T")
 PDFS_AT_ONCE = 2

@@ -11,11 +11,7 @@ from urllib.parse import urlencode
 from llm_do_temporal.client.record.facts import RunFacts
 from llm_do_temporal.client.record.files import WrittenFile, last_written
 from llm_do_temporal.client.record.tracks import Track
-from llm_do_temporal.errors import EffectFailed
 from llm_do_temporal.policy.files.attachments import Attachment
-from llm_do_temporal.policy.files.sandbox import Place, check_readable
-from llm_do_temporal.sandbox.safe_open import WorkshopFolder
-from llm_do_temporal.ui.content.attachments import MAX_SHOWN_BYTES
 from llm_do_temporal.ui.content.urls import given_file_address, written_file_address
 
 _ORDINARY = "application/octet-stream"
@@ -63,19 +59,6 @@ def files_of(run: str, facts: RunFacts, tracks: Sequence[Track], size: int, work
 def as_attachment(file: WrittenFile, data: bytes) -> Attachment:
     """Return what a page says of the file when it sends these bytes; its digest is of no use there."""
     return Attachment(path=file.place.path, sha256="0" * 64, bytes=len(data), media_type=media_type_of(file.place.path))
-
-
-def written_bytes(workshop: Path, place: Place) -> bytes:
-    """Return the bytes of a file as it is now, by the way that workers read it.
-
-    Raises SandboxRefusal and EffectFailed, also for a file that is too large to be sent, and OSError.
-    """
-    check_readable(place)
-    with WorkshopFolder(workshop).file(place) as file:
-        data = file.read(MAX_SHOWN_BYTES + 1)
-    if len(data) > MAX_SHOWN_BYTES:
-        raise EffectFailed(f"'{place.path}' has more than {MAX_SHOWN_BYTES >> 20} MiB")
-    return data
 
 
 def media_type_of(path: str) -> str:

@@ -1,0 +1,69 @@
+"""Files of runs for programs: those that a run was given, and those that its file tools have written."""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+from pathlib import Path
+
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.client.connection.errors import translated
+from llm_do_temporal.client.record.facts import read_facts
+from llm_do_temporal.client.record.files import WrittenFile, last_written, read_files, written_bytes
+from llm_do_temporal.client.views.run_list import read_run
+from llm_do_temporal.doors.values import RunFile
+from llm_do_temporal.encryption.codec import ring_of
+from llm_do_temporal.errors import LlmDoError, UnknownHere
+from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.storage.places import workshop_blobs
+
+
+async def list_files(client: LlmDoClient, run: str) -> list[RunFile]:
+    """Return the files of the run, the given ones first. Raises UsageError for an unknown run."""
+    given, written = await _given(client, run), await _written(client, run)
+    found: list[RunFile] = []
+    for name, one in given.items():
+        found.append(RunFile(name=name, origin="given", bytes=one.bytes, media_type=one.media_type))
+    for one in written:
+        name = one.place.path
+        found.append(RunFile(name=name, origin="written", bytes=one.bytes, media_type=_media_type(name)))
+    return found
+
+
+async def read_file(client: LlmDoClient, workshop: Path, run: str, origin: str, name: str) -> tuple[bytes, str]:
+    """Return the bytes of one of these files, and its media type; of a written one as it is now. Raises UnknownHere."""
+    unknown = UnknownHere(f"run '{run}' has no such file as '{name[:200]}', or not any more")
+    try:
+        if origin == "given":
+            attachment = (await _given(client, run)).get(name)
+            if attachment is None:
+                raise unknown
+            blobs = await asyncio.to_thread(workshop_blobs, workshop, ring_of(client.temporal.data_converter))
+            return await asyncio.to_thread(blobs.read, attachment.sha256), attachment.media_type
+        found = next((one for one in await _written(client, run) if one.place.path == name), None)
+        if found is None:
+            raise unknown
+        return await asyncio.to_thread(written_bytes, workshop, found.place), _media_type(name)
+    except (LlmDoError, OSError) as error:
+        raise unknown from error
+
+
+async def _given(client: LlmDoClient, run: str) -> dict[str, Attachment]:
+    """Return the attachments by name; where items of a batch have files of one name, the first."""
+    listed = await read_run(client.temporal, run)
+    async with translated(run):
+        facts = await read_facts(client.temporal, listed)
+    return {one.path: one for one in reversed(facts.all_attachments)}
+
+
+async def _written(client: LlmDoClient, run: str) -> tuple[WrittenFile, ...]:
+    view = await client.view(run)
+    async with translated(run):
+        found = await asyncio.gather(
+            *(read_files(client.temporal, run, node.path) for node in view.nodes.values() if node.path)
+        )
+    return last_written([file for each in found for file in each])
+
+
+def _media_type(path: str) -> str:
+    return mimetypes.guess_type(path)[0] or "application/octet-stream"

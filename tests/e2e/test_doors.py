@@ -1,0 +1,21 @@
+"""Every door plays the same scenario, in processes that are killed in the middle of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.doors.http_door import HttpDoor
+from tests.support.doors.scenario import Door, play, prepare
+from tests.support.people.desk import Desk
+
+DOORS: tuple[type[Door], ...] = (HttpDoor,)
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+def test_a_run_survives_the_death_of_its_door_and_of_its_service(desk: Desk, address: str, door: type[Door]) -> None:
+    desk.environment["TEMPORAL_ADDRESS"] = address
+    prepare(desk)
+    ended = play(door(desk))
+    assert ended.state == "completed"
+    assert "Wrote /said.txt (12 bytes)" in ended.output
+    assert ended.requests == 2
