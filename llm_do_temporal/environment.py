@@ -16,14 +16,16 @@ ISOLATION_VARIABLE = "LLM_DO_ISOLATION"
 """Demand of the worker service if commands cannot be isolated; a workshop can demand more and not less."""
 KEY_FILE_VARIABLE = "LLM_DO_ENCRYPTION_KEY_FILE"
 """Names a file with encryption keys, one a line. It is read again when it has changed."""
+TOKEN_VARIABLE = "LLM_DO_TOKEN"  # noqa: S105 - its name
+"""Token with which `mcp` speaks for its owner; without one it speaks for a program of this machine."""
 UNDO_VARIABLE = "LLM_DO_UNDO_SECONDS"
 """Seconds for which the page and `approvals watch` hold a decision, so that it can be taken back; 0: not at all."""
 DEFAULT_UNDO_SECONDS = 10
 MAX_UNDO_SECONDS = 60
 """Longest time for which a decision may be held: its run waits meanwhile."""
 _NAMES = """
-    BLOBS_URL DEBUG ENCRYPTION ENCRYPTION_KEYS ENCRYPTION_KEY_FILE ISOLATION MODEL NOTIFY SETTINGS TASK_QUEUE UI_URL
-    UNDO_SECONDS WORKSHOP
+    BLOBS_URL DEBUG ENCRYPTION ENCRYPTION_KEYS ENCRYPTION_KEY_FILE ISOLATION MODEL NOTIFY SETTINGS TASK_QUEUE TOKEN
+    UI_URL UNDO_SECONDS WORKSHOP
     BATCH_CHECK_SECONDS BATCH_WINDOW_SECONDS
     GRACEFUL_SHUTDOWN_SECONDS HEALTH_PORT LISTEN LOG_FORMAT LOG_LEVEL MAX_CACHED_WORKFLOWS
     MAX_CONCURRENT_ACTIVITIES MAX_CONCURRENT_WORKFLOW_TASKS METRICS_PORT ONLY TARGET_CPU TARGET_MEMORY VERSIONING

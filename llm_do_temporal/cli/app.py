@@ -15,6 +15,7 @@ from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, r
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.doctor import doctor
+from llm_do_temporal.cli.commands.doors.mcp import mcp
 from llm_do_temporal.cli.commands.doors.tokens import create_token, list_tokens, revoke_token
 from llm_do_temporal.cli.commands.evaluations.addition import add
 from llm_do_temporal.cli.commands.evaluations.comparison import compare
@@ -91,6 +92,7 @@ _COMMANDS = {
     "dev": dev,
     "worker": worker,
     "ui": ui,
+    "mcp": mcp,
     "token": list_tokens,
     "gc": gc,
     "migrate-check": migrate_check,

@@ -146,6 +146,7 @@ COMMAND_HELP = {
     ),
     "dev": CommandHelp(_SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),
     "ui": CommandHelp(_SERVICES),
+    "mcp": CommandHelp(_SERVICES, "[FLAGS]", ("mcp  # an agent starts it", "mcp --http --port 8235")),
     "token": CommandHelp(
         _SERVICES,
         "[FLAGS]",

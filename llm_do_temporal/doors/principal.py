@@ -13,6 +13,9 @@ from llm_do_temporal.client import Question
 from llm_do_temporal.errors import AccessRefused, UsageError
 from llm_do_temporal.policy.approvals import Mode
 
+OF_AGENTS = ("mcp",)
+"""Protocols that agents speak, also where a person has given one their token."""
+
 
 class TokenScope(StrEnum):
     """Things that a token allows."""
@@ -70,17 +73,17 @@ class Principal:
     def check_decision(self, question: Question, *, started_by: str) -> None:
         """Raise AccessRefused where it may not answer the question of a run that `started_by` has started."""
         self.check(TokenScope.DECIDE)
+        if question.request.names_people and (self.via in OF_AGENTS or not self.is_person):
+            raise AccessRefused(
+                f"'{question.id}' is for people to decide, whom the workshop's rule names: not for a program",
+                next_step="They decide on the page, in a terminal, or with a token of their own.",
+            )
         if self.is_person:
             return
         if started_by == self.name:
             raise AccessRefused(
                 f"'{self.name}' is a program that has started run '{question.run}': it never decides about its calls",
                 next_step="A person decides: on the page, in a terminal, or with a token of their own.",
-            )
-        if question.request.names_people:
-            raise AccessRefused(
-                f"'{question.id}' is for people to decide, and '{self.name}' is a program",
-                next_step="Leave it to those whom the workshop's rule names.",
             )
 
 

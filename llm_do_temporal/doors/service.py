@@ -25,7 +25,7 @@ from llm_do_temporal.doors.files import list_files, read_file
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, SentFile, Start, Worker
 from llm_do_temporal.doors.waits import wait_for_news
-from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
+from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.budget.limits import Limits
@@ -60,6 +60,11 @@ class DoorService:
         """Return the workers that `who` may start: those that are exported, to a person all that can be loaded."""
         who.check(TokenScope.START)
         return await asyncio.to_thread(_workers, self._folder(), exported_only=not who.is_person)
+
+    async def exported(self, who: Principal) -> list[Worker]:
+        """Return the exported workers alone, also to a person."""
+        who.check(TokenScope.START)
+        return await asyncio.to_thread(_workers, self._folder(), exported_only=True)
 
     async def start(self, who: Principal, start: Start, *, key: str | None = None) -> tuple[Run, bool]:
         """Start a run, and return it, and whether it is new: the same `key` of the same owner starts one run.
@@ -134,6 +139,9 @@ class DoorService:
         summary = await self._visible(who, run)
         asked = await self._question(run, question)
         who.check_decision(asked, started_by=summary.started_by)
+        if (first := asked.verdict) is not None:
+            by = f"{first.decision.done} by {first.by or 'somebody'} at {first.at:%H:%M:%S} UTC"
+            raise DecisionRefused(f"'{question}' was already decided: {by}")
         await self.client.decide(run, answer.decision_about(question, digest, by=who.name, via=who.via))
         return AskedQuestion.of(await self._question(run, question))
 

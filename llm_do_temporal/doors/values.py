@@ -194,6 +194,8 @@ class AskedQuestion(Message):
     approvers: tuple[str, ...] = ()
     """Names of the people who may decide; empty: everybody may."""
     quorum: int = 1
+    is_for_people: bool = False
+    """Whether it matters which person decides: no program may, nor anybody through a program."""
     is_review: bool = False
     """Whether it is a review of all changes of files; its arguments are the answer."""
     votes: tuple[Vote, ...] = ()
@@ -220,6 +222,7 @@ class AskedQuestion(Message):
             deadline=question.deadline,
             approvers=asked.approvers,
             quorum=asked.quorum,
+            is_for_people=asked.names_people,
             is_review=asked.review is not None,
             votes=tuple(Vote.model_validate(one.model_dump(include=set(Vote.model_fields))) for one in votes),
         )

@@ -75,6 +75,14 @@ class BoundServer:
             self._socket.close()
 
 
+class AppServer(BoundServer):
+    """A server of any application."""
+
+    async def serve(self, app: ASGIApp) -> None:
+        """Answer until `stop` is called."""
+        await self._answer(app)
+
+
 def listen(host: str, port: int, *, what: str, flags: str = "--host and --port") -> socket.socket:
     """Return a listening socket for `what`, like "the page"; port 0 is any. Raises UsageError, which names `flags`."""
     if not 0 <= port < 65_536:

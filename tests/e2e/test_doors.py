@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.doors.http_door import HttpDoor
+from tests.support.doors.mcp_doors import McpOverHttp, McpOverPipes
 from tests.support.doors.scenario import Door, play, prepare
 from tests.support.people.desk import Desk
 
-DOORS: tuple[type[Door], ...] = (HttpDoor,)
+DOORS: tuple[type[Door], ...] = (HttpDoor, McpOverHttp, McpOverPipes)
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)

@@ -93,8 +93,8 @@ def play(door: Door) -> Ended:
         os.killpg(service.pid, signal.SIGKILL)
         (waiting,) = desk.pending(run, 1)
         assert waiting["id"] == question
-        desk.type("approve", run, question)
         desk.begin("worker")
+        desk.type("approve", run, question)
         door.open()
         ended = door.result(run)
     finally:

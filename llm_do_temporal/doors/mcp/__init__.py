@@ -1,0 +1,1 @@
+"""MCP door: exported workers as tools of agents, runs as tasks, questions as forms."""

@@ -1,0 +1,271 @@
+"""The MCP door, asked by the official client: as agents of two protocol eras do, with and without tasks and forms."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import mcp_types as types
+import pytest
+from mcp.client import Client, advertise
+from mcp.shared.exceptions import MCPError
+from pydantic import ConfigDict
+
+from llm_do_temporal.doors.mcp.server import TASKS, VIA, build_server
+from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.testing import call, scripted
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+
+ERAS = ("legacy", "2026-07-28")
+AGENT = Principal("agent", frozenset({TokenScope.START, TokenScope.READ}), is_person=False, via=VIA)
+ADA = Principal("ada", frozenset(TokenScope), is_person=True, via=VIA)
+PAGE = "http://127.0.0.1:8234"
+DECK = {"name": "deck.txt", "content": base64.b64encode(b"seven slides").decode()}
+Fill = Callable[[types.ElicitRequestFormParams], Mapping[str, Any] | None]
+
+
+def writer(place: Place, *turns: Any, **keys: Any) -> None:
+    """Write an exported worker that asks before it writes."""
+    keys = {"toolsets": {"filesystem": {}}, "export": True, "description": "Writes a file.", **keys}
+    place.worker("writer", scripted(*(turns or (write_call("/a.txt"), "Done."))), **keys)
+
+
+def client(
+    place: Place, who: Principal = AGENT, *, era: str = ERAS[-1], fill: Fill | None = None, tasks: bool = False
+) -> Client:
+    """Return a client of an era; `fill` is its person, who fills in forms or puts them aside (None)."""
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        assert fill is not None, context
+        content = fill(params)
+        return (
+            types.ElicitResult(action="decline")
+            if content is None
+            else types.ElicitResult(action="accept", content=dict(content))
+        )
+
+    server = build_server(DoorService(place.client, place.folder), lambda: who, page=PAGE)
+    return Client(
+        server,
+        mode=era,
+        elicitation_callback=None if fill is None else elicit,
+        extensions=[advertise(TASKS)] if tasks else None,
+    )
+
+
+def told(result: types.CallToolResult) -> dict[str, Any]:
+    """What a tool said, as JSON."""
+    assert isinstance(result.structured_content, dict)
+    return cast("dict[str, Any]", result.structured_content)
+
+
+async def test_each_exported_worker_is_a_tool_at_the_moment_it_is_asked_for(place: Place) -> None:
+    writer(place)
+    place.worker("secret", scripted("Hi."))
+    async with client(place) as agent:
+        tools = {tool.name: tool for tool in (await agent.list_tools()).tools}
+        assert set(tools) == {"writer", "start", "wait", "questions", "answer", "result"}
+        assert tools["writer"].description == "Writes a file."
+        assert "attachments" in tools["writer"].input_schema["properties"]
+        place.worker("wait", scripted("Hi."), export=True, attachment_policy={"max_attachments": 0})
+        tools = {tool.name: tool for tool in (await agent.list_tools(cache_mode="bypass")).tools}
+        assert "attachments" not in tools["worker_wait"].input_schema["properties"]
+        assert told(await agent.call_tool("worker_wait", {"prompt": "go"}))["output"] == "Hi."
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_agent_that_can_do_nothing_special_waits_and_gets_the_result(place: Place, era: str) -> None:
+    writer(place)
+    async with client(place, era=era) as agent:
+        first = told(await agent.call_tool("writer", {"prompt": "go", "attachments": [DECK]}))
+        run = first["run"]
+        place.started.append(run)
+        (asked,) = first["asked"]
+        assert (asked["tool"], first["state"]) == ("write_file", "waiting")
+        assert "call `wait`" in first["next"]
+        await place.decide(run, id="a1")
+        again = await agent.call_tool("wait", {"run": run, "seen": ["a1"]})
+        assert (told(again)["output"], again.is_error) == ("Done.", False)
+        assert told(await agent.call_tool("result", {"run": run}))["usage"]["requests"] == 2
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_person_decides_in_a_form_of_their_own_client(place: Place, era: str) -> None:
+    writer(place)
+    seen: list[str] = []
+
+    def fill(form: types.ElicitRequestFormParams) -> Mapping[str, Any]:
+        seen.append(form.message)
+        assert set(form.requested_schema["properties"]) == {"decision", "reason", "change_path", "change_content"}
+        return {"decision": "approve", "change_content": "ho"}
+
+    async with client(place, ADA, era=era, fill=fill) as ada:
+        ended = told(await ada.call_tool("writer", {"prompt": "go"}))
+    place.started.append(ended["run"])
+    assert ended["output"] == "Done."
+    assert (place.folder / "a.txt").read_text() == "ho"
+    assert len(seen) == 1
+    assert f"{PAGE}/runs/{ended['run']}/approvals/a1" in seen[0]
+    (question,) = await place.client.questions(ended["run"])
+    assert question.verdict is not None
+    assert (question.verdict.by, question.verdict.via) == ("ada", "mcp")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_form_that_is_put_aside_decides_nothing(place: Place, era: str) -> None:
+    writer(place)
+    async with client(place, ADA, era=era, fill=lambda _form: None) as ada:
+        run = told(await ada.call_tool("start", {"worker": "writer", "prompt": "go"}))["run"]
+        place.started.append(run)
+        await place.pending(run)
+        (asked,) = told(await ada.call_tool("questions", {"run": run}))["questions"]
+        assert asked["state"] == "open"
+    await place.decide(run, id="a1")
+    await place.client.result(run)
+
+
+async def test_an_agent_never_decides_about_the_calls_of_its_worker(place: Place) -> None:
+    writer(place)
+    everything = Principal("agent", frozenset(TokenScope), is_person=False, via=VIA)
+    filled: list[str] = []
+
+    def fill(form: types.ElicitRequestFormParams) -> Mapping[str, Any]:
+        filled.append(form.message)
+        return {"decision": "approve"}
+
+    async with client(place, everything, fill=fill) as agent:
+        waiting = told(await agent.call_tool("writer", {"prompt": "go"}))
+        run, (asked,) = waiting["run"], waiting["asked"]
+        place.started.append(run)
+        answer = {"run": run, "question": "a1", "digest": asked["digest"], "decision": "approve"}
+        refused = await agent.call_tool("answer", answer)
+        assert refused.is_error
+        assert told(refused)["error"]["code"] == "AccessRefused"
+        key = f"a1:{asked['digest']}"
+        accepted = types.ElicitResult(action="accept", content={"decision": "approve"})
+        forged = await agent.session.call_tool("writer", {}, input_responses={key: accepted}, request_state=run)
+        assert isinstance(forged, types.CallToolResult)
+        assert told(forged)["error"]["code"] == "AccessRefused"
+    assert filled == []
+    assert not (place.folder / "a.txt").exists()
+    await place.decide(run, id="a1")
+    await place.client.result(run)
+
+
+async def test_what_a_rule_leaves_to_people_nobody_decides_through_an_agent(place: Place) -> None:
+    writer(place)
+    place.workshop(approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", "approvers": ["ada"]}}})
+    async with client(place, ADA) as ada:
+        waiting = told(await ada.call_tool("writer", {"prompt": "go"}))
+        run, (asked,) = waiting["run"], waiting["asked"]
+        place.started.append(run)
+        answer = {"run": run, "question": "a1", "digest": asked["digest"], "decision": "approve"}
+        assert told(await ada.call_tool("answer", answer))["error"]["code"] == "AccessRefused"
+    await place.decide(run, id="a1", by="ada")
+    await place.client.result(run)
+
+
+async def test_a_persons_client_without_forms_hands_their_word_on(place: Place) -> None:
+    writer(place)
+    async with client(place, ADA) as ada:
+        waiting = told(await ada.call_tool("writer", {"prompt": "go"}))
+        run, (asked,) = waiting["run"], waiting["asked"]
+        place.started.append(run)
+        answer = {"run": run, "question": "a1", "digest": "0" * 64, "decision": "approve"}
+        assert told(await ada.call_tool("answer", answer))["error"]["code"] == "DecisionRefused"
+        decided = told(await ada.call_tool("answer", answer | {"digest": asked["digest"]}))
+        assert decided["state"] == "decided"
+        late = told(await ada.call_tool("answer", answer | {"digest": asked["digest"], "decision": "reject"}))
+        assert "by ada" in late["error"]["message"]
+        assert told(await ada.call_tool("wait", {"run": run}))["output"] == "Done."
+
+
+async def request(agent: Client, method: str, **params: Any) -> dict[str, Any]:
+    """Send a request of the tasks extension, and return the JSON of its result."""
+
+    class Asked(types.Request[dict[str, Any], str]):
+        pass
+
+    class Anything(types.Result):
+        model_config = ConfigDict(extra="allow")
+
+    got = await agent.session.send_request(Asked(method=method, params=params), Anything)  # pyright: ignore[reportArgumentType]
+    return got.model_dump(by_alias=True, mode="json")
+
+
+async def until(agent: Client, run: str, status: str) -> dict[str, Any]:
+    """Ask about a task until it has this status."""
+    while True:
+        task = await request(agent, "tasks/get", taskId=run)
+        if task["status"] == status:
+            return task
+
+
+async def test_a_task_is_a_run_and_survives_the_door(place: Place) -> None:
+    writer(place)
+    async with client(place, ADA, tasks=True, fill=lambda _form: None) as ada:
+        task = await request(ada, "tools/call", name="writer", arguments={"prompt": "go"})
+        assert (task["resultType"], task["status"]) == ("task", "working")
+        run = task["taskId"]
+        place.started.append(run)
+    # Another process of the door, and another connection of the client.
+    async with client(place, ADA, tasks=True, fill=lambda _form: None) as ada:
+        waiting = await until(ada, run, "input_required")
+        ((key, form),) = waiting["inputRequests"].items()
+        assert form["method"] == "elicitation/create"
+        wrong = {f"a1:{'0' * 64}": {"action": "accept", "content": {"decision": "approve"}}}
+        with pytest.raises(MCPError, match="something else"):
+            await request(ada, "tasks/update", taskId=run, inputResponses=wrong)
+        answers = {key: {"action": "accept", "content": {"decision": "reject", "reason": "not today"}}}
+        await request(ada, "tasks/update", taskId=run, inputResponses=answers)
+        done = await until(ada, run, "completed")
+    assert done["result"]["structuredContent"]["output"] == "Done."
+    assert not (place.folder / "a.txt").exists()
+
+
+async def test_a_task_that_is_not_ones_own_is_not_there(place: Place) -> None:
+    writer(place)
+    async with client(place, ADA) as ada:
+        run = told(await ada.call_tool("start", {"worker": "writer", "prompt": "go"}))["run"]
+        place.started.append(run)
+    async with client(place, tasks=True) as agent:
+        errors: list[str] = []
+        for task in (run, "nothing"):
+            for method in ("tasks/get", "tasks/cancel"):
+                with pytest.raises(MCPError) as error:
+                    await request(agent, method, taskId=task)
+                errors.append(error.value.error.message.replace(task, "RUN"))
+        assert len(set(errors)) == 1
+    async with client(place, ADA, tasks=True) as ada:
+        await request(ada, "tasks/cancel", taskId=run)
+        assert (await until(ada, run, "cancelled"))["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("secret", {"prompt": "go"}),
+        ("nobody", {"prompt": "go"}),
+        ("start", {"worker": "secret"}),
+        ("start", {"worker": "writer", "mode": "approve_all"}),
+        ("writer", {"prompt": "go", "mode": "approve_all"}),
+        ("writer", {"prompt": 3}),
+        ("writer", {"prompt": "go", "attachments": [{"name": "../x", "content": ""}]}),
+        ("wait", {}),
+        ("wait", {"run": "nothing"}),
+        ("result", {"run": ["x"]}),
+        ("questions", {"run": "nothing"}),
+        ("answer", {"run": "nothing"}),
+    ],
+)
+async def test_a_wrong_call_is_told_so_and_starts_nothing(place: Place, tool: str, arguments: dict[str, Any]) -> None:
+    writer(place)
+    place.worker("secret", scripted(call("write_file", path="/a.txt", content="hi"), "Done."))
+    async with client(place) as agent:
+        refused = await agent.call_tool(tool, arguments)
+    assert refused.is_error
+    assert told(refused)["error"]["message"]
+    assert await place.client.runs() == [] or all(one.worker != "secret" for one in await place.client.runs())
