@@ -309,7 +309,8 @@ def _state(run: Run, asked: list[AskedQuestion], **more: Any) -> types.CallToolR
     told = run.model_dump(mode="json", exclude_defaults=True) | more
     if run.ended_at is None:
         waits = "; people must decide first" if asked or run.questions else ""
-        told |= {"next": f"the run goes on{waits}: call `wait` with run='{run.run}'"}
+        seen = f" and seen={[one.id for one in asked]}" if asked else ""
+        told |= {"next": f"the run goes on{waits}: call `wait` with run='{run.run}'{seen}"}
         told |= {"asked": [one.model_dump(mode="json") for one in asked]} if asked else {}
     return _said(told, is_error=run.ended_at is not None and run.state != "completed")
 
