@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -111,7 +112,9 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
         progress.client = client = await _connected(arguments)
         registered = await register_search_attributes(client)
         stop = asyncio.Event()
-        worker = build_worker(client, workshop, settings.service, search_attributes=registered)
+        nexus = _nexus_handlers(client, workshop, settings, registered)
+        chosen = replace(settings.service, nexus_handlers=nexus)
+        worker = build_worker(client, workshop, chosen, search_attributes=registered)
         # What is loaded by now stays until the end. A collection of garbage that looks through all of it keeps workflow
         # code waiting, on a busy machine for longer than the 2 s that the SDK allows a workflow task.
         gc.freeze()
@@ -133,6 +136,18 @@ async def _serve(arguments: argparse.Namespace, settings: Settings) -> None:
                 f"the Temporal worker has ended: {str(error).partition(': Status {')[0]}",
                 next_step="Check the address, the namespace, and what the credentials allow.",
             ) from error
+
+
+def _nexus_handlers(client: Client, workshop: Path, settings: Settings, registered: bool) -> tuple[object, ...]:
+    """Return the handlers for the endpoints that the settings name; none without any."""
+    if not settings.nexus_endpoints:
+        return ()
+    from llm_do_temporal.client.client import LlmDoClient
+    from llm_do_temporal.doors.nexus.service import LlmDoHandler
+    from llm_do_temporal.doors.service import DoorService
+
+    doors = DoorService(LlmDoClient(client, task_queue=settings.task_queue), workshop)
+    return (LlmDoHandler(doors, settings.nexus_endpoints, sets_attributes=registered),)
 
 
 async def _connected(arguments: argparse.Namespace) -> Client:

@@ -49,6 +49,7 @@ def _listed(value: object) -> object:
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
+Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], NoDecode, BeforeValidator(_listed)]
 Roles = Annotated[frozenset[Role], NoDecode, BeforeValidator(_listed), Field(min_length=1)]
 
 
@@ -78,6 +79,8 @@ class Settings(BaseSettings):
     """Time to the first look at a provider's batch; the times between later ones grow."""
     isolation: Isolation = ServiceSettings.isolation
     """`required`: on a machine without isolation no command is run, whatever the workshop says."""
+    nexus_endpoints: Names = ()
+    """Nexus endpoints through which workflows of other namespaces may call workers; none: nobody may."""
     listen: str = "127.0.0.1"
     """Address that health and metrics are served at; 0.0.0.0 in a container."""
     health_port: Port | None = None

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from temporalio import activity
 from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
@@ -17,14 +16,6 @@ from temporalio.client import (
     WorkflowHandle,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
-)
-from temporalio.common import (
-    Priority,
-    SearchAttributeKey,
-    SearchAttributePair,
-    TypedSearchAttributes,
-    WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -38,6 +29,7 @@ from llm_do_temporal.client.history.questions import DeskAccount, Question, read
 from llm_do_temporal.client.open_questions import read_open_questions
 from llm_do_temporal.client.reviews.desk import decide_review, read_reviews
 from llm_do_temporal.client.reviews.review import Review
+from llm_do_temporal.client.start_options import start_options
 from llm_do_temporal.client.views.event_order import ordered_events
 from llm_do_temporal.client.views.follower import Follower, Tap
 from llm_do_temporal.client.views.inbox import InboxContents, InboxReader, OpenQuestions
@@ -51,30 +43,21 @@ from llm_do_temporal.messages.base import (
     DECIDE_UPDATE,
     DESK_QUERY,
     EFFECT_UPDATE,
-    PENDING_ATTRIBUTE,
     REVOKE_GRANT_SIGNAL,
-    RUN_MEMO,
     RUN_WORKFLOW,
-    STATE_ATTRIBUTE,
     TASK_QUEUE,
-    TASK_TIMEOUT,
     UNDO_SIGNAL,
     UNDO_UPDATE,
-    WORKER_ATTRIBUTE,
 )
 from llm_do_temporal.messages.batches import ItemCounts
-from llm_do_temporal.messages.runs import RunMemo, RunResult, StartRunInput, first_line, listed_worker
-from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS, SUMMARY_CHARS
+from llm_do_temporal.messages.runs import RunResult, StartRunInput
+from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
 from llm_do_temporal.policy.evaluations.run_ids import CaseRun
 from llm_do_temporal.policy.layers.answer import ReviewAnswer
-from llm_do_temporal.policy.queues import BATCH_PRIORITY, fairness_key
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.telemetry import start_span
 
-_STATE = SearchAttributeKey.for_keyword(STATE_ATTRIBUTE)
-_PENDING = SearchAttributeKey.for_int(PENDING_ATTRIBUTE)
-_WORKER = SearchAttributeKey.for_keyword(WORKER_ATTRIBUTE)
 UPDATE_SECONDS = 8
 """Seconds for which a decision waits for the answer of a worker service before it is sent as a signal instead."""
 _NAMED_CHARS = 60
@@ -165,27 +148,16 @@ class LlmDoClient:
         """Start the run's workflow, without search attributes where the namespace does not know ours."""
         if self._sets_attributes:
             try:
-                return await self._start_workflow(request, run, _attributes(request))
+                return await self._start_workflow(request, run)
             except RPCError as error:
                 if not refuses_attributes(error):
                     raise
                 self._sets_attributes = False
-        return await self._start_workflow(request, run, None)
+        return await self._start_workflow(request, run)
 
-    async def _start_workflow(self, request: StartRunInput, run: str, attributes: TypedSearchAttributes | None) -> None:
-        await self.temporal.start_workflow(
-            RUN_WORKFLOW,
-            request,
-            id=run,
-            task_queue=self._task_queue,
-            task_timeout=TASK_TIMEOUT,
-            memo={RUN_MEMO: RunMemo.of(request)},
-            search_attributes=attributes,
-            static_summary=f"{request.worker}: {first_line(request.prompt)}"[:SUMMARY_CHARS],
-            priority=_priority(request, run),
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-        )
+    async def _start_workflow(self, request: StartRunInput, run: str) -> None:
+        options = start_options(request, run, sets_attributes=self._sets_attributes)
+        await self.temporal.start_workflow(RUN_WORKFLOW, request, id=run, task_queue=self._task_queue, **options)
 
     async def fork(self, run: str, changes: ForkRequest, *, workshop: Path, fork: str | None = None) -> str:
         """Start a fork of the run, named `fork`, and return its id. Raises UsageError, DefinitionError."""
@@ -377,24 +349,3 @@ class LlmDoClient:
     async def _desk_account(self, run: str) -> DeskAccount:
         async with translated(run):
             return await read_desk(run, read_chain(self.temporal, run, None, wait=False))
-
-
-def _priority(request: StartRunInput, run: str) -> Priority:
-    """Runs take turns where work waits, and single questions come before batches. A tool's runs share its run's."""
-    inherited = activity.info().priority if activity.in_activity() else Priority()
-    return Priority(
-        priority_key=inherited.priority_key or (None if request.batch is None else BATCH_PRIORITY),
-        fairness_key=inherited.fairness_key or fairness_key(run),
-        fairness_weight=inherited.fairness_weight,
-    )
-
-
-def _attributes(request: StartRunInput) -> TypedSearchAttributes:
-    """Return the search attributes of a run that begins; its workflow changes those that turn out otherwise."""
-    return TypedSearchAttributes(
-        [
-            SearchAttributePair(_STATE, "running"),
-            SearchAttributePair(_PENDING, 0),
-            SearchAttributePair(_WORKER, listed_worker(request.worker)),
-        ]
-    )

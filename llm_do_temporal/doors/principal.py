@@ -13,8 +13,8 @@ from llm_do_temporal.client import Question
 from llm_do_temporal.errors import AccessRefused, UsageError
 from llm_do_temporal.policy.approvals import Mode
 
-OF_AGENTS = ("mcp",)
-"""Protocols that agents speak, also where a person has given one their token."""
+OF_AGENTS = ("mcp", "nexus")
+"""Protocols by which programs hand on what a person is said to have decided."""
 
 
 class TokenScope(StrEnum):

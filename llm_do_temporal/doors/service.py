@@ -71,12 +71,10 @@ class DoorService:
 
         Raises UsageError where the key has started something else.
         """
-        who.check(TokenScope.START)
-        who.check_mode(start.mode, has_limits=start.limits is not None)
         run = None if key is None else _run_id(who, start.worker, key)
         if run is not None and (earlier := await self._earlier(who, run, start)) is not None:
             return earlier, False
-        prepared = await asyncio.to_thread(self._prepared, who, start)
+        prepared = await self.prepare(who, start)
         try:
             run, is_new = await self.client.start(prepared, run=run), True
         except UsageError:
@@ -85,6 +83,12 @@ class DoorService:
                 raise
             is_new = False
         return Run.of(await self.client.status(run)), is_new
+
+    async def prepare(self, who: Principal, start: Start) -> StartRunInput:
+        """Return the input of the run's workflow, checked as far as can be known here."""
+        who.check(TokenScope.START)
+        who.check_mode(start.mode, has_limits=start.limits is not None)
+        return await asyncio.to_thread(self._prepared, who, start)
 
     async def run(self, who: Principal, run: str) -> Run:
         """Return the run as it is now, with its result where it has ended."""

@@ -111,6 +111,8 @@ class ServiceSettings:
     """Times of model turns that go through the batch APIs of providers."""
     deployment: WorkerDeploymentConfig | None = None
     """Version of a worker deployment that this process is; None: it is none, and takes every run."""
+    nexus_handlers: tuple[object, ...] = ()
+    """Handlers of Nexus services, which answer callers of other namespaces where workflows are served."""
 
 
 async def register_search_attributes(client: Client) -> bool:
@@ -171,6 +173,7 @@ def build_worker(
                 task_queue=one.task_queue,
                 workflows=[LlmDoRun, LlmDoWorker, LlmDoEvaluation] if "workflows" in one.roles else [],
                 activities=[done for role in one.roles for done in activities[role]],
+                nexus_service_handlers=list(chosen.nexus_handlers) if "workflows" in one.roles else [],
                 plugins=[PydanticAIPlugin(), *([AgentPlugin(AGENT)] if "models" in one.roles else [])],
                 interceptors=interceptors,
                 workflow_runner=WorkflowRunner(),

@@ -58,7 +58,7 @@ server, which is joined where it runs and started where it does not. `check`, `c
 | `LLM_DO_ISOLATION` | `required` in the worker service: no [command](shell.md) runs without isolation |
 | `LLM_DO_NOTIFY` | `off` in the worker service: nobody is notified of what happens |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | collector of OpenTelemetry [traces](../how-to/observe.md#traces); none by default |
-| `LLM_DO_TOKEN` | for `mcp`: the [token](../how-to/http.md#who-may-do-what) of whoever it speaks for; without one it speaks for a program of this machine |
+| `LLM_DO_TOKEN` | for `mcp`: the [token](../how-to/http.md#who-may-do-what) of whoever it speaks for |
 | `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |
 | `XDG_CACHE_HOME` | where the servers of single worker files keep their state; `~/.cache` by default |
 | `LLM_DO_UNDO_SECONDS` | seconds for an [undo](../concepts/approvals.md#undo); 10 by default, at most 60, 0 for none |

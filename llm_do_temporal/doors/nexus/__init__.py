@@ -1,0 +1,1 @@
+"""Nexus door: workflows of other namespaces call workers, durably."""

@@ -1,0 +1,137 @@
+"""The Nexus service `llm-do`: `run`, `pending` and `decide`, for the endpoints that an operator names.
+
+A thin translation, on the worker service. Temporal itself says which namespaces may use an endpoint; whoever calls is
+known by the endpoint's name, as a program. A decision is the word of a person whom the caller names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from nexusrpc import HandlerError, HandlerErrorType, Operation, service
+from nexusrpc.handler import StartOperationContext, service_handler, sync_operation
+from pydantic import Field
+from temporalio import nexus
+
+from llm_do_temporal.client.start_options import start_options
+from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Start
+from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere
+from llm_do_temporal.messages.base import RUN_WORKFLOW, Message
+from llm_do_temporal.messages.runs import RunResult
+
+VIA = "nexus"
+SERVICE = "llm-do"
+_ERRORS: tuple[tuple[type[LlmDoError], HandlerErrorType], ...] = (
+    (UnknownHere, HandlerErrorType.NOT_FOUND),
+    (AccessRefused, HandlerErrorType.UNAUTHORIZED),
+    (DecisionRefused, HandlerErrorType.CONFLICT),
+)
+
+
+class NamedRun(Message):
+    """Run about which a caller asks."""
+
+    run: str = Field(min_length=1)
+    """Name that the caller gave it."""
+
+
+class PersonsAnswer(Answer):
+    """Decision of a person, handed on by a workflow."""
+
+    run: str = Field(min_length=1)
+    question: str = Field(min_length=1, max_length=40)
+    digest: str
+    """Digest of what the person saw."""
+    by: str = Field(min_length=1, max_length=100)
+    """Name of the person."""
+
+
+class NamedStart(Start):
+    """A run to be started, under an id that its caller can ask about."""
+
+    run: str = Field(default="", max_length=100, pattern=r"^[^/]*$")
+    """Name by which the caller asks about the run; its id is `nexus-ENDPOINT-NAME`. Empty: made from the request."""
+
+
+@service(name=SERVICE)
+class LlmDo:
+    """Contract of the service, for callers that have this package; others name the operations."""
+
+    run: Operation[NamedStart, RunResult]
+    """Runs a worker to its end. The result of the operation is the result of the run."""
+    pending: Operation[NamedRun, list[AskedQuestion]]
+    """Returns what a run asks people at this moment."""
+    decide: Operation[PersonsAnswer, AskedQuestion]
+    """Hands on the decision of a person; the first answer of all doors wins."""
+
+
+@service_handler(service=LlmDo)
+class LlmDoHandler:
+    """Handler of the service's operations on a worker."""
+
+    def __init__(self, doors: DoorService, endpoints: Collection[str], *, sets_attributes: bool = True) -> None:
+        """Answer those who call through one of these endpoints, and nobody else.
+
+        `sets_attributes` says whether the namespace knows our search attributes.
+        """
+        self._doors = doors
+        self._endpoints = frozenset(endpoints)
+        self._sets_attributes = sets_attributes
+
+    @nexus.workflow_run_operation
+    async def run(self, ctx: nexus.WorkflowRunOperationContext, given: NamedStart) -> nexus.WorkflowHandle[RunResult]:
+        """Start the run; one request starts one, however often it is tried."""
+        who = self._caller()
+        try:
+            start = Start.model_validate(given.model_dump(exclude={"run"}))
+            prepared = await self._doors.prepare(who, start)
+        except LlmDoError as error:
+            raise _refused(error) from error
+        run = _run_id(who, given.run or ctx.request_id)
+        options = start_options(prepared, run, sets_attributes=self._sets_attributes)
+        queue = self._doors.client.task_queue
+        return await ctx.start_workflow(
+            RUN_WORKFLOW, prepared, id=run, task_queue=queue, result_type=RunResult, **options
+        )
+
+    @sync_operation
+    async def pending(self, _ctx: StartOperationContext, given: NamedRun) -> list[AskedQuestion]:
+        """Return the questions of a run that wait."""
+        who = self._caller()
+        try:
+            return await self._doors.questions(who, _run_id(who, given.run))
+        except LlmDoError as error:
+            raise _refused(error) from error
+
+    @sync_operation
+    async def decide(self, _ctx: StartOperationContext, given: PersonsAnswer) -> AskedQuestion:
+        """Take the decision of the person whom the caller names, in a run that it started."""
+        who = self._caller()
+        person = Principal(given.by, frozenset({TokenScope.DECIDE, TokenScope.READ}), is_person=True, via=VIA)
+        answer = Answer.model_validate(given.model_dump(include=set(Answer.model_fields)))
+        try:
+            run = _run_id(who, given.run)
+            await self._doors.run(who, run)
+            return await self._doors.decide(person, run, given.question, answer, digest=given.digest)
+        except LlmDoError as error:
+            raise _refused(error) from error
+
+    def _caller(self) -> Principal:
+        """Return who calls: the endpoint. Raises HandlerError for one that the operator has not named."""
+        endpoint = nexus.info().endpoint
+        if endpoint not in self._endpoints:
+            raise HandlerError("this endpoint is not served", type=HandlerErrorType.NOT_FOUND)
+        scopes = frozenset({TokenScope.START, TokenScope.READ})
+        return Principal(f"{VIA}-{endpoint}", scopes, is_person=False, via=VIA)
+
+
+def _run_id(who: Principal, name: str) -> str:
+    """Return the id of the run that a caller calls so."""
+    return f"{who.name}-{name}"
+
+
+def _refused(error: LlmDoError) -> HandlerError:
+    kind = next((kind for known, kind in _ERRORS if isinstance(error, known)), HandlerErrorType.BAD_REQUEST)
+    return HandlerError(error.message, type=kind, retryable_override=False)

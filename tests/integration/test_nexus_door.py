@@ -1,0 +1,182 @@
+"""The Nexus door: workflows of another namespace call workers, and hand on what their people decide."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from temporalio import workflow
+from temporalio.api.nexus.v1 import EndpointSpec, EndpointTarget
+from temporalio.api.operatorservice.v1 import CreateNexusEndpointRequest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.service import RPCError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from llm_do_temporal.client import LlmDoClient
+from llm_do_temporal.doors.nexus.service import SERVICE, LlmDoHandler
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.service.build import ServiceSettings, build_worker
+from llm_do_temporal.testing import scripted
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+
+NAMESPACE = "another-team"
+
+
+@workflow.defn(name="Caller")
+class Caller:
+    """Workflow of another team: it calls one operation, and returns its result."""
+
+    @workflow.run
+    async def run(self, endpoint: str, operation: str, given: dict[str, Any]) -> Any:
+        llm_do = workflow.create_nexus_client(service=SERVICE, endpoint=endpoint)
+        return await llm_do.execute_operation(operation, given)
+
+
+@dataclass
+class Team:
+    """Another team: its namespace, and the endpoint through which it calls."""
+
+    client: Client
+    endpoint: str
+    queue: str
+
+    async def begin(self, operation: str, given: Mapping[str, Any]) -> WorkflowHandle[Any, Any]:
+        """Start a workflow that calls the operation."""
+        arguments = [self.endpoint, operation, dict(given)]
+        return await self.client.start_workflow("Caller", args=arguments, id=uuid4().hex, task_queue=self.queue)
+
+    async def call(self, operation: str, given: Mapping[str, Any]) -> Any:
+        """Call the operation from a workflow, and return its result."""
+        return await (await self.begin(operation, given)).result()
+
+    async def asked(self, run: str) -> list[dict[str, Any]]:
+        """Ask until the run has begun, and wants to know something."""
+        while True:
+            try:
+                if asked := await self.call("pending", {"run": run}):
+                    return asked
+            except WorkflowFailureError:
+                continue
+
+    async def refusal(self, operation: str, given: Mapping[str, Any]) -> str:
+        """Return the words with which the operation is refused."""
+        with pytest.raises(WorkflowFailureError) as failure:
+            await self.call(operation, given)
+        error: BaseException | None = failure.value
+        words: list[str] = []
+        while error is not None:
+            words.append(str(error))
+            error = error.__cause__
+        return " | ".join(words)
+
+
+async def other_namespace(client: Client) -> Client:
+    """Return a connection to the other team's namespace, which is made where it is not there."""
+    request = RegisterNamespaceRequest(
+        namespace=NAMESPACE, workflow_execution_retention_period=Duration(seconds=86_400)
+    )
+    with suppress(RPCError):  # another test has made it
+        await client.workflow_service.register_namespace(request)
+    connected = await Client.connect(client.service_client.config.target_host, namespace=NAMESPACE)
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await anext(connected.list_workflows(), None)
+                return connected
+            except RPCError:
+                await asyncio.sleep(0.1)
+
+
+async def new_endpoint(place: Place, queue: str) -> str:
+    """Make an endpoint that leads to this task queue, and return its name."""
+    name = f"team-{uuid4().hex[:8]}"
+    target = EndpointTarget(worker=EndpointTarget.Worker(namespace=place.client.temporal.namespace, task_queue=queue))
+    spec = EndpointSpec(name=name, target=target)
+    await place.client.temporal.operator_service.create_nexus_endpoint(CreateNexusEndpointRequest(spec=spec))
+    return name
+
+
+@asynccontextmanager
+async def team(place: Place, *, is_served: bool = True) -> AsyncGenerator[Team]:
+    """A team with an endpoint of its own, which our service answers or does not."""
+    queue = f"{place.queue}-nexus"
+    endpoint = await new_endpoint(place, queue)
+    doors = DoorService(LlmDoClient(place.client.temporal, task_queue=queue), place.folder)
+    handler = LlmDoHandler(doors, [endpoint] if is_served else ["another"])
+    settings = ServiceSettings(task_queue=queue, nexus_handlers=(handler,))
+    service = build_worker(place.client.temporal, place.folder, settings)
+    theirs = await other_namespace(place.client.temporal)
+    caller = Worker(theirs, task_queue=queue, workflows=[Caller], workflow_runner=UnsandboxedWorkflowRunner())
+    async with service, caller:
+        yield Team(theirs, endpoint, queue)
+
+
+def writer(place: Place, *turns: Any) -> None:
+    place.worker(
+        "writer", scripted(*(turns or (write_call("/a.txt"), "Done."))), toolsets={"filesystem": {}}, export=True
+    )
+
+
+async def test_a_workflow_of_another_namespace_calls_a_worker_and_hands_on_a_decision(place: Place) -> None:
+    writer(place)
+    async with team(place) as other:
+        calling = await other.begin("run", {"worker": "writer", "prompt": "go", "run": "monday"})
+        run = f"nexus-{other.endpoint}-monday"
+        asked = await other.asked("monday")
+        assert [(one["id"], one["run"], one["tool"]) for one in asked] == [("a1", run, "write_file")]
+        answer = {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": asked[0]["digest"]}
+        decided = await other.call("decide", answer)
+        assert decided["state"] == "decided"
+        assert "by ann" in await other.refusal("decide", answer | {"by": "bob"})
+        done = await calling.result()
+    assert done["output"] == "Done."
+    assert done["usage"]["requests"] == 2
+    assert (place.folder / "a.txt").read_text() == "hi"
+    (question,) = await place.client.questions(run)
+    assert question.verdict is not None
+    assert (question.verdict.by, question.verdict.via) == ("ann", "nexus")
+    assert (await place.client.status(run)).started_by == f"nexus-{other.endpoint}"
+
+
+async def test_a_caller_is_told_what_is_wrong_and_reaches_nothing_else(place: Place) -> None:
+    writer(place)
+    place.worker("secret", scripted("Hi."))
+    foreign = await place.start("writer")
+    await place.pending(foreign)
+    async with team(place) as other:
+        assert "no exported worker" in await other.refusal("run", {"worker": "secret"})
+        assert "may not start runs in the mode" in await other.refusal(
+            "run", {"worker": "writer", "mode": "approve_all"}
+        )
+        for name in (foreign, f"../{foreign}", "nothing"):
+            assert "there is no run" in await other.refusal("pending", {"run": name})
+            answer = {"run": name, "question": "a1", "decision": "approve", "by": "ann", "digest": ""}
+            assert "there is no run" in await other.refusal("decide", answer)
+    await place.client.cancel(foreign)
+
+
+async def test_where_a_rule_names_people_no_workflow_hands_on_their_word(place: Place) -> None:
+    writer(place)
+    place.workshop(approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", "approvers": ["ann"]}}})
+    async with team(place) as other:
+        calling = await other.begin("run", {"worker": "writer", "prompt": "go", "run": "monday"})
+        asked = await other.asked("monday")
+        answer = {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": asked[0]["digest"]}
+        assert "for people to decide" in await other.refusal("decide", answer)
+        await place.client.cancel(f"nexus-{other.endpoint}-monday")
+        with pytest.raises(WorkflowFailureError):
+            await calling.result()
+
+
+async def test_an_endpoint_that_the_operator_has_not_named_gets_no_answer(place: Place) -> None:
+    writer(place)
+    async with team(place, is_served=False) as other:
+        assert "not served" in await other.refusal("run", {"worker": "writer"})
