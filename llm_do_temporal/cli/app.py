@@ -16,6 +16,15 @@ from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.doctor import doctor
 from llm_do_temporal.cli.commands.doors.mcp import mcp
+from llm_do_temporal.cli.commands.doors.schedules import (
+    backfill_schedule,
+    create_schedule,
+    delete_schedule,
+    list_schedules,
+    pause_schedule,
+    resume_schedule,
+    trigger_schedule,
+)
 from llm_do_temporal.cli.commands.doors.tokens import create_token, list_tokens, revoke_token
 from llm_do_temporal.cli.commands.evaluations.addition import add
 from llm_do_temporal.cli.commands.evaluations.comparison import compare
@@ -79,6 +88,7 @@ _COMMANDS = {
     "list": list_runs,
     "cancel": cancel,
     "delete": delete,
+    "schedule": list_schedules,
     "eval": evaluate,
     "approvals": approvals,
     "approve": approve,
@@ -119,6 +129,13 @@ app["approvals"].command(watch_approvals, name="watch", group=Group("Commands"),
 _RULES = Group("Commands")
 app["rules"].command(suggest, name="suggest", group=_RULES, help_epilogue="")
 app["rules"].command(try_rules, name="test", group=_RULES, help_epilogue="")
+_SCHEDULES = Group("Commands")
+app["schedule"].command(create_schedule, name="create", group=_SCHEDULES, help_epilogue="")
+app["schedule"].command(pause_schedule, name="pause", group=_SCHEDULES, help_epilogue="")
+app["schedule"].command(resume_schedule, name="resume", group=_SCHEDULES, help_epilogue="")
+app["schedule"].command(trigger_schedule, name="trigger", group=_SCHEDULES, help_epilogue="")
+app["schedule"].command(backfill_schedule, name="backfill", group=_SCHEDULES, help_epilogue="")
+app["schedule"].command(delete_schedule, name="delete", group=_SCHEDULES, help_epilogue="")
 _TOKENS = Group("Commands")
 app["token"].command(create_token, name="create", group=_TOKENS, help_epilogue="")
 app["token"].command(revoke_token, name="revoke", group=_TOKENS, help_epilogue="")

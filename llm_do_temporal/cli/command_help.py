@@ -111,6 +111,15 @@ COMMAND_HELP = {
             "review rename-1 --all --reject src/a.py:1f2e3d4c --comment 'src/a.py:12: keep the old name here'",
         ),
     ),
+    "schedule": CommandHelp(
+        _RUNS,
+        "[FLAGS]",
+        (
+            "schedule create nightly notes 'tidy up' --cron '0 7 * * 1-5' --timezone Europe/Berlin",
+            "schedule create pulse checker --every 15m",
+            "schedule trigger nightly",
+        ),
+    ),
     "eval": CommandHelp(
         _RUNS,
         "FILE [FLAGS]",

@@ -1,0 +1,1 @@
+"""Schedules: runs that begin by themselves."""

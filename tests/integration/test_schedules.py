@@ -1,0 +1,176 @@
+"""Schedules on the real server: runs that begin by themselves, and what people do to them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from llm_do_temporal.client.schedules.plan import OVERLAPS, SchedulePlan
+from llm_do_temporal.client.schedules.schedules import ListedSchedule, Schedules
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_RUN_ID_CHARS
+from llm_do_temporal.policy.run_filter import RunFilter
+from llm_do_temporal.testing import scripted
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+
+YEARLY = SchedulePlan(cron=("0 7 1 1 *",), timezone="Europe/Berlin")
+
+
+async def made(place: Place, plan: SchedulePlan = YEARLY, **more: object) -> str:
+    """Make a schedule with a name of its own, and return the name."""
+    name = f"nightly-{uuid4().hex[:8]}"
+    request = StartRunInput.model_validate({"worker": "writer", "prompt": "go\non", "started_by": "ada", **more})
+    await Schedules(place.client).create(name, request, plan)
+    return name
+
+
+async def ran(place: Place, name: str, count: int = 1) -> ListedSchedule:
+    """Wait until the schedule has started so many runs."""
+    async with asyncio.timeout(60):
+        while True:
+            found = await Schedules(place.client).one(name)
+            if len(found.recent) >= count:
+                place.started.extend(one for one in found.recent if one not in place.started)
+                return found
+            await asyncio.sleep(0.05)
+
+
+def writer(place: Place, *turns: object) -> None:
+    place.worker("writer", scripted(*(turns or ("Done.",))), toolsets={"filesystem": {}})  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_triggered_run_is_an_ordinary_run_that_is_called_like_its_schedule(place: Place) -> None:
+    writer(place, write_call("/a.txt"), "Done.")
+    name = await made(place)
+    shown = await Schedules(place.client).one(name)
+    assert (shown.worker, shown.task, shown.started_by, shown.overlap) == ("writer", "go", "ada", "skip")
+    assert shown.times == ("0 7 1 1 * Europe/Berlin",)
+    assert [(one.month, one.day, one.hour) for one in shown.upcoming[:1]] == [(1, 1, 6)]
+    await Schedules(place.client).trigger(name)
+    (run,) = (await ran(place, name)).recent
+    assert run.startswith(f"{name}-")
+    await place.pending(run)
+    summary = await place.client.status(run)
+    assert (summary.started_by, summary.task) == ("ada", "go")
+    while [one.run for one in await place.client.runs(RunFilter(begins=f"{name}-", state="waiting"))] != [run]:
+        pass
+    await place.decide(run)
+    assert (await place.client.result(run)).output == "Done."
+    await Schedules(place.client).delete(name)
+    assert (await place.client.result(run)).output == "Done."
+
+
+async def test_runs_begin_by_themselves_until_the_schedule_is_paused(place: Place) -> None:
+    writer(place)
+    name = await made(place, SchedulePlan(every=timedelta(seconds=1), overlap="allow-all"))
+    schedules = Schedules(place.client)
+    for run in (await ran(place, name, 2)).recent:
+        assert (await place.client.result(run)).output == "Done."
+    await schedules.pause(name, "holidays")
+    paused = await schedules.one(name)
+    assert (paused.paused, paused.note) == (True, "holidays")
+    await schedules.trigger(name)
+    await ran(place, name, len(paused.recent) + 1 if len(paused.recent) < 5 else 5)
+    await schedules.resume(name)
+    assert not (await schedules.one(name)).paused
+    await schedules.delete(name)
+    for run in [one.run for one in await place.client.runs(RunFilter(begins=f"{name}-"), limit=100)]:
+        await place.client.result(run)
+        place.started.append(run) if run not in place.started else None
+
+
+async def test_a_run_that_is_due_while_the_last_one_goes_on_is_skipped(place: Place) -> None:
+    writer(place, write_call("/a.txt"), "Done.")
+    name = await made(place)
+    schedules = Schedules(place.client)
+    await schedules.trigger(name)
+    (first,) = (await ran(place, name)).recent
+    await place.pending(first)
+    await schedules.trigger(name)
+    while (await schedules.one(name)).skipped == 0:
+        pass
+    assert (await schedules.one(name)).recent == (first,)
+    await place.decide(first)
+    await place.client.result(first)
+    await schedules.delete(name)
+
+
+async def test_a_time_that_has_passed_can_be_filled_in(place: Place) -> None:
+    writer(place)
+    name = await made(place, SchedulePlan(cron=("0 7 * * *",)))
+    schedules = Schedules(place.client)
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    await schedules.backfill(name, start, start + timedelta(days=3), overlap="allow-all")
+    found = await ran(place, name, 3)
+    assert sorted(found.recent) == [f"{name}-2026-03-0{day}T07:00:00Z" for day in (1, 2, 3)]
+    for run in found.recent:
+        await place.client.result(run)
+    with pytest.raises(UsageError, match="not before"):
+        await schedules.backfill(name, start, start)
+    await schedules.delete(name)
+
+
+async def test_schedules_of_others_are_not_ours(place: Place) -> None:
+    from temporalio.client import Schedule, ScheduleActionStartWorkflow
+
+    theirs = f"theirs-{uuid4().hex[:8]}"
+    action = ScheduleActionStartWorkflow("Other", id=theirs, task_queue="nobody")
+    handle = await place.client.temporal.create_schedule(theirs, Schedule(action=action, spec=YEARLY.spec))
+    schedules = Schedules(place.client)
+    name = await made(place)
+    while name not in [one.name for one in await schedules.all()]:
+        pass
+    assert theirs not in [one.name for one in await schedules.all()]
+    for action_of in (schedules.one, schedules.pause, schedules.resume, schedules.trigger, schedules.delete):
+        for unknown in (theirs, "nothing"):
+            with pytest.raises(UsageError, match="there is no schedule"):
+                await action_of(unknown)
+    await handle.delete()
+    await schedules.delete(name)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "a" * (MAX_RUN_ID_CHARS - 20)])
+async def test_a_name_of_which_no_run_can_be_called_is_refused(place: Place, name: str) -> None:
+    with pytest.raises(UsageError, match="no name of a schedule"):
+        await Schedules(place.client).create(name, StartRunInput(worker="writer"), YEARLY)
+
+
+async def test_a_name_is_taken_once_and_a_giant_prompt_is_refused(place: Place) -> None:
+    name = await made(place)
+    schedules, request = Schedules(place.client), StartRunInput(worker="writer", prompt="x")
+    with pytest.raises(UsageError, match="already a schedule"):
+        await schedules.create(name, request, YEARLY)
+    big = request.model_copy(update={"prompt": "x" * (MAX_INLINE_BYTES + 1)})
+    with pytest.raises(UsageError, match="bytes"):
+        await schedules.create(f"{name}-2", big, YEARLY)
+    await schedules.delete(name)
+
+
+@pytest.mark.parametrize("cron", ["", "x", "1 2 3", "99 99 * * *", "* * * * * * * * *", "@never"])
+async def test_a_time_that_never_comes_is_refused_in_words(place: Place, cron: str) -> None:
+    with pytest.raises(UsageError, match="does not take this schedule"):
+        await made(place, SchedulePlan(cron=(cron,)))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"every": timedelta(0)},
+        {"every": timedelta(hours=1), "timezone": "Mars/Base"},
+        {"every": timedelta(hours=1), "timezone": "../../etc/passwd"},
+        {"every": timedelta(hours=1), "overlap": "twice"},
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_before_anything_is_sent(given: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        SchedulePlan(**given)  # pyright: ignore[reportArgumentType]
+
+
+def test_every_policy_has_one_name() -> None:
+    assert len(set(OVERLAPS.values())) == len(OVERLAPS) == 6
