@@ -72,14 +72,12 @@ async def create_schedule(
     """
     from llm_do_temporal.client.schedules.plan import SchedulePlan
 
-    plan = SchedulePlan(
-        cron=cron,
-        every=_duration(every, "--every"),
-        timezone=timezone,
-        overlap=overlap,
-        jitter=_duration(jitter, "--jitter"),
-        catch_up=_duration(catch_up, "--catch-up") or SchedulePlan.catch_up,
+    every_time, delay, late = (
+        _duration(every, "--every"),
+        _duration(jitter, "--jitter"),
+        _duration(catch_up, "--catch-up"),
     )
+    plan = SchedulePlan(cron, every_time, timezone, overlap, delay, late or SchedulePlan.catch_up)
     typed = TypedStart(worker, prompt, (), input_json, read_params(param), overrides, limits)
     request = prepare_start(typed, worker, location)
     async with _schedules(location) as schedules:
