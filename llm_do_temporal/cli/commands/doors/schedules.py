@@ -19,7 +19,9 @@ from llm_do_temporal.errors import UsageError
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from llm_do_temporal.client.schedules.plan import SchedulePlan
     from llm_do_temporal.client.schedules.schedules import Schedules
+    from llm_do_temporal.messages.runs import StartRunInput
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
@@ -80,12 +82,16 @@ async def create_schedule(
     plan = SchedulePlan(cron, every_time, timezone, overlap, delay, late or SchedulePlan.catch_up)
     typed = TypedStart(worker, prompt, (), input_json, read_params(param), overrides, limits)
     request = prepare_start(typed, worker, location)
+    return await _made(name, request, plan, location)
+
+
+async def _made(name: str, request: StartRunInput, plan: SchedulePlan, location: Location) -> int:
+    """Make the schedule, and say when its first run begins."""
     async with _schedules(location) as schedules:
         await schedules.create(name, request, plan)
         made = await schedules.one(name)
-    times = ", ".join(made.times)
     first = f"; the first {ahead(made.upcoming[0])}" if made.upcoming else ""
-    say(f"schedule {name}: {worker} at {times}{first}")
+    say(f"schedule {name}: {made.worker} at {', '.join(made.times)}{first}")
     return 0
 
 
