@@ -25,11 +25,13 @@ MODULES = {
     "llm_do_temporal.args": "for classes of typed input",
     "llm_do_temporal.testing": "scripted models, for tests of your own workshops",
     "llm_do_temporal.client": "everything that can be done to runs",
+    "llm_do_temporal.remote": "runs through the [HTTP door](../how-to/http.md), with a token and no Temporal",
     "llm_do_temporal.service": "the worker service inside a process of your own",
 }
 WITH_METHODS = {
     "CallerContext": "llm_do_temporal",
     "LlmDoClient": "llm_do_temporal.client",
+    "RemoteClient": "llm_do_temporal.remote",
     "Review": "llm_do_temporal.client",
     "ReviewChoice": "llm_do_temporal.client",
     "TemplateCall": "llm_do_temporal",

@@ -1,0 +1,136 @@
+"""The Python client of the HTTP door, at a real server on a real port that may go away in between."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from llm_do_temporal.client.embedded.server import any_free_port
+from llm_do_temporal.doors.http.app import build_api
+from llm_do_temporal.doors.principal import TokenScope
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.errors import (
+    AccessRefused,
+    ConnectionFailed,
+    DecisionRefused,
+    RunCancelled,
+    UnknownHere,
+    UsageError,
+)
+from llm_do_temporal.remote import Answer, RemoteClient, SentFile, Start
+from llm_do_temporal.testing import scripted
+from llm_do_temporal.ui.http_server import AppServer, listen
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+
+DECK = SentFile.model_validate({"name": "deck.txt", "content": base64.b64encode(b"seven slides")})
+
+
+@asynccontextmanager
+async def door(place: Place, port: int) -> AsyncGenerator[str]:
+    """Serve the door at this port, and yield its address."""
+    server = AppServer(listen("127.0.0.1", port, what="the door"))
+    api = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
+    serving = asyncio.create_task(server.serve(api))
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.stop()
+        await serving
+
+
+def ada(place: Place, address: str, *scopes: TokenScope, patience: float = 60) -> RemoteClient:
+    token = TokenFile.of_workshop(place.folder).create("ada", frozenset(scopes or TokenScope), is_person=True)
+    return RemoteClient(address, token, patience=patience)
+
+
+def writer(place: Place, *turns: object) -> None:
+    place.worker(
+        "writer",
+        scripted(*(turns or (write_call("/a.txt"), "Done."))),  # pyright: ignore[reportArgumentType]
+        toolsets={"filesystem": {}},
+        export=True,
+    )
+
+
+async def test_a_program_without_temporal_starts_decides_and_reads(place: Place) -> None:
+    writer(place)
+    async with door(place, 0) as address, ada(place, address) as runs:
+        assert "writer" in [one.name for one in await runs.workers()]
+        started = await runs.start(Start(worker="writer", prompt="go", attachments=(DECK,)), key="once")
+        again = await runs.start(Start(worker="writer", prompt="go", attachments=(DECK,)), key="once")
+        assert again.run == started.run
+        place.started.append(started.run)
+        assert (await runs.wait(started.run)).state == "waiting"
+        (asked,) = await runs.questions(started.run)
+        assert (await runs.decide(asked, Answer.model_validate({"decision": "approve"}))).state == "decided"
+        with pytest.raises(DecisionRefused, match="by ada"):
+            await runs.decide(asked, Answer.model_validate({"decision": "reject"}))
+        ended = await runs.result(started.run)
+        assert (ended.state, ended.output) == ("completed", "Done.")
+        files = {one.name: one for one in await runs.files(started.run)}
+        assert await runs.file(started.run, files["deck.txt"]) == b"seven slides"
+        assert await runs.file(started.run, files["/a.txt"]) == b"hi"
+        events = [event["seq"] async for event in runs.events(started.run)]
+        assert events == list(range(1, len(events) + 1))
+        assert (await runs.question(started.run, "a1")).votes[0].via == "http"
+
+
+async def test_a_result_is_waited_for_while_the_door_goes_away_and_comes_back(place: Place) -> None:
+    writer(place)
+    port = any_free_port()
+    token = TokenFile.of_workshop(place.folder).create("ada", frozenset(TokenScope), is_person=True)
+    async with RemoteClient(f"http://127.0.0.1:{port}", token) as runs:
+        async with door(place, port):
+            run = (await runs.start(Start(worker="writer", prompt="go"))).run
+            place.started.append(run)
+            await runs.wait(run)
+            waiting = asyncio.create_task(runs.result(run))
+            following = asyncio.create_task(_numbers(runs, run))
+            await asyncio.wait({waiting, following}, timeout=0.2)
+        await place.decide(run)
+        await place.client.result(run)
+        assert not waiting.done()
+        async with door(place, port):
+            assert (await waiting).output == "Done."
+            numbers = await following
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def _numbers(runs: RemoteClient, run: str) -> list[int]:
+    return [event["seq"] async for event in runs.events(run)]
+
+
+async def test_errors_are_those_of_the_place_where_they_happened(place: Place) -> None:
+    writer(place)
+    async with door(place, 0) as address, ada(place, address) as runs:
+        with pytest.raises(UnknownHere, match="no run 'nothing'"):
+            await runs.run("nothing")
+        with pytest.raises(UnknownHere, match="no run"):
+            _ = [event async for event in runs.events("nothing")]
+        with pytest.raises(UsageError, match="no state"):
+            await runs.runs(state="asleep")
+        run = (await runs.start(Start(worker="writer", prompt="go"))).run
+        place.started.append(run)
+        await runs.cancel(run)
+        with pytest.raises(RunCancelled):
+            await runs.result(run)
+    async with door(place, 0) as address:
+        async with RemoteClient(address, "lldt_wrong") as runs:
+            with pytest.raises(AccessRefused, match="no token"):
+                await runs.workers()
+        TokenFile.of_workshop(place.folder).revoke("ada")
+        async with ada(place, address, TokenScope.READ) as runs:
+            with pytest.raises(AccessRefused, match="may not start"):
+                await runs.start(Start(worker="writer", prompt="go"))
+
+
+async def test_a_door_that_never_comes_is_not_waited_for_any_longer(place: Place) -> None:
+    async with RemoteClient(f"http://127.0.0.1:{any_free_port()}", "lldt_x", patience=0) as runs:
+        with pytest.raises(ConnectionFailed, match="does not answer"):
+            await runs.workers()
