@@ -15,6 +15,7 @@ from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, r
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.doctor import doctor
+from llm_do_temporal.cli.commands.doors.acp import acp
 from llm_do_temporal.cli.commands.doors.mcp import mcp
 from llm_do_temporal.cli.commands.doors.schedules import (
     backfill_schedule,
@@ -103,6 +104,7 @@ _COMMANDS = {
     "worker": worker,
     "ui": ui,
     "mcp": mcp,
+    "acp": acp,
     "token": list_tokens,
     "gc": gc,
     "migrate-check": migrate_check,

@@ -156,6 +156,7 @@ COMMAND_HELP = {
     "dev": CommandHelp(_SERVICES, "[FLAGS]", ("dev", "dev --temporal-ui")),
     "ui": CommandHelp(_SERVICES),
     "mcp": CommandHelp(_SERVICES, "[FLAGS]", ("mcp  # an agent starts it", "mcp --http --port 8235")),
+    "acp": CommandHelp(_SERVICES, "WORKER [FLAGS]", ("acp notes  # an editor starts it",)),
     "token": CommandHelp(
         _SERVICES,
         "[FLAGS]",

@@ -66,12 +66,14 @@ class DoorService:
         who.check(TokenScope.START)
         return await asyncio.to_thread(_workers, self._folder(), exported_only=True)
 
-    async def start(self, who: Principal, start: Start, *, key: str | None = None) -> tuple[Run, bool]:
+    async def start(
+        self, who: Principal, start: Start, *, key: str | None = None, run: str | None = None
+    ) -> tuple[Run, bool]:
         """Start a run, and return it, and whether it is new: the same `key` of the same owner starts one run.
 
-        Raises UsageError where the key has started something else.
+        `run` is the id of the run instead. Raises UsageError where key or id have started something else.
         """
-        run = None if key is None else _run_id(who, start.worker, key)
+        run = run if key is None else _run_id(who, start.worker, key)
         if run is not None and (earlier := await self._earlier(who, run, start)) is not None:
             return earlier, False
         prepared = await self.prepare(who, start)
@@ -168,6 +170,11 @@ class DoorService:
             number += 1
             if number > after:
                 yield event_json(event, number)
+
+    async def count_events(self, who: Principal, run: str) -> int:
+        """Return the number of the run's events so far."""
+        await self._readable(who, run)
+        return len([event async for event in self.client.events(run) if event.type not in ENDS])
 
     async def files(self, who: Principal, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools have written."""

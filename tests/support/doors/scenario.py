@@ -31,10 +31,10 @@ class Ended:
 
     state: str
     output: str
-    files: list[str]
-    """Files that it was given, and that it has written."""
-    requests: int
-    """Requests to the model that the run has made."""
+    files: list[str] | None = None
+    """Files that it was given, and that it has written; None: the door tells of none."""
+    requests: int | None = None
+    """Requests to the model that the run has made; None: the door does not tell."""
 
 
 class Door(ABC):
@@ -101,6 +101,7 @@ def play(door: Door) -> Ended:
         door.close()
     assert (desk.workshop / "files/said.txt").read_text() == "seven slides"
     record: dict[str, Any] = json.loads(desk.type("show", run, "--json").stdout)
-    assert record["usage"]["requests"] == ended.requests
-    assert ended.files == ["deck.txt", "/said.txt"]
+    assert record["usage"]["requests"] == 2
+    assert ended.requests in (2, None)
+    assert ended.files in (["deck.txt", "/said.txt"], None)
     return ended

@@ -1,0 +1,1 @@
+"""ACP door: a worker as the agent of an editor; a session is a run."""

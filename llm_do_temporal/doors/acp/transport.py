@@ -1,0 +1,23 @@
+"""The agent at the pipes of the editor that started it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any, cast
+
+from acp import run_agent
+
+from llm_do_temporal.doors.acp.agent import VIA, WorkerAgent
+from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.login import login_name
+
+
+async def serve(service: DoorService, worker: str) -> None:
+    """Serve one editor until it closes its end. Its person is the account that the editor runs as."""
+    who = Principal(login_name() or "somebody", frozenset(TokenScope), is_person=True, via=VIA)
+    agent = WorkerAgent(service, who, worker, version=version("llm-do-temporal"))
+    try:
+        await run_agent(cast("Any", agent), use_unstable_protocol=True)
+    finally:
+        await agent.close()

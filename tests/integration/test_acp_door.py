@@ -1,0 +1,218 @@
+"""The ACP door, over real streams and the official package, at an editor that comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from acp import PROTOCOL_VERSION, connect_to_agent, run_agent, text_block
+from acp.exceptions import RequestError
+from acp.helpers import embedded_text_resource, resource_block
+from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+
+from llm_do_temporal.doors.acp.agent import VIA, WorkerAgent
+from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.testing import call, scripted
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+
+ADA = Principal("ada", frozenset(TokenScope), is_person=True, via=VIA)
+Choose = Callable[[Any], str | None]
+
+
+@dataclass
+class Editor:
+    """Person at an editor: chooses an option for each call, puts it aside (None), or never answers."""
+
+    choose: Choose | None
+    asked: list[Any] = field(default_factory=list[Any])
+    news: list[Any] = field(default_factory=list[Any])
+    was_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    agent: Any = None
+
+    def on_connect(self, conn: Any) -> None:
+        self.agent = conn
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: Any, **_more: Any
+    ) -> RequestPermissionResponse:
+        self.asked.append(tool_call)
+        self.was_asked.set()
+        if self.choose is None:
+            await asyncio.Event().wait()
+        assert self.choose is not None
+        chosen = self.choose(tool_call)
+        if chosen is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        assert chosen in [option.option_id for option in options]
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
+
+    async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
+        self.news.append(update)
+
+    def words(self) -> str:
+        """What the agent has said."""
+        return "".join(one.content.text for one in self.news if one.session_update == "agent_message_chunk")
+
+    async def new(self) -> str:
+        """Open a session."""
+        return (await self.agent.new_session(cwd="/work", mcp_servers=[])).session_id
+
+    async def prompt(self, session: str, text: str = "go") -> str:
+        """Send a prompt, and wait for the end of the turn."""
+        return (await self.agent.prompt(session_id=session, prompt=[text_block(text)])).stop_reason
+
+
+@asynccontextmanager
+async def editor(place: Place, choose: Choose | None) -> AsyncGenerator[Editor]:
+    """An editor that is connected to an agent as long as the block runs."""
+    ours, theirs = socket.socketpair()
+    reading, writing = await asyncio.open_connection(sock=ours)
+    far_reading, far_writing = await asyncio.open_connection(sock=theirs)
+    agent = WorkerAgent(DoorService(place.client, place.folder), ADA, "writer", version="1")
+    serving = asyncio.create_task(run_agent(agent, writing, reading, use_unstable_protocol=True))  # pyright: ignore[reportArgumentType]
+    person = Editor(choose)
+    connection = connect_to_agent(person, far_writing, far_reading, use_unstable_protocol=True)  # pyright: ignore[reportArgumentType]
+    person.agent = connection
+    try:
+        await connection.initialize(protocol_version=PROTOCOL_VERSION)
+        yield person
+    finally:
+        await connection.close()
+        far_writing.close()
+        serving.cancel()
+        await agent.close()
+        await asyncio.gather(serving, return_exceptions=True)
+        writing.close()
+
+
+def writer(place: Place, *turns: Any) -> None:
+    place.worker("writer", scripted(*(turns or (write_call("/a.txt"), "Done."))), toolsets={"filesystem": {}})
+
+
+async def test_a_session_is_a_run_whose_calls_the_person_at_the_editor_decides(place: Place) -> None:
+    writer(place)
+    async with editor(place, lambda _call: "approve") as ada:
+        session = await ada.new()
+        deck = resource_block(embedded_text_resource("file:///work/deck.txt", "seven slides"))
+        await ada.agent.prompt(session_id=session, prompt=[text_block("write it"), deck])
+        place.started.append(session)
+        files = await DoorService(place.client, place.folder).files(ADA, session)
+        assert [(one.name, one.bytes) for one in files] == [("deck.txt", 12), ("/a.txt", 2)]
+        assert "Done." in ada.words()
+    (asked,) = ada.asked
+    assert (asked.kind, asked.title) == ("edit", "write_file /a.txt (2 bytes)")
+    assert [(part.type, part.path, part.new_text) for part in asked.content] == [("diff", "/a.txt", "hi")]
+    assert (place.folder / "a.txt").read_text() == "hi"
+    (question,) = await place.client.questions(session)
+    assert question.verdict is not None
+    assert (question.verdict.by, question.verdict.via) == ("ada", "acp")
+
+
+async def test_a_rejected_call_is_not_made_and_a_remembered_one_asks_once(place: Place) -> None:
+    writer(place, write_call("/a.txt"), "Pity.")
+    async with editor(place, lambda _call: "reject") as ada:
+        place.started.append(session := await ada.new())
+        await ada.prompt(session)
+    assert not (place.folder / "a.txt").exists()
+    writer(place, write_call("/b.txt"), write_call("/b.txt"), "Done.")
+    async with editor(place, lambda _call: "approve-always") as ada:
+        place.started.append(session := await ada.new())
+        await ada.prompt(session)
+    assert len(ada.asked) == 1
+
+
+async def test_a_question_that_was_open_when_the_editor_left_is_asked_once_when_it_is_back(place: Place) -> None:
+    writer(place)
+    async with editor(place, None) as lost:
+        session = await lost.new()
+        prompting = asyncio.create_task(lost.prompt(session))
+        await lost.was_asked.wait()
+    prompting.cancel()
+    await asyncio.gather(prompting, return_exceptions=True)
+    place.started.append(session)
+    assert [one.id for one in await place.client.approvals(session)] == ["a1"]
+    async with editor(place, lambda _call: "approve") as ada:
+        sessions = (await ada.agent.list_sessions(cwd="/work")).sessions
+        while session not in [one.session_id for one in sessions]:
+            sessions = (await ada.agent.list_sessions(cwd="/work")).sessions
+        await ada.agent.load_session(cwd="/work", session_id=session, mcp_servers=[])
+        assert await ada.prompt(session) == "end_turn"
+        assert [one.tool_call_id for one in ada.asked] == ["approval-a1"]
+        assert ada.news[0].session_update == "user_message_chunk"
+        assert ada.news[0].content.text == "go"
+    assert (await place.client.result(session)).output == "Done."
+
+
+async def test_who_was_first_elsewhere_is_told_and_the_turn_ends(place: Place) -> None:
+    writer(place)
+    async with editor(place, None) as ada:
+        session = await ada.new()
+        prompting = asyncio.create_task(ada.prompt(session))
+        await ada.was_asked.wait()
+        place.started.append(session)
+        await place.decide(session, id="a1", by="bob")
+        assert await prompting == "end_turn"
+        titles = [one.title for one in ada.news if one.session_update == "tool_call_update"]
+    assert titles == ["write_file /a.txt (2 bytes): approved by bob"]
+
+
+async def test_a_call_that_is_put_aside_waits_for_others(place: Place) -> None:
+    writer(place)
+    async with editor(place, lambda _call: None) as ada:
+        session = await ada.new()
+        prompting = asyncio.create_task(ada.prompt(session))
+        await ada.was_asked.wait()
+        place.started.append(session)
+        assert (await place.client.questions(session))[0].is_open
+        await place.decide(session, id="a1", by="bob")
+        assert await prompting == "end_turn"
+    assert len(ada.asked) == 1
+
+
+async def test_cancel_stops_the_run_and_the_turn_says_so(place: Place) -> None:
+    writer(place)
+    async with editor(place, None) as ada:
+        session = await ada.new()
+        prompting = asyncio.create_task(ada.prompt(session))
+        await ada.was_asked.wait()
+        place.started.append(session)
+        await ada.agent.cancel(session_id=session)
+        assert await prompting == "cancelled"
+        assert await ada.prompt(session) == "refusal"
+        assert "has ended" in ada.words()
+
+
+async def test_delegations_are_the_plan(place: Place) -> None:
+    place.workshop(approvals={"rules": {"worker.call": "pre_approved"}})
+    place.worker("helper", scripted("I help."))
+    place.worker(
+        "writer",
+        scripted(call("helper", input="help"), "Done."),
+        toolsets={"delegation": {"helper": {}}},
+    )
+    async with editor(place, None) as ada:
+        session = await ada.new()
+        await ada.prompt(session)
+        place.started.append(session)
+        plans = [
+            [(one.content, one.status) for one in plan.entries] for plan in ada.news if plan.session_update == "plan"
+        ]
+    assert plans == [[("helper-1 (helper)", "in_progress")], [("helper-1 (helper)", "completed")]]
+
+
+async def test_a_session_that_is_not_there_is_not_found_and_a_wrong_start_is_told(place: Place) -> None:
+    writer(place)
+    async with editor(place, None) as ada:
+        for method in (ada.agent.load_session, ada.agent.resume_session):
+            with pytest.raises(RequestError):
+                await method(cwd="/work", session_id="nothing", mcp_servers=[])
+        (place.folder / "workers" / "writer.worker").write_text("---\nmodel: 3\n---\n")
+        assert await ada.prompt(await ada.new()) == "refusal"
+        assert "model" in ada.words()

@@ -1,0 +1,106 @@
+"""The ACP door in a process of its own, at an editor that is played by the official client."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, cast
+
+from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
+from acp.helpers import embedded_blob_resource, resource_block
+from acp.schema import DeniedOutcome, RequestPermissionResponse
+
+from tests.support.doors.scenario import DECK, PROMPT, Door, Ended
+from tests.support.patience import PATIENCE_SECONDS
+
+
+class AcpDoor(Door):
+    """An editor that starts the agent for each of its visits, and kills it in between."""
+
+    session = ""
+    """The session, which is the run."""
+    _question = ""
+
+    def open(self) -> None:
+        """Nothing runs before the editor starts it."""
+
+    def close(self) -> None:
+        """Nothing is open between visits."""
+
+    def die(self) -> None:
+        """The agent was killed while it asked."""
+
+    def start(self) -> str:
+        """Open a session, send the prompt, and kill the agent once it asks."""
+        asyncio.run(self._begin())
+        return self.session
+
+    def asked(self, run: str) -> str:
+        """Return the question that the agent was killed over."""
+        return self._question.removeprefix("approval-")
+
+    def result(self, run: str) -> Ended:
+        """Come back to the session, and stay to the end."""
+        return asyncio.run(self._come_back(run))
+
+    def _agent(self, editor: _Editor) -> Any:
+        """Return the block in which the agent's process runs, connected to the editor."""
+        command, *arguments = self.desk.command("acp", "deck_keeper")
+        return spawn_agent_process(cast("Any", editor), command, *arguments, env=self.desk.environment)
+
+    async def _begin(self) -> None:
+        editor = _Editor()
+        async with self._agent(editor) as (
+            agent,
+            process,
+        ):
+            await agent.initialize(protocol_version=PROTOCOL_VERSION)
+            self.session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+            deck = embedded_blob_resource("file:///deck.txt", base64.b64encode(DECK).decode())
+            prompting = asyncio.create_task(
+                agent.prompt(session_id=self.session, prompt=[text_block(PROMPT), resource_block(deck)])
+            )
+            await editor.was_asked.wait()
+            process.kill()
+            await asyncio.gather(prompting, return_exceptions=True)
+        self._question = str(editor.asked[0])
+
+    async def _come_back(self, run: str) -> Ended:
+        editor = _Editor()
+        async with self._agent(editor) as (
+            agent,
+            _,
+        ):
+            await agent.initialize(protocol_version=PROTOCOL_VERSION)
+            await agent.load_session(cwd="/", session_id=run, mcp_servers=[])
+            await asyncio.wait_for(editor.was_told.wait(), PATIENCE_SECONDS)
+            (session,) = [one for one in (await agent.list_sessions(cwd="/")).sessions if one.session_id == run]
+        assert editor.asked == []
+        return Ended(str(session.title).rpartition("(")[2].rstrip(")"), editor.words)
+
+
+class _Editor:
+    """Person at the editor who never answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.words = ""
+        self.was_asked = asyncio.Event()
+        self.was_told = asyncio.Event()
+
+    def on_connect(self, conn: Any) -> None:
+        """Take the connection."""
+
+    async def request_permission(self, session_id: str, tool_call: Any, **_more: Any) -> RequestPermissionResponse:
+        """Never answer."""
+        self.asked.append(tool_call.tool_call_id)
+        self.was_asked.set()
+        await asyncio.Event().wait()
+        return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+
+    async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
+        """Keep what the agent says."""
+        if update.session_update == "agent_message_chunk":
+            self.words += update.content.text
+            if "Wrote" in self.words:
+                self.was_told.set()
