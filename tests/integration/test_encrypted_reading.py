@@ -9,12 +9,16 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from llm_do_temporal.cli.__main__ import run_command
 from llm_do_temporal.cli.reports.export import read_exported
+from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.views.transcript_pages import read_part_with
 from llm_do_temporal.client.views.tree import Accounts, Branch, list_tree
 from llm_do_temporal.errors import KeyMismatch, UsageError
+from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation import conversation
 from tests.support.people.signed_in import page_with, signed_in_browser
@@ -153,3 +157,23 @@ async def test_a_run_whose_key_is_missing_is_listed_and_hides_no_other(
         for run in (theirs, ours):
             await place.decide(run)
             await place.client.result(run)
+
+
+@pytest.mark.parametrize("who", ["", "ada", "nobody"])
+async def test_a_connection_without_our_codec_lists_what_it_cannot_read(vault: Vault, who: str) -> None:
+    place = vault.place
+    place.worker("main", scripted("Done."))
+    async with vault.serving(OLD_KEY):
+        run = await place.start("main", f"beware of the {SECRET}", started_by="ada")
+        await place.client.result(run)
+        while run not in [one.run for one in await place.client.runs(RunFilter(begins=run))]:
+            pass
+        config = place.client.temporal.config()
+        config["data_converter"] = pydantic_data_converter
+        foreign = LlmDoClient(Client(**config))
+        (own,) = await foreign.runs(RunFilter(begins=run))
+        assert own.missing_key == ""
+        assert own.started_by == "ada"
+        vault.use()
+        listed = await foreign.runs(RunFilter(begins=run, who=who))
+        assert [(one.run, one.started_by, one.missing_key) for one in listed] == ([(run, "", "old")] if not who else [])

@@ -15,7 +15,7 @@ from temporalio.converter import DataConverter
 
 from llm_do_temporal.client.history.payloads import decode_json
 from llm_do_temporal.client.views.server_list import attribute_of
-from llm_do_temporal.encryption.codec import EncryptionCodec
+from llm_do_temporal.encryption.codec import EncryptionCodec, is_encrypted, ring_of
 from llm_do_temporal.errors import KeyMismatch
 from llm_do_temporal.messages.base import PENDING_ATTRIBUTE, PENDING_MEMO, RUN_MEMO, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo
@@ -98,6 +98,9 @@ async def _value(payload: Payload, converter: DataConverter) -> Any:
         return decode_json(payload)
     if not is_kept_outside(payload) and isinstance(codec, EncryptionCodec):
         return decode_json(codec.opened(payload))
+    if codec is None and is_encrypted(payload):
+        # A connection of somebody else's making, which has no keys but those of this environment.
+        return decode_json(EncryptionCodec(ring_of(converter)).opened(payload))
     return (await converter.decode([payload]))[0]
 
 
