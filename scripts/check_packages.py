@@ -27,8 +27,8 @@ TOOLS = ("tests", "scripts")
 BENCHMARKS = ("benchmarks",)
 LOCKED = {
     "product": (("",), ()),
-    "service": (("", "mcp", "otel"), ()),
-    "dev": (("", "mcp", "otel"), ("dev",)),
+    "service": (("", "mcp", "acp", "slack", "lsp", "otel"), ()),
+    "dev": (("", "mcp", "acp", "slack", "lsp", "otel"), ("dev",)),
     "bench": ((), ("bench",)),
     "lock": ((), ("lock",)),
 }
