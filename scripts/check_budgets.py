@@ -2,7 +2,8 @@
 
 A file has at most 400 lines and a function 60, docstring and decorators counted; whatever wants to be longer has two
 jobs. A folder of code has at most 14 modules, a module's name is a noun, a public class name means one class, a
-docstring begins with a noun or a verb, and no test imports another. Run by `make check`, by CI and before each commit;
+docstring begins with a noun or a verb, and no test imports another. The room of a door's protocol has at most 600 lines
+in all. Run by `make check`, by CI and before each commit;
 prints one line a violation and exits 1 when there is any.
 """
 
@@ -23,6 +24,10 @@ COMMANDS = Path("llm_do_temporal/cli/commands")
 """Docstrings of functions here are what `--help` shows; they follow the manners of command lines."""
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
+DOORS = Path("llm_do_temporal/doors")
+"""Each folder in it translates between one protocol and the service behind all doors."""
+MAX_DOOR_LINES = 600
+"""Largest number of lines of such a folder: what grows beyond that holds more than a translation."""
 MAX_FOLDER_MODULES = 14
 """Largest number of modules in a folder, `__init__` and `__main__` not counted."""
 NOUNS_IN_ING = frozenset(
@@ -103,6 +108,17 @@ def check_folders(sources: Sequence[Source]) -> Iterator[Violation]:
             yield Violation(folder, 1, f"{folder.name} has {count} modules, at most {MAX_FOLDER_MODULES}")
 
 
+def check_doors(sources: Sequence[Source]) -> Iterator[Violation]:
+    """Measure the room of each door's protocol."""
+    lines: defaultdict[str, int] = defaultdict(int)
+    for source in sources:
+        if source.inside.is_relative_to(DOORS) and len(parts := source.inside.relative_to(DOORS).parts) > 1:
+            lines[parts[0]] += len(source.text.splitlines())
+    for door, count in lines.items():
+        if count > MAX_DOOR_LINES:
+            yield Violation(DOORS / door, 1, f"the door {door} has {count} lines, at most {MAX_DOOR_LINES}")
+
+
 def check_class_names(sources: Sequence[Source]) -> Iterator[Violation]:
     """Look for public names that two classes of the product have."""
     first: dict[str, Path] = {}
@@ -177,6 +193,7 @@ CHECKS = (
     check_sizes,
     check_module_names,
     check_folders,
+    check_doors,
     check_class_names,
     check_first_words,
     check_test_imports,

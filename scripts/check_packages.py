@@ -25,10 +25,12 @@ from packaging.utils import canonicalize_name
 PRODUCT = ("llm_do_temporal", "worker_service", "workers")
 TOOLS = ("tests", "scripts")
 BENCHMARKS = ("benchmarks",)
+ALL_EXTRAS = ("*",)
+"""Stands for the project's own dependencies and every extra."""
 LOCKED = {
     "product": (("",), ()),
-    "service": (("", "mcp", "acp", "slack", "lsp", "otel"), ()),
-    "dev": (("", "mcp", "acp", "slack", "lsp", "otel"), ("dev",)),
+    "service": (ALL_EXTRAS, ()),
+    "dev": (ALL_EXTRAS, ("dev",)),
     "bench": ((), ("bench",)),
     "lock": ((), ("lock",)),
 }
@@ -61,7 +63,8 @@ class Declared:
     build: tuple[Requirement, ...]
 
     def of(self, extras: Iterable[str], groups: Iterable[str]) -> list[Requirement]:
-        """The requirements of these extras ("" for the project's own) and groups."""
+        """The requirements of these extras ("" for the project's own, "*" for all) and groups."""
+        extras = ("", *self.extras) if extras == ALL_EXTRAS else extras
         found = [one for extra in extras for one in (self.extras[extra] if extra else self.own)]
         return found + [one for group in groups for one in self.groups[group]]
 

@@ -10,6 +10,7 @@ from scripts.check_budgets import (
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
     check_class_names,
+    check_doors,
     check_first_words,
     check_folders,
     check_module_names,
@@ -105,6 +106,20 @@ def test_a_folder_has_at_most_fourteen_modules(tmp_path: Path, folder: str) -> N
 def test_a_folder_of_tests_may_have_more_modules(tmp_path: Path) -> None:
     write(tmp_path, **{f"tests__unit__test_{number}": "" for number in range(20)})
     assert list(check_folders(read_sources(tmp_path))) == []
+
+
+def test_a_door_has_at_most_six_hundred_lines(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        llm_do_temporal__doors__fax__pages="x = 1\n" * 300,
+        llm_do_temporal__doors__fax__lines__dial="x = 1\n" * 300,
+        llm_do_temporal__doors__service="x = 1\n" * 400,
+        llm_do_temporal__doors__telex__keys="x = 1\n" * 400,
+    )
+    assert list(check_doors(read_sources(tmp_path))) == []
+    write(tmp_path, llm_do_temporal__doors__fax__tones="x = 1\n")
+    (violation,) = check_doors(read_sources(tmp_path))
+    assert str(violation) == "llm_do_temporal/doors/fax:1: the door fax has 601 lines, at most 600"
 
 
 def test_a_public_class_name_means_one_class(tmp_path: Path) -> None:
