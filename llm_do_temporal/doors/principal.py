@@ -39,6 +39,11 @@ class Principal:
     via: str
     """Protocol of the door, like `http`."""
 
+    @property
+    def is_present(self) -> bool:
+        """Whether a person speaks, and no agent that has been given the person's token."""
+        return self.is_person and self.via not in OF_AGENTS
+
     def check(self, scope: TokenScope) -> None:
         """Raise AccessRefused where the scope is missing."""
         if scope not in self.scopes:
@@ -56,24 +61,25 @@ class Principal:
         return self.is_person or started_by == self.name or TokenScope.DECIDE in self.scopes
 
     def check_mode(self, mode: Mode | None, *, has_limits: bool) -> None:
-        """Raise AccessRefused where a program asks for less control than the workshop has."""
-        if self.is_person:
+        """Raise AccessRefused where a program, a person's agent too, asks for less control than the workshop has."""
+        if self.is_present:
             return
+        whose = "speaks through an agent" if self.is_person else "is a program"
         if mode not in (None, Mode.STRICT):
             raise AccessRefused(
-                f"'{self.name}' is a program, and may not start runs in the mode '{mode}'",
+                f"'{self.name}' {whose}, and may not start runs in the mode '{mode}'",
                 next_step="Leave the mode out, so that the run asks as the workshop says, or use 'strict'.",
             )
         if has_limits:
             raise AccessRefused(
-                f"'{self.name}' is a program, and may not set the limits of runs",
+                f"'{self.name}' {whose}, and may not set the limits of runs",
                 next_step="Leave them out; the workshop and its workers have limits.",
             )
 
     def check_decision(self, question: Question, *, started_by: str) -> None:
         """Raise AccessRefused where it may not answer the question of a run that `started_by` has started."""
         self.check(TokenScope.DECIDE)
-        if question.request.names_people and (self.via in OF_AGENTS or not self.is_person):
+        if question.request.names_people and not self.is_present:
             raise AccessRefused(
                 f"'{question.id}' is for people to decide, whom the workshop's rule names: not for a program",
                 next_step="They decide on the page, in a terminal, or with a token of their own.",

@@ -59,7 +59,7 @@ class DoorService:
     async def workers(self, who: Principal) -> list[Worker]:
         """Return the workers that `who` may start: those that are exported, to a person all that can be loaded."""
         who.check(TokenScope.START)
-        return await asyncio.to_thread(_workers, self._folder(), exported_only=not who.is_person)
+        return await asyncio.to_thread(_workers, self._folder(), exported_only=not who.is_present)
 
     async def exported(self, who: Principal) -> list[Worker]:
         """Return the exported workers alone, also to a person."""
@@ -232,7 +232,7 @@ class DoorService:
 
     def _prepared(self, who: Principal, start: Start) -> StartRunInput:
         """Return the checked start. Raises LlmDoError for any mistake that can be found here."""
-        if not who.is_person and not _is_exported(self._folder(), start.worker):
+        if not who.is_present and not _is_exported(self._folder(), start.worker):
             raise UnknownHere(
                 f"there is no exported worker '{start.worker[:80]}'",
                 next_step="Programs start workers with `export: true` in their file.",

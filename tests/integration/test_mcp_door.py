@@ -244,6 +244,7 @@ async def test_a_task_that_is_not_ones_own_is_not_there(place: Place) -> None:
         assert (await until(ada, run, "cancelled"))["status"] == "cancelled"
 
 
+@pytest.mark.parametrize("who", [AGENT, ADA], ids=lambda who: who.name)
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -251,6 +252,7 @@ async def test_a_task_that_is_not_ones_own_is_not_there(place: Place) -> None:
         ("nobody", {"prompt": "go"}),
         ("start", {"worker": "secret"}),
         ("start", {"worker": "writer", "mode": "approve_all"}),
+        ("start", {"worker": "writer", "limits": {"turns": 1}}),
         ("writer", {"prompt": "go", "mode": "approve_all"}),
         ("writer", {"prompt": 3}),
         ("writer", {"prompt": "go", "attachments": [{"name": "../x", "content": ""}]}),
@@ -261,11 +263,14 @@ async def test_a_task_that_is_not_ones_own_is_not_there(place: Place) -> None:
         ("answer", {"run": "nothing"}),
     ],
 )
-async def test_a_wrong_call_is_told_so_and_starts_nothing(place: Place, tool: str, arguments: dict[str, Any]) -> None:
+async def test_a_wrong_call_is_told_so_and_starts_nothing(
+    place: Place, who: Principal, tool: str, arguments: dict[str, Any]
+) -> None:
     writer(place)
     place.worker("secret", scripted(call("write_file", path="/a.txt", content="hi"), "Done."))
-    async with client(place) as agent:
+    before = {one.run for one in await place.client.runs()}
+    async with client(place, who) as agent:
         refused = await agent.call_tool(tool, arguments)
     assert refused.is_error
     assert told(refused)["error"]["message"]
-    assert await place.client.runs() == [] or all(one.worker != "secret" for one in await place.client.runs())
+    assert {one.run for one in await place.client.runs()} == before
