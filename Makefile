@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 # Tests of several processes wait about as long as they compute: this many at a time keep two processors busy.
 ASIDE := -n 4 --dist worksteal
 
-.PHONY: help setup demo browser test test-fast layers evaluations security check lock histories bench bench-cluster certify power compose-images compose-test \
+.PHONY: help setup demo browser test test-fast layers evaluations doors security check lock histories bench bench-cluster certify power compose-images compose-test \
     cluster cluster-down cluster-test cluster-faults chart-test clean
 
 help:  ## Show this list
@@ -48,6 +48,9 @@ layers: .venv/.ready  ## Play 10,000 random programs in folders and in layers th
 
 evaluations: .venv/.ready  ## Kill the service 20 times during an evaluation of 200 cases with a judge; takes many minutes
 	EVALUATION_SIZE=200x3x20 $(call PYTEST,evaluations) --timeout 7200 -s tests/e2e/test_killed_evaluations.py
+
+doors: .venv/.ready  ## Kill each door for programs before and after every request that it sends to Temporal; takes many minutes
+	DOOR_REQUESTS=all $(call PYTEST,doors) -s tests/e2e/test_dying_doors.py
 
 power: .venv/.ready  ## Compare 1,000 made-up versions a line: how often equal ones are called different, and others found
 	$(BIN)/python -m benchmarks.versions

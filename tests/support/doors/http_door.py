@@ -31,7 +31,7 @@ class HttpDoor(Door):
         """Start the run twice with one key, as a program does that has lost the first answer."""
         file = {"name": "deck.txt", "content": base64.b64encode(DECK).decode()}
         body = {"worker": "deck_keeper", "prompt": PROMPT, "attachments": [file]}
-        runs = {self.ask("POST", "/runs", json=body, key="once")["run"] for _ in range(2)}
+        runs = {self.ask("POST", "/runs", json=body, key=self.key)["run"] for _ in range(2)}
         (run,) = runs
         return run
 

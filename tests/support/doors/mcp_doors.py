@@ -35,7 +35,7 @@ class McpDoor(Door):
     def start(self) -> str:
         """Start the run twice with one key, as an agent does that has lost the first answer."""
         file = {"name": "deck.txt", "content": base64.b64encode(DECK).decode()}
-        given = {"worker": "deck_keeper", "prompt": PROMPT, "attachments": [file], "key": "once"}
+        given = {"worker": "deck_keeper", "prompt": PROMPT, "attachments": [file], "key": self.key}
         (self.run,) = {str(self.call("start", given)["run"]) for _ in range(2)}
         return self.run
 

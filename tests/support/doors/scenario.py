@@ -43,6 +43,8 @@ class Door(ABC):
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.process: subprocess.Popen[str] | None = None
+        self.key = "once"
+        """The key of the start, where the door takes one."""
 
     @abstractmethod
     def open(self) -> None:
