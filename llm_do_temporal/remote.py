@@ -13,14 +13,37 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import suppress
 from secrets import token_urlsafe
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx2
 from pydantic import BaseModel, TypeAdapter
 
 from llm_do_temporal.doors.service import LONGEST_WAIT, RunsPage
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, SentFile, Start, Worker
+from llm_do_temporal.doors.values import (
+    Answer,
+    AskedQuestion,
+    BatchItems,
+    BegunEvaluation,
+    CasesOfExperiment,
+    ChangedLines,
+    ComparedEvaluations,
+    ExperimentFacts,
+    ExperimentStart,
+    Fork,
+    ForkForecast,
+    ReviewHead,
+    ReviewParts,
+    Run,
+    RunFile,
+    RunTree,
+    SentFile,
+    SentItem,
+    ShownChanges,
+    Start,
+    TranscriptPart,
+    Worker,
+)
 from llm_do_temporal.errors import (
     AccessRefused,
     ConnectionFailed,
@@ -30,7 +53,32 @@ from llm_do_temporal.errors import (
     rebuild_error,
 )
 
-__all__ = ["Answer", "AskedQuestion", "RemoteClient", "Run", "RunFile", "SentFile", "Start", "Worker"]
+__all__ = [
+    "Answer",
+    "AskedQuestion",
+    "BatchItems",
+    "BegunEvaluation",
+    "CasesOfExperiment",
+    "ChangedLines",
+    "ComparedEvaluations",
+    "ExperimentFacts",
+    "ExperimentStart",
+    "Fork",
+    "ForkForecast",
+    "RemoteClient",
+    "ReviewHead",
+    "ReviewParts",
+    "Run",
+    "RunFile",
+    "RunTree",
+    "RunsPage",
+    "SentFile",
+    "SentItem",
+    "ShownChanges",
+    "Start",
+    "TranscriptPart",
+    "Worker",
+]
 
 _PATIENCE_SECONDS = 60.0
 """Time for which a door that does not answer is asked again, where asking twice does no harm."""
@@ -71,8 +119,7 @@ class RemoteClient:
 
     async def start(self, start: Start, *, key: str | None = None) -> Run:
         """Start a run, once for each `key`; None: a new one."""
-        headers = {"Idempotency-Key": key or token_urlsafe(16)}
-        return _read(Run, await self._ask("POST", "/runs", json=start.model_dump(mode="json"), headers=headers))
+        return await self._begin("/runs", key, json=start.model_dump(mode="json"))
 
     async def run(self, run: str) -> Run:
         """Return the run as it is now, with its result once it has ended."""
@@ -102,6 +149,32 @@ class RemoteClient:
         """Ask the run, and everything below it, to stop."""
         return _read(Run, await self._ask("POST", f"{_path(run)}/cancel"))
 
+    async def tree(self, run: str) -> RunTree:
+        """Return all invocations of the run, and what each has spent so far."""
+        return _read(RunTree, await self._ask("GET", f"{_path(run)}/tree"))
+
+    async def transcript(self, run: str, path: str = "main", *, part: str | None = None) -> TranscriptPart:
+        """Return the newest part of the conversation of an invocation, or another one, by the `before` of a part."""
+        params = {"path": path} | ({} if part is None else {"part": part})
+        return _read(TranscriptPart, await self._ask("GET", f"{_path(run)}/transcript", params=params))
+
+    async def items(self, run: str, *, after: int = 0) -> BatchItems:
+        """Return a part of the items of a batch, behind the first `after` of them."""
+        return _read(BatchItems, await self._ask("GET", f"{_path(run)}/items", params={"after": after}))
+
+    async def retry(self, run: str, *, key: str | None = None) -> Run:
+        """Start a run for the items of a batch that failed or were never done, once for each `key`."""
+        return await self._begin(f"{_path(run)}/retry", key)
+
+    async def fork(self, run: str, changes: Fork, *, key: str | None = None) -> Run:
+        """Do the run once more with changes, once for each `key`; only a person may."""
+        return await self._begin(f"{_path(run)}/forks", key, json=changes.model_dump(mode="json"))
+
+    async def forecast(self, run: str, changes: Fork) -> ForkForecast:
+        """Return what a fork would reuse, what would run and what that may cost, and start nothing."""
+        given = changes.model_dump(mode="json")
+        return _read(ForkForecast, await self._ask("POST", f"{_path(run)}/forks/forecast", json=given))
+
     async def questions(self, run: str | None = None) -> list[AskedQuestion]:
         """Return the questions that wait, of one run or of all, oldest first."""
         path = "/questions" if run is None else f"{_path(run)}/questions"
@@ -117,6 +190,64 @@ class RemoteClient:
         headers = {"If-Match": f'"{question.digest}"'}
         given = answer.model_dump(mode="json")
         return _read(AskedQuestion, await self._ask("POST", path, json=given, headers=headers, again=False))
+
+    async def undo(self, run: str, question: str) -> AskedQuestion:
+        """Take back one's own decision that has not taken effect. Raises DecisionRefused where that is too late."""
+        path = f"{_path(run)}/questions/{quote(question, safe='')}/undo"
+        return _read(AskedQuestion, await self._ask("POST", path, again=False))
+
+    async def reviews(self, run: str) -> list[ReviewHead]:
+        """Return the reviews of the run, open or decided, in order."""
+        return _read(list[ReviewHead], await self._ask("GET", f"{_path(run)}/reviews"))
+
+    async def review(self, run: str, question: str) -> ShownChanges:
+        """Return a review with its changes, without their lines."""
+        return _read(ShownChanges, await self._ask("GET", _review(run, question)))
+
+    async def change(self, review: ReviewHead, path: str, *, why: bool = False) -> ChangedLines:
+        """Return a change of a review with its lines; `why` has the words of the model with it."""
+        params = {"path": path, "why": why}
+        return _read(ChangedLines, await self._ask("GET", f"{_review(review.run, review.id)}/change", params=params))
+
+    async def changed_file(self, review: ReviewHead, path: str, *, side: Literal["now", "base"] = "now") -> bytes:
+        """Return the bytes of a changed file as it would be `now`, or as it was at its `base`."""
+        params = {"path": path, "side": side}
+        return (await self._ask("GET", f"{_review(review.run, review.id)}/content", params=params)).content
+
+    async def answer(self, review: ReviewHead, parts: ReviewParts) -> AskedQuestion:
+        """Answer a review as it was read, in parts. Raises DecisionRefused, which says who was first."""
+        headers = {"If-Match": f'"{review.digest}"'}
+        given, path = parts.model_dump(mode="json"), f"{_review(review.run, review.id)}/answer"
+        return _read(AskedQuestion, await self._ask("POST", path, json=given, headers=headers, again=False))
+
+    async def patch(self, run: str) -> str:
+        """Return what the run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
+        return (await self._ask("GET", f"{_path(run)}/patch")).text
+
+    async def evaluations(self) -> list[str]:
+        """Return the names of the workshop's evaluations; only a person may, here and below."""
+        return _read(list[str], await self._ask("GET", "/evaluations"))
+
+    async def evaluate(self, start: ExperimentStart) -> BegunEvaluation:
+        """Run an evaluation, go on with it, or find the finished experiment."""
+        return _read(BegunEvaluation, await self._ask("POST", "/experiments", json=start.model_dump(mode="json")))
+
+    async def experiments(self) -> list[ExperimentFacts]:
+        """Return the experiments that the server knows, the newest first."""
+        return _read(list[ExperimentFacts], await self._ask("GET", "/experiments"))
+
+    async def experiment(self, experiment: str) -> ExperimentFacts:
+        """Return an experiment with its progress and its figures so far."""
+        return _read(ExperimentFacts, await self._ask("GET", f"/experiments/{quote(experiment, safe='')}"))
+
+    async def results(self, experiment: str, *, after: int = 0) -> CasesOfExperiment:
+        """Return a part of the results of an experiment, behind the first `after` of them."""
+        path = f"/experiments/{quote(experiment, safe='')}/results"
+        return _read(CasesOfExperiment, await self._ask("GET", path, params={"after": after}))
+
+    async def compare(self, one: str, other: str) -> ComparedEvaluations:
+        """Compare two experiments case by case; the second one is judged."""
+        return _read(ComparedEvaluations, await self._ask("GET", "/comparison", params={"one": one, "other": other}))
 
     async def files(self, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools have written."""
@@ -157,6 +288,9 @@ class RemoteClient:
         except httpx2.TransportError as error:
             raise _unreachable(error) from error
 
+    async def _begin(self, path: str, key: str | None, **sent: Any) -> Run:
+        return _read(Run, await self._ask("POST", path, headers={"Idempotency-Key": key or token_urlsafe(16)}, **sent))
+
     async def _ask(self, method: str, path: str, *, again: bool = True, **sent: Any) -> httpx2.Response:
         """Send a request, and return the answer; `again`: until the door answers. Raises LlmDoError."""
         loop = asyncio.get_running_loop()
@@ -177,6 +311,10 @@ class RemoteClient:
 
 def _path(run: str) -> str:
     return f"/runs/{quote(run, safe='')}"
+
+
+def _review(run: str, question: str) -> str:
+    return f"{_path(run)}/reviews/{quote(question, safe='')}"
 
 
 def _read(kind: type[T], answer: httpx2.Response) -> T:

@@ -44,6 +44,10 @@ class Principal:
         """Whether a person speaks, and no agent that has been given the person's token."""
         return self.is_person and self.via not in OF_AGENTS
 
+    @property
+    def _kind(self) -> str:
+        return "speaks through an agent" if self.is_person else "is a program"
+
     def check(self, scope: TokenScope) -> None:
         """Raise AccessRefused where the scope is missing."""
         if scope not in self.scopes:
@@ -64,16 +68,28 @@ class Principal:
         """Raise AccessRefused where a program, a person's agent too, asks for less control than the workshop has."""
         if self.is_present:
             return
-        whose = "speaks through an agent" if self.is_person else "is a program"
         if mode not in (None, Mode.STRICT):
             raise AccessRefused(
-                f"'{self.name}' {whose}, and may not start runs in the mode '{mode}'",
+                f"'{self.name}' {self._kind}, and may not start runs in the mode '{mode}'",
                 next_step="Leave the mode out, so that the run asks as the workshop says, or use 'strict'.",
             )
         if has_limits:
             raise AccessRefused(
-                f"'{self.name}' {whose}, and may not set the limits of runs",
+                f"'{self.name}' {self._kind}, and may not set the limits of runs",
                 next_step="Leave them out; the workshop and its workers have limits.",
+            )
+
+    def check_own(self, started_by: str, does: str) -> None:
+        """Raise AccessRefused where a program wants to change a run of somebody else; `does` is a word like `stops`."""
+        if not self.is_person and started_by != self.name:
+            raise AccessRefused(f"'{self.name}' is a program, and {does} only runs that it has started")
+
+    def check_person(self, deed: str) -> None:
+        """Raise AccessRefused for a program, a person's agent too; `deed` is what only people do, like `forks runs`."""
+        if not self.is_present:
+            raise AccessRefused(
+                f"'{self.name}' {self._kind}, and no program {deed}",
+                next_step="Use the token of a person: `llm-do-temporal token create NAME --person`.",
             )
 
     def check_decision(self, question: Question, *, started_by: str) -> None:

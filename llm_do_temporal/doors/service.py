@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,8 @@ from llm_do_temporal.doors.files import list_files, read_file
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, SentFile, Start, Worker
 from llm_do_temporal.doors.waits import wait_for_news
-from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere, UsageError
+from llm_do_temporal.errors import DecisionRefused, LlmDoError, UnknownHere, UsageError
+from llm_do_temporal.messages.approvals import UndoInput
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.budget.limits import Limits
@@ -59,12 +60,12 @@ class DoorService:
     async def workers(self, who: Principal) -> list[Worker]:
         """Return the workers that `who` may start: those that are exported, to a person all that can be loaded."""
         who.check(TokenScope.START)
-        return await asyncio.to_thread(_workers, self._folder(), exported_only=not who.is_present)
+        return await asyncio.to_thread(_workers, self.folder(), exported_only=not who.is_present)
 
     async def exported(self, who: Principal) -> list[Worker]:
         """Return the exported workers alone, also to a person."""
         who.check(TokenScope.START)
-        return await asyncio.to_thread(_workers, self._folder(), exported_only=True)
+        return await asyncio.to_thread(_workers, self.folder(), exported_only=True)
 
     async def start(
         self, who: Principal, start: Start, *, key: str | None = None, run: str | None = None
@@ -73,15 +74,24 @@ class DoorService:
 
         `run` is the id of the run instead. Raises UsageError where key or id have started something else.
         """
-        run = run if key is None else _run_id(who, start.worker, key)
-        if run is not None and (earlier := await self._earlier(who, run, start)) is not None:
+        run = run if key is None else run_id(who, start.worker, key)
+        return await self.begin(who, start.worker, run, lambda: self.prepare(who, start))
+
+    async def begin(
+        self, who: Principal, worker: str, run: str | None, prepare: Callable[[], Awaitable[StartRunInput]]
+    ) -> tuple[Run, bool]:
+        """Start what `prepare` returns as the run of this id, and return it, and whether it is new; None: any id.
+
+        Raises UsageError where the id has started something else.
+        """
+        if run is not None and (earlier := await self._earlier(who, run, worker)) is not None:
             return earlier, False
-        prepared = await self.prepare(who, start)
+        prepared = await prepare()
         try:
             run, is_new = await self.client.start(prepared, run=run), True
         except UsageError:
             # Started by the same request a moment ago; without such a run the start itself is wrong.
-            if run is None or await self._earlier(who, run, start) is None:
+            if run is None or await self._earlier(who, run, worker) is None:
                 raise
             is_new = False
         return Run.of(await self.client.status(run)), is_new
@@ -92,9 +102,13 @@ class DoorService:
         who.check_mode(start.mode, has_limits=start.limits is not None)
         return await asyncio.to_thread(self._prepared, who, start)
 
+    async def check_exported(self, worker: str) -> None:
+        """Raise UnknownHere for a worker that no program starts."""
+        await asyncio.to_thread(_check_exported, self.folder(), worker)
+
     async def run(self, who: Principal, run: str) -> Run:
         """Return the run as it is now, with its result where it has ended."""
-        summary = await self._readable(who, run)
+        summary = await self.readable(who, run)
         return await self._with_result(summary)
 
     async def wait(self, who: Principal, run: str, seconds: float, *, seen: Collection[str] = ()) -> Run:
@@ -102,7 +116,7 @@ class DoorService:
 
         At most LONGEST_WAIT seconds.
         """
-        await self._readable(who, run)
+        await self.readable(who, run)
         try:
             async with asyncio.timeout(max(0.0, min(seconds, LONGEST_WAIT))), self._waits:
                 await wait_for_news(self.client, run, seen=seen)
@@ -122,7 +136,7 @@ class DoorService:
     async def questions(self, who: Principal, run: str | None = None) -> list[AskedQuestion]:
         """Return the questions that wait, of one run or of all that `who` sees, oldest first."""
         if run is not None:
-            await self._readable(who, run)
+            await self.readable(who, run)
             return [AskedQuestion.of(one) for one in await self.client.approvals(run)]
         who.check(TokenScope.READ)
         if who.sees(""):
@@ -133,7 +147,7 @@ class DoorService:
 
     async def question(self, who: Principal, run: str, question: str) -> AskedQuestion:
         """Return one question, decided or not. Raises UsageError."""
-        await self._readable(who, run)
+        await self.readable(who, run)
         return AskedQuestion.of(await self._question(run, question))
 
     async def decide(self, who: Principal, run: str, question: str, answer: Answer, *, digest: str) -> AskedQuestion:
@@ -141,28 +155,37 @@ class DoorService:
 
         Raises DecisionRefused, which says who was first, and AccessRefused.
         """
-        who.check(TokenScope.DECIDE)
-        summary = await self._visible(who, run)
-        asked = await self._question(run, question)
-        who.check_decision(asked, started_by=summary.started_by)
+        await self.decidable(who, run, question)
+        await self.client.decide(run, answer.decision_about(question, digest, by=who.name, via=who.via))
+        return AskedQuestion.of(await self._question(run, question))
+
+    async def decidable(self, who: Principal, run: str, question: str) -> Question:
+        """Return a question that `who` may decide now. Raises AccessRefused, DecisionRefused, UsageError."""
+        asked = await self._asked_of(who, run, question)
         if (first := asked.verdict) is not None:
             by = f"{first.decision.done} by {first.by or 'somebody'} at {first.at:%H:%M:%S} UTC"
             raise DecisionRefused(f"'{question}' was already decided: {by}")
-        await self.client.decide(run, answer.decision_about(question, digest, by=who.name, via=who.via))
+        return asked
+
+    async def undo(self, who: Principal, run: str, question: str) -> AskedQuestion:
+        """Take back the decision of the same person that has not taken effect, and return the question.
+
+        Raises DecisionRefused where that is too late, or somebody else has decided.
+        """
+        await self._asked_of(who, run, question)
+        await self.client.undo(run, UndoInput(id=question, by=who.name))
         return AskedQuestion.of(await self._question(run, question))
 
     async def cancel(self, who: Principal, run: str) -> Run:
         """Ask the run, and everything below it, to stop, and return it. A program stops only what it has started."""
         who.check(TokenScope.START)
-        summary = await self._visible(who, run)
-        if not who.is_person and summary.started_by != who.name:
-            raise AccessRefused(f"'{who.name}' is a program, and stops only runs that it has started")
+        who.check_own((await self.visible(who, run)).started_by, "stops")
         await self.client.cancel(run)
         return Run.of(await self.client.status(run))
 
     async def events(self, who: Principal, run: str, *, after: int = 0) -> AsyncGenerator[dict[str, Any]]:
         """Yield the events of the run behind the number `after`, as they come, until it ends."""
-        await self._readable(who, run)
+        await self.readable(who, run)
         number = 0
         async for event in self.client.events(run, follow=True):
             if event.type in ENDS:
@@ -173,18 +196,18 @@ class DoorService:
 
     async def count_events(self, who: Principal, run: str) -> int:
         """Return the number of the run's events so far."""
-        await self._readable(who, run)
+        await self.readable(who, run)
         return len([event async for event in self.client.events(run) if event.type not in ENDS])
 
     async def files(self, who: Principal, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools have written."""
-        await self._readable(who, run)
+        await self.readable(who, run)
         return await list_files(self.client, run)
 
     async def file(self, who: Principal, run: str, origin: str, name: str) -> tuple[bytes, str]:
         """Return the bytes of one of these files, and its media type. Raises UnknownHere."""
-        await self._readable(who, run)
-        return await read_file(self.client, self._folder(), run, origin, name)
+        await self.readable(who, run)
+        return await read_file(self.client, self.folder(), run, origin, name)
 
     async def _with_result(self, summary: RunSummary) -> Run:
         if summary.ended_at is None:
@@ -194,11 +217,12 @@ class DoorService:
         except LlmDoError as error:
             return Run.of(summary, error=error)
 
-    async def _readable(self, who: Principal, run: str) -> RunSummary:
+    async def readable(self, who: Principal, run: str) -> RunSummary:
+        """Return a run that `who` may read. Raises AccessRefused, UnknownHere."""
         who.check(TokenScope.READ)
-        return await self._visible(who, run)
+        return await self.visible(who, run)
 
-    async def _visible(self, who: Principal, run: str) -> RunSummary:
+    async def visible(self, who: Principal, run: str) -> RunSummary:
         """Return the run. Raises UsageError for one that is not there, or that `who` may not know of."""
         unknown = UnknownHere(f"there is no run '{run[:80]}'")
         try:
@@ -209,34 +233,40 @@ class DoorService:
             raise unknown
         return summary
 
+    async def _asked_of(self, who: Principal, run: str, question: str) -> Question:
+        """Return a question about which `who` may say something. Raises AccessRefused, UsageError."""
+        who.check(TokenScope.DECIDE)
+        summary = await self.visible(who, run)
+        asked = await self._question(run, question)
+        who.check_decision(asked, started_by=summary.started_by)
+        return asked
+
     async def _question(self, run: str, question: str) -> Question:
         found = next((one for one in await self.client.questions(run) if one.id == question), None)
         if found is None:
             raise UnknownHere(f"run '{run}' has asked nothing that is called '{question[:40]}'")
         return found
 
-    async def _earlier(self, who: Principal, run: str, start: Start) -> Run | None:
+    async def _earlier(self, who: Principal, run: str, worker: str) -> Run | None:
         """Return the run that a key has started before; None: it has started none. Raises UsageError for another."""
         try:
             summary = await self.client.status(run)
         except UsageError:
             return None
-        if summary.started_by != who.name or summary.worker != start.worker:
+        if summary.started_by != who.name or summary.worker != worker:
             raise UsageError("this key was used before, to start something else", next_step="Use another key.")
         return Run.of(summary)
 
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Return the folder of the workshop. Raises UsageError where none is known."""
         if self.workshop is None:
             raise UsageError("no workshop is known here, and so no workers")
         return self.workshop
 
     def _prepared(self, who: Principal, start: Start) -> StartRunInput:
         """Return the checked start. Raises LlmDoError for any mistake that can be found here."""
-        if not who.is_present and not _is_exported(self._folder(), start.worker):
-            raise UnknownHere(
-                f"there is no exported worker '{start.worker[:80]}'",
-                next_step="Programs start workers with `export: true` in their file.",
-            )
+        if not who.is_present:
+            _check_exported(self.folder(), start.worker)
         with TemporaryDirectory(prefix="llm-do-door-") as folder:
             root = Path(folder)
             request = StartRequest(
@@ -270,11 +300,15 @@ def _workers(folder: Path, *, exported_only: bool) -> list[Worker]:
     return found
 
 
-def _is_exported(folder: Path, worker: str) -> bool:
-    return worker in Registry(load_workshop(folder)).exported()
+def _check_exported(folder: Path, worker: str) -> None:
+    if worker not in Registry(load_workshop(folder)).exported():
+        raise UnknownHere(
+            f"there is no exported worker '{worker[:80]}'",
+            next_step="Programs start workers with `export: true` in their file.",
+        )
 
 
-def _run_id(who: Principal, worker: str, key: str) -> str:
+def run_id(who: Principal, worker: str, key: str) -> str:
     """Return the id of the run that this key of this owner starts. The key itself is in no id."""
     digest = hashlib.sha256(f"{who.name}\0{key}".encode("utf-8", "replace")).hexdigest()
     return f"{worker.replace(':', '-').replace('/', '-')[-60:]}-{digest[:20]}"

@@ -59,6 +59,8 @@ class ForkRequest:
     """Paths of invocations of which nothing is reused."""
     then: bool = True
     """Whether files count as the other run read them; else as they are now."""
+    by: str = ""
+    """Name of whoever forks; empty: the login name."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +122,13 @@ def plan_of(
         step, value = _read_result(text)
         key, around = cut_of_result(outline, read_step(step))
         results[key], cut = value, cut.plus(around)
-    answers = tuple(_answer(outline, one) for one in decisions)
+    answers = tuple(_answer(outline, one, request.by or login_name()) for one in decisions)
     options = IndexOptions(request.then, results, before, bool(changed.surely or changed.perhaps))
     index = build_index(record, cut, options).model_copy(update=_definitions(record, changed, request))
     start = record.start.model_copy(
         update={
             "aside": True,
-            "started_by": login_name(),
+            "started_by": request.by or login_name(),
             "script": (*answers, *record.start.script),
             "fork": None,
             "review_branch": "",
@@ -145,7 +147,7 @@ def _definitions(record: RunRecord, changed: ChangedDefinitions, request: ForkRe
     return {"loaded": changed.loaded, "reads": {**read, **changed.reads}}
 
 
-def _answer(outline: RunOutline, changed: ChangedDecision) -> ScriptedAnswer:
+def _answer(outline: RunOutline, changed: ChangedDecision, by: str) -> ScriptedAnswer:
     question = found_question(outline, changed)
     args = _object(changed.more, f"{changed.id}=modify") if changed.decision == "modify" else None
     return ScriptedAnswer(
@@ -154,7 +156,7 @@ def _answer(outline: RunOutline, changed: ChangedDecision) -> ScriptedAnswer:
         decision=changed.decision,
         args=args,
         note=_unquoted(changed.more) if changed.decision == "reject" else "",
-        by=login_name(),
+        by=by,
     )
 
 

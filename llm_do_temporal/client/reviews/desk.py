@@ -70,7 +70,14 @@ def reviews_of(questions: list[Question], blobs: BlobStore) -> list[Review]:
 
 
 async def decide_review(
-    client: LlmDoClient, review: Review, answer: ReviewAnswer | None, *, note: str = "", by: str = "", hold: int = 0
+    client: LlmDoClient,
+    review: Review,
+    answer: ReviewAnswer | None,
+    *,
+    note: str = "",
+    by: str = "",
+    hold: int = 0,
+    via: str = "",
 ) -> Approval | None:
     """Decide a review as it was read; None for `answer` rejects all of it, with `note` as the reason.
 
@@ -87,7 +94,7 @@ async def decide_review(
         kind = DecisionKind.APPROVE if is_as_asked else DecisionKind.MODIFY
         args = None if is_as_asked else answer.model_dump(mode="json")
     digest = question.request.digest or None
-    decision = Decision(id=question.id, decision=kind, digest=digest, args=args, note=note, by=by, hold=hold)
+    decision = Decision(id=question.id, decision=kind, digest=digest, args=args, note=note, by=by, hold=hold, via=via)
     return await client.decide(question.run, decision)
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -99,12 +99,13 @@ async def evaluate(
         Print the experiment's id and leave at once.
     """
     from llm_do_temporal.cli.session import opened
+    from llm_do_temporal.client.evaluations.choice import chosen_cases
     from llm_do_temporal.client.evaluations.records import read_experiment
     from llm_do_temporal.client.evaluations.start import begin_experiment, draft_evaluation
 
     reports.check()
     folder = location.find_workshop()
-    spec = _chosen(find_evaluation(file, folder, worker), repeats, case)
+    spec = chosen_cases(find_evaluation(file, folder, worker), repeats, case)
     async with opened(location) as session:
         draft = await draft_evaluation(
             session.client,
@@ -149,24 +150,6 @@ def find_evaluation(file: Path, folder: Path, worker: str | None) -> EvaluationS
             next_step="Put it there, or name its workshop with --workshop DIR.",
         )
     return load_evaluation(path.parent.resolve() / path.name, folder.resolve(), worker=worker)
-
-
-def _chosen(spec: EvaluationSpec, repeats: int | None, cases: tuple[str, ...]) -> EvaluationSpec:
-    """Return the evaluation with these repeats and cases alone. Raises UsageError."""
-    from llm_do_temporal.policy.evaluations.spec import MAX_REPEATS
-
-    changes: dict[str, Any] = {}
-    if repeats is not None:
-        if not 1 <= repeats <= MAX_REPEATS:
-            raise UsageError(f"--repeats {repeats}: it is a number from 1 to {MAX_REPEATS}")
-        changes["repeats"] = repeats
-    unknown = [one for one in cases if spec.case(one) is None]
-    if unknown:
-        known = ", ".join(f"'{one.id}'" for one in spec.cases[:10])
-        raise UsageError(f"the evaluation has no case '{unknown[0]}'", next_step=f"It has: {known}.")
-    if cases:
-        changes["cases"] = tuple(one for one in spec.cases if one.id in cases)
-    return spec.model_copy(update=changes)
 
 
 def _tell(begun: BegunExperiment) -> None:

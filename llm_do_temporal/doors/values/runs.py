@@ -1,4 +1,4 @@
-"""Values that doors take and give: starts, runs, questions and decisions as JSON. Every door has the same.
+"""Runs as doors take and give them: starts, runs, questions and decisions.
 
 Models only; `doors.service` fills them.
 """
@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Base64Bytes, Field
 
 from llm_do_temporal.client import Question, RunSummary
+from llm_do_temporal.doors.values.base import Shown, Taken
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
-from llm_do_temporal.messages.base import Json, Message, Strict
+from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
 from llm_do_temporal.messages.budget import Usage
 from llm_do_temporal.messages.definitions import ReviewMode
@@ -28,7 +29,7 @@ FileName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\\\x
 RunState = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed out"]
 
 
-class SentFile(Strict):
+class SentFile(Taken):
     """File that is attached."""
 
     name: FileName
@@ -37,7 +38,7 @@ class SentFile(Strict):
     """Bytes in base64."""
 
 
-class SentItem(Strict):
+class SentItem(Taken):
     """Item of a batch: the worker runs once for each."""
 
     name: FileName
@@ -50,7 +51,7 @@ class SentItem(Strict):
     """Files besides those of the start."""
 
 
-class Start(Strict):
+class Start(Taken):
     """A run to be started."""
 
     worker: str = Field(min_length=1, max_length=500)
@@ -77,7 +78,7 @@ class Start(Strict):
     """Items that are worked on at once."""
 
 
-class Worker(Message):
+class Worker(Shown):
     """Worker that can be started."""
 
     name: str
@@ -88,7 +89,7 @@ class Worker(Message):
     """Whether files may be attached."""
 
 
-class Failure(Message):
+class Failure(Shown):
     """Reason why something did not work."""
 
     code: str
@@ -104,7 +105,7 @@ class Failure(Message):
         return cls(code=error.code, **told)
 
 
-class Run(Message):
+class Run(Shown):
     """Run as it is now."""
 
     run: str
@@ -149,7 +150,7 @@ class Run(Message):
         )
 
 
-class RunFile(Message):
+class RunFile(Shown):
     """File of a run."""
 
     name: str
@@ -159,7 +160,7 @@ class RunFile(Message):
     media_type: str
 
 
-class Vote(Message):
+class Vote(Shown):
     """Answer that somebody gave to a question."""
 
     decision: DecisionKind
@@ -171,7 +172,7 @@ class Vote(Message):
     """Arguments after the decision."""
 
 
-class AskedQuestion(Message):
+class AskedQuestion(Shown):
     """Question to people about one call."""
 
     id: str
@@ -236,7 +237,7 @@ def _state_of(question: Question) -> Literal["open", "held", "decided", "withdra
     return "held" if question.verdict is None else "decided"
 
 
-class Answer(Strict):
+class Answer(Taken):
     """Decision about a question."""
 
     decision: DecisionKind

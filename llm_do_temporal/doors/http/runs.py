@@ -1,0 +1,168 @@
+"""Routes of runs: started, waited for, followed, accounted for, and done once more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from llm_do_temporal.client.views.run_list import read_filter
+from llm_do_temporal.doors import accounts, forks
+from llm_do_temporal.doors.http.problems import answers
+from llm_do_temporal.doors.http.requests import NO_STORE, PREFIX, After, Caller, Key, RunId, Service, readable
+from llm_do_temporal.doors.service import LONGEST_WAIT, RunsPage
+from llm_do_temporal.doors.values.accounts import BatchItems, RunTree, TranscriptPart
+from llm_do_temporal.doors.values.forks import Fork, ForkForecast
+from llm_do_temporal.doors.values.runs import Run, RunFile, Start, Worker
+from llm_do_temporal.policy.run_filter import STATES
+
+router = APIRouter(prefix=PREFIX, tags=["runs"])
+
+
+def _located(run: Run, response: Response) -> Run:
+    """Return a run that was started, and say where it is."""
+    response.headers["Location"] = f"{PREFIX}/runs/{quote(run.run, safe='')}"
+    return run
+
+
+@router.get("/workers", responses=answers())
+async def list_workers(service: Service, caller: Caller) -> list[Worker]:
+    """List the workers that may be started: exported ones, for a person all."""
+    return await service.workers(caller)
+
+
+@router.post("/runs", status_code=202, responses=answers(413))
+async def start_run(
+    service: Service,
+    caller: Caller,
+    start: Start,
+    response: Response,
+    key: Key = None,
+) -> Run:
+    """Start a run. The same `Idempotency-Key` of the same owner starts one run, whatever is lost on the way."""
+    run, _ = await service.start(caller, start, key=key)
+    return _located(run, response)
+
+
+@router.get("/runs", responses=answers())
+async def list_of_runs(
+    service: Service,
+    caller: Caller,
+    state: Annotated[str, Query(description="State of the runs.", json_schema_extra={"enum": ["", *STATES]})] = "",
+    worker: Annotated[str, Query(description="Name of the entry worker.")] = "",
+    who: Annotated[str, Query(description="Name of whoever has started it.")] = "",
+    since: Annotated[str, Query(description="Moment like `7d` or `2026-11-01T08:30`.")] = "",
+    until: Annotated[str, Query(description="Moment until which it has begun.")] = "",
+    text: Annotated[str, Query(description="Words in the task or the id.", max_length=200)] = "",
+    begins: Annotated[str, Query(description="Beginning of the id.")] = "",
+    page: Annotated[str, Query(description="`following` of the page before.")] = "",
+) -> RunsPage:
+    """List runs, open ones first, then those that ended last."""
+    given = {"state": state, "worker": worker, "who": who, "since": since, "until": until, "text": text}
+    return await service.runs(caller, read_filter(given | {"begins": begins}), page=page)
+
+
+@router.get("/runs/{run}", responses=answers(404))
+async def get_run(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for its end or a question.")] = 0,
+    seen: Annotated[list[str] | None, Query(description="Questions that end no wait.", max_length=100)] = None,
+) -> Run:
+    """Return a run with its result, once it has ended. With `wait`, as soon as it ends or asks something new."""
+    if wait:
+        return await service.wait(caller, run, wait, seen=seen or ())
+    return await service.run(caller, run)
+
+
+@router.post("/runs/{run}/cancel", status_code=202, responses=answers(404))
+async def cancel_run(service: Service, caller: Caller, run: RunId) -> Run:
+    """Ask a run, and everything below it, to stop, and return it as it is now."""
+    return await service.cancel(caller, run)
+
+
+@router.get("/runs/{run}/events", response_class=EventSourceResponse, responses=answers(404))
+async def follow_run(
+    service: Service,
+    caller: Caller,
+    run: Annotated[str, Depends(readable)],
+    last_event_id: Annotated[int, Header(ge=0, le=1 << 53)] = 0,
+) -> AsyncIterator[ServerSentEvent]:
+    """Send the events of a run as they come, behind the number in `Last-Event-ID`; ends with the event `end`."""
+    async for event in service.events(caller, run, after=last_event_id):
+        yield ServerSentEvent(data=event, event=str(event["type"]), id=str(event["seq"]))
+    ended = await service.run(caller, run)
+    yield ServerSentEvent(data=ended.model_dump(mode="json"), event="end")
+
+
+@router.get("/runs/{run}/files", responses=answers(404))
+async def list_files_of_run(service: Service, caller: Caller, run: RunId) -> list[RunFile]:
+    """List the files that a run was given, and that its file tools have written."""
+    return await service.files(caller, run)
+
+
+@router.get("/runs/{run}/files/content", response_class=Response, responses=answers(404))
+async def read_file_of_run(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    origin: Annotated[Literal["given", "written"], Query(description="Where the file comes from.")],
+    name: Annotated[str, Query(description="Its name in the list.", max_length=4_000)],
+) -> Response:
+    """Send the bytes of a file; of a written one as it is now. It is never shown by a browser, only saved."""
+    data, media_type = await service.file(caller, run, origin, name)
+    return Response(data, media_type=media_type, headers=NO_STORE | {"Content-Disposition": "attachment"})
+
+
+@router.get("/runs/{run}/tree", responses=answers(404))
+async def get_tree_of_run(service: Service, caller: Caller, run: RunId) -> RunTree:
+    """Return all invocations of a run, and what each has spent so far."""
+    return await accounts.tree_of_run(service, caller, run)
+
+
+@router.get("/runs/{run}/transcript", responses=answers(404))
+async def read_transcript(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    path: Annotated[str, Query(description="Place in the tree.", min_length=1, max_length=1_000)] = "main",
+    part: Annotated[str | None, Query(description="`before` of the part behind.", pattern="^[0-9a-f-]{36}$")] = None,
+) -> TranscriptPart:
+    """Return the conversation of an invocation, the newest part first: a long one has several."""
+    return await accounts.transcript(service, caller, run, path, part=part)
+
+
+@router.get("/runs/{run}/items", responses=answers(404))
+async def list_items_of_run(
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    after: After = 0,
+    limit: Annotated[int, Query(ge=1, le=accounts.MOST_ITEMS)] = accounts.MOST_ITEMS,
+) -> BatchItems:
+    """List the items of a batch with their outcomes, in their order."""
+    return await accounts.items(service, caller, run, after=after, limit=limit)
+
+
+@router.post("/runs/{run}/retry", status_code=202, responses=answers(404))
+async def retry_run(service: Service, caller: Caller, run: RunId, response: Response, key: Key = None) -> Run:
+    """Start a run for the items of a batch that failed or were never done; what was done is taken over."""
+    return _located(await forks.retry(service, caller, run, key=key), response)
+
+
+@router.post("/runs/{run}/forks", status_code=202, responses=answers(404))
+async def fork_run(
+    service: Service, caller: Caller, run: RunId, changes: Fork, response: Response, key: Key = None
+) -> Run:
+    """Do a run once more with changes, for a person; what they leave as it was is reused, and files stay aside."""
+    return _located(await forks.fork(service, caller, run, changes, key=key), response)
+
+
+@router.post("/runs/{run}/forks/forecast", responses=answers(404))
+async def forecast_fork(service: Service, caller: Caller, run: RunId, changes: Fork) -> ForkForecast:
+    """Return what a fork would reuse, what would run and what that may cost, and start nothing."""
+    return await forks.forecast(service, caller, run, changes)

@@ -1,0 +1,139 @@
+"""Reviews for doors: the changes that a run proposes, looked at and answered in parts.
+
+Owns nothing of what an answer means: `client.reviews` makes it, for the terminal and the page, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from llm_do_temporal.client.reviews.choice import ReviewChoice
+from llm_do_temporal.client.reviews.desk import decide_review, read_origin
+from llm_do_temporal.client.reviews.patch import read_patch
+from llm_do_temporal.client.reviews.review import Review, ReviewChange
+from llm_do_temporal.doors.principal import Principal
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.doors.values.reviews import ChangedLines, ReviewHead, ReviewParts, ShownChanges
+from llm_do_temporal.doors.values.runs import AskedQuestion
+from llm_do_temporal.errors import DecisionRefused, UnknownHere, UsageError
+from llm_do_temporal.policy.layers.answer import ReviewAnswer
+from llm_do_temporal.policy.layers.nodes import NodeKind
+from llm_do_temporal.redaction.configured_keys import without_keys
+
+
+async def list_reviews(service: DoorService, who: Principal, run: str) -> list[ReviewHead]:
+    """Return the reviews of a run, open or decided, in order."""
+    await service.readable(who, run)
+    return [ReviewHead.model_validate(_told(one)) for one in await service.client.reviews(run)]
+
+
+async def show_review(service: DoorService, who: Principal, run: str, question: str) -> ShownChanges:
+    """Return a review with its changes, and no lines of them: these are read one by one. Raises UnknownHere."""
+    return ShownChanges.model_validate(_told(await _review(service, who, run, question)))
+
+
+async def show_change(
+    service: DoorService, who: Principal, run: str, question: str, path: str, *, why: bool = False
+) -> ChangedLines:
+    """Return a change of a review with its lines; `why` has the words of the model with it. Raises UnknownHere."""
+    review = await _review(service, who, run, question)
+    change = _change(review, path)
+    (told,) = (await asyncio.to_thread(review.as_json, only={change.path}))["changes"]
+    if why:
+        told["words"] = without_keys((await read_origin(service.client, review, change)).words)
+    told["hunks"] = [{**hunk, "lines": without_keys(hunk["lines"])} for hunk in told["hunks"]]
+    return ChangedLines.model_validate(told)
+
+
+async def read_side(
+    service: DoorService, who: Principal, run: str, question: str, path: str, side: str
+) -> tuple[bytes, str]:
+    """Return the bytes of a changed file, `now` or at its `base`, and their media type. Raises UnknownHere."""
+    review = await _review(service, who, run, question)
+    change = _change(review, path)
+    node = change.change.now if side == "now" else change.change.base
+    if node is None or node.kind is not NodeKind.FILE:
+        raise UnknownHere(f"there is no file '{path[:200]}' at this side of the change")
+    return await asyncio.to_thread(review.contents.bytes, node, path), "application/octet-stream"
+
+
+async def patch_of_run(service: DoorService, who: Principal, run: str) -> str:
+    """Return what a run proposes, keeps aside or has committed last, as a patch that `git apply` takes."""
+    await service.readable(who, run)
+    return await read_patch(service.client, run, service.folder())
+
+
+async def answer_review(
+    service: DoorService, who: Principal, run: str, question: str, parts: ReviewParts, *, digest: str
+) -> AskedQuestion:
+    """Answer a review as it was shown with this digest, and return its question. The first answer of all doors wins.
+
+    Raises DecisionRefused, AccessRefused, UnknownHere.
+    """
+    asked = await service.decidable(who, run, question)
+    if asked.request.digest != digest:
+        raise DecisionRefused("it asks about something else than what was shown", next_step="Read it again.")
+    review = await _found(service, run, question)
+    answer = await asyncio.to_thread(_answer, review, parts)
+    await decide_review(service.client, review, answer, note=parts.note, by=who.name, via=who.via)
+    return await service.question(who, run, question)
+
+
+def _answer(review: Review, parts: ReviewParts) -> ReviewAnswer | None:
+    """Return the answer that the parts stand for; None rejects everything. Blocks; raises DecisionRefused."""
+    accepts = parts.all or parts.accept or parts.hunks or parts.edits
+    if parts.note and (accepts or parts.reject or parts.comments or parts.rest == "keep"):
+        raise UsageError(
+            "a `note` is the reason for accepting nothing, and goes with nothing else",
+            next_step="Say in `comments` why single changes are not accepted.",
+        )
+    if not accepts and not parts.comments and not parts.note.strip():
+        raise UsageError("it accepts nothing, and says no reason", next_step="Give `all`, `accept`, or a `note`.")
+    if parts.note:
+        return None
+    choice = ReviewChoice(review, rest=parts.rest)
+    choice = choice.with_all() if parts.all else choice
+    for accepted, names in ((True, parts.accept), (False, parts.reject)):
+        for name in names:
+            choice = _with_name(choice, name, accepted=accepted)
+    for path, ids in parts.hunks.items():
+        change = review.change(path)
+        review.contents.check_hunks(change.change, ids)
+        choice = choice.with_hunks(change, ids, [hunk.id for hunk in review.diff(change).hunks])
+    for path, text in parts.edits.items():
+        choice = choice.with_edit(review.change(path), review.contents.keep(text))
+    for comment in parts.comments:
+        choice = choice.with_comment(comment)
+    return choice.answer()
+
+
+def _with_name(choice: ReviewChoice, name: str, *, accepted: bool) -> ReviewChoice:
+    if name.endswith("/"):
+        return choice.with_folder(name.rstrip("/"), accepted=accepted)
+    return choice.with_change(choice.review.change(name), accepted=accepted)
+
+
+async def _review(service: DoorService, who: Principal, run: str, question: str) -> Review:
+    await service.readable(who, run)
+    return await _found(service, run, question)
+
+
+async def _found(service: DoorService, run: str, question: str) -> Review:
+    found = next((one for one in await service.client.reviews(run) if one.question.id == question), None)
+    if found is None:
+        raise UnknownHere(f"run '{run}' has asked for no review that is called '{question[:40]}'")
+    return found
+
+
+def _change(review: Review, path: str) -> ReviewChange:
+    found = review.by_path.get(path)
+    if found is None:
+        raise UnknownHere(f"'{path[:200]}' is not among the changes")
+    return found
+
+
+def _told(review: Review) -> dict[str, Any]:
+    told = review.as_json(lines=False)
+    check = None if told["check"] is None else without_keys(told["check"])
+    return told | {"path": review.question.request.place, "check": check}

@@ -1,0 +1,71 @@
+"""Values that doors take and give, as JSON: the same at every door. Models only; the services of `doors` fill them."""
+
+from llm_do_temporal.doors.values.accounts import BatchItems, ItemOutcome, RunTree, ToldEntry, TranscriptPart, TreeNode
+from llm_do_temporal.doors.values.experiments import (
+    BegunEvaluation,
+    CaseOfExperiment,
+    CasesOfExperiment,
+    ComparedEvaluations,
+    ExperimentFacts,
+    ExperimentStart,
+)
+from llm_do_temporal.doors.values.forks import Fork, ForkForecast
+from llm_do_temporal.doors.values.reviews import (
+    ChangedFile,
+    ChangedLines,
+    ChangeNode,
+    ReviewHead,
+    ReviewParts,
+    ShownChanges,
+)
+from llm_do_temporal.doors.values.runs import (
+    MAX_FILES,
+    Answer,
+    AskedQuestion,
+    Failure,
+    FileName,
+    Run,
+    RunFile,
+    RunState,
+    SentFile,
+    SentItem,
+    Start,
+    Vote,
+    Worker,
+)
+
+__all__ = [
+    "MAX_FILES",
+    "Answer",
+    "AskedQuestion",
+    "BatchItems",
+    "BegunEvaluation",
+    "CaseOfExperiment",
+    "CasesOfExperiment",
+    "ChangeNode",
+    "ChangedFile",
+    "ChangedLines",
+    "ComparedEvaluations",
+    "ExperimentFacts",
+    "ExperimentStart",
+    "Failure",
+    "FileName",
+    "Fork",
+    "ForkForecast",
+    "ItemOutcome",
+    "ReviewHead",
+    "ReviewParts",
+    "Run",
+    "RunFile",
+    "RunState",
+    "RunTree",
+    "SentFile",
+    "SentItem",
+    "ShownChanges",
+    "Start",
+    "ToldEntry",
+    "TranscriptPart",
+    "TreeNode",
+    "Vote",
+    "Worker",
+]
