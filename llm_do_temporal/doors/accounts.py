@@ -6,9 +6,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
-from llm_do_temporal.client.connection.errors import is_missing
+from llm_do_temporal.client.connection.errors import is_missing, translated
 from llm_do_temporal.client.views.items import Item
 from llm_do_temporal.client.views.run_view import Node
 from llm_do_temporal.client.views.transcript_pages import read_newest, read_page
@@ -55,12 +55,13 @@ async def transcript(
     if path.startswith("/") or "//" in path:
         raise unknown
     client, workflow = service.client.temporal, workflow_id_of(run, path)
-    try:
-        page = await (read_newest(client, workflow) if part is None else read_page(client, workflow, part))
-    except RPCError as error:
-        if not is_missing(error):
-            raise
-        raise unknown from None
+    async with translated(run):
+        try:
+            page = await (read_newest(client, workflow) if part is None else read_page(client, workflow, part))
+        except RPCError as error:
+            if not is_missing(error) and error.status is not RPCStatusCode.INVALID_ARGUMENT:
+                raise
+            raise unknown from None
     return TranscriptPart(entries=tuple(map(_entry, page.entries)), before=page.before)
 
 

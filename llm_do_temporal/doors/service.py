@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -187,12 +188,13 @@ class DoorService:
         """Yield the events of the run behind the number `after`, as they come, until it ends."""
         await self.readable(who, run)
         number = 0
-        async for event in self.client.events(run, follow=True):
-            if event.type in ENDS:
-                continue
-            number += 1
-            if number > after:
-                yield event_json(event, number)
+        async with aclosing(self.client.events(run, follow=True)) as events:
+            async for event in events:
+                if event.type in ENDS:
+                    continue
+                number += 1
+                if number > after:
+                    yield event_json(event, number)
 
     async def count_events(self, who: Principal, run: str) -> int:
         """Return the number of the run's events so far."""

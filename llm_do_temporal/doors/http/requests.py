@@ -17,6 +17,8 @@ from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
 PREFIX = "/api/v1"
 VIA = "http"
 NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_SINGLE = ("Authorization", "Idempotency-Key", "If-Match", "Last-Event-ID")
+"""Headers of which there is one: somebody on the way may have read the other one."""
 
 _bearer = HTTPBearer(auto_error=False, description="Token that `llm-do-temporal token create` has printed.")
 RunId = Annotated[str, Path(description="Id of the run.", min_length=1, max_length=MAX_RUN_ID_CHARS)]
@@ -37,6 +39,8 @@ def _caller(
 ) -> Principal:
     """Return the owner of the request's token. Raises HTTPException."""
     response.headers.update(NO_STORE)
+    if any(len(request.headers.getlist(name)) > 1 for name in _SINGLE):
+        raise HTTPException(400, f"a header is there twice; of {', '.join(_SINGLE)} there is one")
     tokens = cast("TokenFile", request.app.state.tokens)
     record = None if given is None else tokens.find(given.credentials)
     if record is None:
@@ -46,11 +50,6 @@ def _caller(
 
 Service = Annotated[DoorService, Depends(_service)]
 Caller = Annotated[Principal, Depends(_caller)]
-
-
-async def readable(service: Service, caller: Caller, run: RunId) -> str:
-    """Return the id of a run that the caller may read, before an answer has begun."""
-    return (await service.run(caller, run)).run
 
 
 def unmatched(if_match: str | None, digest: str) -> Response | None:

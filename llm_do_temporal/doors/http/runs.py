@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Header, Query, Response
@@ -12,7 +13,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from llm_do_temporal.client.views.run_list import read_filter
 from llm_do_temporal.doors import accounts, forks
 from llm_do_temporal.doors.http.problems import answers
-from llm_do_temporal.doors.http.requests import NO_STORE, PREFIX, After, Caller, Key, RunId, Service, readable
+from llm_do_temporal.doors.http.requests import NO_STORE, PREFIX, After, Caller, Key, RunId, Service
 from llm_do_temporal.doors.service import LONGEST_WAIT, RunsPage
 from llm_do_temporal.doors.values.accounts import BatchItems, RunTree, TranscriptPart
 from llm_do_temporal.doors.values.forks import Fork, ForkForecast
@@ -85,15 +86,21 @@ async def cancel_run(service: Service, caller: Caller, run: RunId) -> Run:
     return await service.cancel(caller, run)
 
 
+async def _followed(
+    service: Service, caller: Caller, run: RunId, last_event_id: Annotated[int, Header(ge=0, le=1 << 53)] = 0
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """Yield the events of a run that the caller may read; they end with the request, however that ends."""
+    await service.readable(caller, run)
+    async with aclosing(service.events(caller, run, after=last_event_id)) as events:
+        yield events
+
+
 @router.get("/runs/{run}/events", response_class=EventSourceResponse, responses=answers(404))
 async def follow_run(
-    service: Service,
-    caller: Caller,
-    run: Annotated[str, Depends(readable)],
-    last_event_id: Annotated[int, Header(ge=0, le=1 << 53)] = 0,
+    service: Service, caller: Caller, run: RunId, events: Annotated[AsyncIterator[Any], Depends(_followed)]
 ) -> AsyncIterator[ServerSentEvent]:
     """Send the events of a run as they come, behind the number in `Last-Event-ID`; ends with the event `end`."""
-    async for event in service.events(caller, run, after=last_event_id):
+    async for event in events:
         yield ServerSentEvent(data=event, event=str(event["type"]), id=str(event["seq"]))
     ended = await service.run(caller, run)
     yield ServerSentEvent(data=ended.model_dump(mode="json"), event="end")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from pydantic import ConfigDict, model_validator
 
 from llm_do_temporal.messages.base import Message, Strict
+
+MAX_DEPTH = 100
+"""Most levels of a value that a door takes: lists in lists, objects in objects."""
 
 
 class Shown(Message):
@@ -17,3 +24,45 @@ class Taken(Strict):
     """Value that a door takes; an unknown field is a mistake."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class TakenWhole(Taken):
+    """Value that a request consists of: all of it is JSON that everybody reads alike."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_json(cls, value: Any) -> Any:
+        check_json(value)
+        return value
+
+
+def check_json(value: object) -> None:
+    """Raise ValueError for numbers and texts that JSON does not have, and for values of too many levels.
+
+    Python's reader lets NaN and halves of characters through, which nobody else could read any more.
+    """
+    level: Iterable[object] = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[object] = []
+        for one in level:
+            if isinstance(one, float) and not math.isfinite(one):
+                raise ValueError(f"{one} is no number of JSON")
+            if isinstance(one, str) and not _is_text(one):
+                raise ValueError("a text has half a character, a surrogate without its other half")
+            if isinstance(one, Mapping):
+                known = cast("Mapping[object, object]", one)
+                inner += (*known.keys(), *known.values())
+            elif isinstance(one, list | tuple):
+                inner += cast("Iterable[object]", one)
+        level = inner
+        if not level:
+            return
+    raise ValueError(f"it has more than {MAX_DEPTH} levels")
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

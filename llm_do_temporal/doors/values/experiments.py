@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.client.evaluations.listings import ExperimentListing
 from llm_do_temporal.client.evaluations.start import BegunExperiment
-from llm_do_temporal.doors.values.base import Shown, Taken
+from llm_do_temporal.doors.values.base import Shown, TakenWhole
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.experiments.results import CaseResult, MetricFigures
 from llm_do_temporal.policy.evaluations.comparison import Comparison
@@ -21,7 +21,7 @@ from llm_do_temporal.redaction.configured_keys import without_keys
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class ExperimentStart(Taken):
+class ExperimentStart(TakenWhole):
     """Evaluation to be run, or gone on with."""
 
     evaluation: _Name

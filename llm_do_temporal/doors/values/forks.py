@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from llm_do_temporal.doors.values.base import Shown, Taken
+from llm_do_temporal.doors.values.base import Shown, TakenWhole
 from llm_do_temporal.policy.reuse.estimate import ForkEstimate
 
 _Places = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=1_000)], ...], Field(max_length=100)]
 
 
-class Fork(Taken):
+class Fork(TakenWhole):
     """Changes of a run that is done once more. Without any, all is reused, and the result is the same."""
 
     at: _Places = ()

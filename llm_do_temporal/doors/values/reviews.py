@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from llm_do_temporal.doors.values.base import Shown, Taken
+from llm_do_temporal.doors.values.base import Shown, TakenWhole
 from llm_do_temporal.messages.reviews import CheckResult
 from llm_do_temporal.policy.layers.answer import MAX_COMMENTS, LineComment
 
@@ -110,7 +110,7 @@ class ChangedLines(ChangedFile):
     """Text of the model in the turn that made the change; null: not asked for."""
 
 
-class ReviewParts(Taken):
+class ReviewParts(TakenWhole):
     """Answer to a review, change by change. What it does not accept is not accepted.
 
     `all` comes first, then `accept`, then `reject`, then single hunks and edits.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Base64Bytes, Field
 
 from llm_do_temporal.client import Question, RunSummary
-from llm_do_temporal.doors.values.base import Shown, Taken
+from llm_do_temporal.doors.values.base import Shown, Taken, TakenWhole
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.messages.base import Json
@@ -51,7 +51,7 @@ class SentItem(Taken):
     """Files besides those of the start."""
 
 
-class Start(Taken):
+class Start(TakenWhole):
     """A run to be started."""
 
     worker: str = Field(min_length=1, max_length=500)
@@ -237,7 +237,7 @@ def _state_of(question: Question) -> Literal["open", "held", "decided", "withdra
     return "held" if question.verdict is None else "decided"
 
 
-class Answer(Taken):
+class Answer(TakenWhole):
     """Decision about a question."""
 
     decision: DecisionKind

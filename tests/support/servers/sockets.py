@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
@@ -15,9 +16,14 @@ PATIENCE_SECONDS = 20
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncGenerator[int]:
-    """The port at which the application is served, by the server that the page has."""
+async def serving(app: ASGIApp, *, kept_bytes: int | None = None) -> AsyncGenerator[int]:
+    """The port at which the application is served, by the server that the page has.
+
+    `kept_bytes` is the number of bytes that the system keeps of what nobody reads; None: as it likes.
+    """
     held = listen("127.0.0.1", 0, what="a test")
+    if kept_bytes is not None:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, kept_bytes)
     port = int(held.getsockname()[1])
     server = HttpServer(app)
     task = asyncio.create_task(server.serve(sockets=[held]))

@@ -1,0 +1,216 @@
+"""Hostile clients of the HTTP door: odd values, doubled headers, streams that nobody reads, hundreds of waits."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.doors.http.app import build_api
+from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.testing import scripted
+from llm_do_temporal.ui import connections
+from tests.support.doors.http_client import PREFIX, person, program
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+from tests.support.servers.sockets import PATIENCE_SECONDS, ask, request, serving, status_of
+
+WRITE = {"toolsets": {"filesystem": {}}, "export": True}
+
+
+class WatchedService(DoorService):
+    """Service that tells when a stream of events has ended."""
+
+    async def events(self, who: Principal, run: str, *, after: int = 0) -> AsyncGenerator[dict[str, Any]]:
+        """See DoorService."""
+        self.ended, self.told = asyncio.Event(), 0
+        try:
+            async for event in super().events(who, run, after=after):
+                self.told += 1
+                yield event
+        finally:
+            self.ended.set()
+
+
+def token(place: Place, name: str = "ada") -> str:
+    return TokenFile.of_workshop(place.folder).create(name, frozenset(TokenScope), is_person=True)
+
+
+def deep(levels: int) -> str:
+    return '{"worker": "writer", "input": ' + "[" * levels + "]" * levels + "}"
+
+
+ODD = {
+    "no number": '{"worker": "writer", "input": {"x": NaN}}',
+    "no end of a number": '{"worker": "writer", "input": [Infinity, -Infinity]}',
+    "a number that overflows": '{"worker": "writer", "input": 1e999}',
+    "a number of five thousand digits": '{"worker": "writer", "input": ' + "9" * 5_000 + "}",
+    "half a character": r'{"worker": "writer", "prompt": "\ud800"}',
+    "half a character deep inside": r'{"worker": "writer", "input": {"a": ["\udfff"]}}',
+    "half a character in a key": r'{"worker": "writer", "input": {"\ud800": 1}}',
+    "half a character in a name": r'{"worker": "\ud800"}',
+    "half a character in a model": r'{"worker": "writer", "model": "\ud800"}',
+    "half a character in an item": r'{"worker": "writer", "items": [{"name": "\ud800"}]}',
+    "a zero in a name": r'{"worker": "writer\u0000"}',
+    "a zero in a file": r'{"worker": "writer", "attachments": [{"name": "a\u0000", "content": ""}]}',
+    "a name that is a folder": r'{"worker": "writer", "attachments": [{"name": "..", "content": ""}]}',
+    "a thousand levels": deep(1_000),
+    "fifty thousand levels": deep(50_000),
+    "a bomb": '{"worker": "writer", "params": {"a": ' + "[" * 300 + "]" * 300 + "}}",
+}
+
+
+@pytest.mark.parametrize("body", ODD.values(), ids=ODD.keys())
+async def test_a_value_that_is_none_starts_nothing(place: Place, body: str) -> None:
+    place.worker("writer", scripted("Done."), **WRITE)
+    before = len(await place.client.runs())
+    sent = {"Content-Type": "application/json"}
+    refused = await person(place).ask("POST", "/runs", content=body.encode(), headers=sent)
+    assert (400 <= refused.status < 500, bool(refused.body["detail"])) == (True, True), refused.body
+    assert len(await place.client.runs()) == before
+
+
+async def test_what_is_packed_is_not_unpacked(place: Place) -> None:
+    place.worker("writer", scripted("Done."), **WRITE)
+    body = gzip.compress(b'{"worker": "writer", "prompt": "' + b"a" * (100 << 20) + b'"}')
+    for kind in ("gzip", "br", "gzip, gzip"):
+        sent = {"Content-Type": "application/json", "Content-Encoding": kind}
+        refused = await program(place, kind).ask("POST", "/runs", content=body, headers=sent)
+        assert refused.status in (400, 422), refused.body
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "If-Match", "Last-Event-ID"])
+async def test_a_header_that_is_there_twice_says_nothing(place: Place, name: str) -> None:
+    place.worker("writer", scripted(write_call("/a.txt"), "Done."), **WRITE)
+    key = token(place)
+    ada = person(place, "bob")
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    tag = (await ada.ask("GET", f"/runs/{run}/questions/a1")).headers["etag"]
+    values = {"Authorization": f"Bearer {key}", "Idempotency-Key": "k", "If-Match": tag, "Last-Event-ID": "0"}
+    paths = {
+        "Authorization": ("GET", f"/runs/{run}"),
+        "Idempotency-Key": ("POST", "/runs"),
+        "If-Match": ("POST", f"/runs/{run}/questions/a1/decision"),
+        "Last-Event-ID": ("GET", f"/runs/{run}/events"),
+    }
+    bodies = {"Idempotency-Key": {"worker": "writer"}, "If-Match": {"decision": "approve"}}
+    method, path = paths[name]
+    body = json.dumps(bodies[name]).encode() if name in bodies else b""
+    headers = [("Host", "x"), ("Authorization", f"Bearer {key}"), ("Content-Type", "application/json")]
+    headers += [(name, values[name])] * (1 if name == "Authorization" else 2)
+    api = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
+    async with serving(api) as port:
+        answer = await ask(port, request(method, f"{PREFIX}{path}", *headers, body=body))
+    assert status_of(answer) == 400, answer
+    assert (await ada.ask("GET", f"/runs/{run}/questions/a1")).body["state"] == "open"
+    await place.client.cancel(run)
+
+
+AMBIGUOUS = {
+    "two lengths": [("Content-Length", "20"), ("Content-Length", "21")],
+    "a length and chunks": [("Content-Length", "20"), ("Transfer-Encoding", "chunked")],
+    "chunks in chunks": [("Transfer-Encoding", "chunked, chunked")],
+    "chunks with a blank": [("Transfer-Encoding", " chunked")],
+    "other chunks": [("Transfer-Encoding", "xchunked")],
+    "a name with a blank": [("Content-Length ", "20")],
+    "a folded line": [("X-Folded", "a\r\n b")],
+    "a hidden request": [("X", "y\r\n\r\nGET /api/v1/runs HTTP/1.1\r\nHost: x")],
+    "no size of a chunk": [("Transfer-Encoding", "chunked\r\n\r\nzz\r\n{}\r\n0\r\n")],
+}
+
+
+@pytest.mark.parametrize("headers", AMBIGUOUS.values(), ids=AMBIGUOUS.keys())
+async def test_a_request_that_two_readers_read_otherwise_starts_nothing(
+    place: Place, headers: list[tuple[str, str]]
+) -> None:
+    place.worker("writer", scripted("Done."), **WRITE)
+    before = len(await place.client.runs())
+    given = [("Host", "x"), ("Authorization", f"Bearer {token(place)}"), ("Content-Type", "application/json")]
+    api = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
+    head = "\r\n".join(["POST /api/v1/runs HTTP/1.1", *(f"{name}: {value}" for name, value in given + headers)])
+    async with serving(api) as port:
+        answer = await ask(port, head.encode() + b'\r\nConnection: close\r\n\r\n{"worker": "writer"}\r\n')
+    assert status_of(answer) in (0, 400, 401, 422, 501), answer
+    assert len(await place.client.runs()) == before
+
+
+OVERRIDES = [
+    {"X-HTTP-Method-Override": "DELETE"},
+    {"X-HTTP-Method": "POST"},
+    {"X-Original-URL": "/api/v1/runs"},
+    {"X-Rewrite-URL": "/api/v1/runs"},
+    {"X-Forwarded-User": "bob", "X-Forwarded-Prefix": "/x", "Forwarded": "for=1.2.3.4;host=evil.example"},
+]
+
+
+@pytest.mark.parametrize("headers", OVERRIDES, ids=lambda one: next(iter(one)))
+async def test_no_header_makes_another_request_of_one(place: Place, headers: dict[str, str]) -> None:
+    place.worker("writer", scripted("Done."), **WRITE)
+    ada = person(place)
+    assert [one["name"] for one in (await ada.ask("GET", "/workers", headers=headers)).body] == ["writer"]
+    started = await ada.ask("POST", "/runs", json={"worker": "writer"}, headers=headers)
+    assert (started.status, started.body["started_by"]) == (202, "ada")
+    assert started.headers["location"] == f"/api/v1/runs/{started.body['run']}"
+    place.started.append(started.body["run"])
+    await ada.until(started.body["run"], "completed")
+
+
+@pytest.mark.parametrize("given", ["-1", "abc", "1.5", "", "9" * 30, "0x1", "1 2"])
+async def test_a_number_of_an_event_that_is_none_is_refused(place: Place, given: str) -> None:
+    place.worker("writer", scripted("Done."), **WRITE)
+    ada = person(place)
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "completed")
+    refused = await ada.ask("GET", f"/runs/{run}/events", headers={"Last-Event-ID": given})
+    assert refused.status == 422, refused.body
+    beyond = [event async for event in ada.events(run, after=10**9)]
+    assert [event["event"] for event in beyond] == ["end"]
+
+
+async def test_a_stream_that_nobody_reads_ends_and_keeps_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.5)
+    place.worker("teller", scripted("x" * 20_000), export=True)
+    ada = person(place, "bob")
+    items = [{"name": f"item {n}", "prompt": "go"} for n in range(30)]
+    run = (await ada.start("teller", items=items)).body["run"]
+    place.started.append(run)
+    await ada.until(run, "completed")
+    count = len([event async for event in ada.events(run)]) - 1
+    service = WatchedService(place.client, place.folder)
+    api = build_api(service, TokenFile.of_workshop(place.folder))
+    headers = [("Host", "x"), ("Authorization", f"Bearer {token(place)}")]
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        async with serving(api, kept_bytes=4_096) as port:
+            await asyncio.to_thread(deaf.connect, ("127.0.0.1", port))
+            deaf.sendall(request("GET", f"{PREFIX}/runs/{run}/events", *headers))
+            while not hasattr(service, "ended"):
+                assert (await ada.ask("GET", f"/runs/{run}")).status == 200
+            await asyncio.wait_for(service.ended.wait(), PATIENCE_SECONDS)
+    assert 0 < service.told < count
+
+
+async def test_hundreds_of_waits_are_answered_and_keep_nobody_out(place: Place) -> None:
+    place.worker("writer", scripted(write_call("/a.txt"), "Done."), **WRITE)
+    ada = person(place)
+    run = (await ada.start("writer")).body["run"]
+    place.started.append(run)
+    await ada.until(run, "waiting")
+    waits = [
+        asyncio.create_task(ada.ask("GET", f"/runs/{run}", params={"wait": 50, "seen": ["a1"]})) for _ in range(230)
+    ]
+    assert (await ada.ask("GET", f"/runs/{run}")).body["state"] == "waiting"
+    assert not any(one.done() for one in waits)
+    assert (await ada.decide(run, "a1")).status == 200
+    replies = await asyncio.gather(*waits)
+    assert {(reply.status, reply.body["state"]) for reply in replies} == {(200, "completed")}
