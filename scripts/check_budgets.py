@@ -25,7 +25,7 @@ COMMANDS = Path("llm_do_temporal/cli/commands")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 DOORS = Path("llm_do_temporal/doors")
-"""Each folder in it translates between one protocol and the service behind all doors."""
+"""Each folder in it but `values` translates between one protocol and the service behind all doors."""
 MAX_DOOR_LINES = 600
 """Largest number of lines of such a folder: what grows beyond that holds more than a translation."""
 MAX_FOLDER_MODULES = 14
@@ -115,7 +115,7 @@ def check_doors(sources: Sequence[Source]) -> Iterator[Violation]:
         if source.inside.is_relative_to(DOORS) and len(parts := source.inside.relative_to(DOORS).parts) > 1:
             lines[parts[0]] += len(source.text.splitlines())
     for door, count in lines.items():
-        if count > MAX_DOOR_LINES:
+        if door != "values" and count > MAX_DOOR_LINES:
             yield Violation(DOORS / door, 1, f"the door {door} has {count} lines, at most {MAX_DOOR_LINES}")
 
 

@@ -7,16 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.doors.http_door import HttpDoor
 from tests.support.doors.scenario import prepare, token
 from tests.support.people.desk import Desk
 
 SEMANTICS = "positive_data_acceptance"
 """Check that is left out: no schema can say which workers, moments and kinds of calls there are."""
-EXAMPLES = "5"
+EXAMPLES = "4"
 """Requests for each kind of test of each route."""
 
 
+@pytest.mark.timeout(600)
 def test_the_door_answers_as_its_document_says(desk: Desk, address: str, tmp_path: Path) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address
     prepare(desk)
@@ -42,7 +45,7 @@ def test_the_door_answers_as_its_document_says(desk: Desk, address: str, tmp_pat
                 "--generation-deterministic",
                 "--no-color",
             ),
-            *("--exclude-path-regex", "events$", "--request-timeout", "70"),
+            *("--exclude-path-regex", "events$", "--request-timeout", "70", "--workers", "4"),
         ],
         cwd=tmp_path,
         capture_output=True,

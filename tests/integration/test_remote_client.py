@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from inspect import isasyncgen
+from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import Receive, Scope, Send
 
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.doors.http.app import build_api
@@ -18,15 +23,28 @@ from llm_do_temporal.errors import (
     AccessRefused,
     ConnectionFailed,
     DecisionRefused,
+    LlmDoError,
     RunCancelled,
     UnknownHere,
     UsageError,
 )
-from llm_do_temporal.remote import Answer, RemoteClient, SentFile, Start
+from llm_do_temporal.remote import (
+    Answer,
+    AskedQuestion,
+    ExperimentStart,
+    Fork,
+    RemoteClient,
+    ReviewHead,
+    ReviewParts,
+    RunFile,
+    SentFile,
+    Start,
+)
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.ui.http_server import AppServer, listen
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
+from tests.support.servers.sockets import serving
 
 DECK = SentFile.model_validate({"name": "deck.txt", "content": base64.b64encode(b"seven slides")})
 
@@ -79,6 +97,41 @@ async def test_a_program_without_temporal_starts_decides_and_reads(place: Place)
         events = [event["seq"] async for event in runs.events(started.run)]
         assert events == list(range(1, len(events) + 1))
         assert (await runs.question(started.run, "a1")).votes[0].via == "http"
+
+
+async def test_a_program_without_temporal_answers_reviews_evaluates_and_forks(place: Place) -> None:
+    place.worker(
+        "writer",
+        scripted([write_call("/a.txt"), write_call("/b.txt")], "Done.", "Pity."),
+        toolsets={"filesystem": {}},
+        review="changes",
+    )
+    place.worker("main", scripted("Hello!"))
+    place.write("greeting.eval.yaml", "worker: main\ncases: [{name: a, inputs: hi, expected_output: Hello!}]\n")
+    async with door(place, 0) as address, ada(place, address) as runs:
+        run = (await runs.start(Start(worker="writer", prompt="go"))).run
+        place.started.append(run)
+        await runs.wait(run)
+        (head,) = await runs.reviews(run)
+        review = await runs.review(run, head.id)
+        assert [one.path for one in review.changes] == ["a.txt", "b.txt"]
+        assert (await runs.change(review, "a.txt")).hunks[0].lines == ("+hi",)
+        assert await runs.changed_file(review, "a.txt") == b"hi"
+        assert "+++ b/b.txt" in await runs.patch(run)
+        answered = await runs.answer(review, ReviewParts(accept=("a.txt",)))
+        assert answered.votes[0].decision == "modify"
+        with pytest.raises(DecisionRefused, match="by ada"):
+            await runs.answer(review, ReviewParts(all=True))
+        assert (await runs.result(run)).output == "Pity."
+        assert [one.path for one in (await runs.tree(run)).invocations] == ["main"]
+        assert (await runs.transcript(run)).entries[0].kind in ("instructions", "prompt")
+        assert (await runs.forecast(run, Fork())).is_free
+
+        begun = await runs.evaluate(ExperimentStart(evaluation="greeting"))
+        place.started.append(begun.experiment)
+        while (now := await runs.experiment(begun.experiment)).state == "running":
+            pass
+        assert (now.done, [one.output for one in (await runs.results(begun.experiment)).results]) == (1, ["Hello!"])
 
 
 async def test_a_result_is_waited_for_while_the_door_goes_away_and_comes_back(place: Place) -> None:
@@ -134,3 +187,60 @@ async def test_a_door_that_never_comes_is_not_waited_for_any_longer(place: Place
     async with RemoteClient(f"http://127.0.0.1:{any_free_port()}", "lldt_x", patience=0) as runs:
         with pytest.raises(ConnectionFailed, match="does not answer"):
             await runs.workers()
+
+
+class Recorder:
+    """ASGI application that notes which routes of another one were asked."""
+
+    def __init__(self, api: FastAPI) -> None:
+        self._api = api
+        self.asked: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        await self._api(scope, receive, send)
+        route = scope.get("route")
+        if isinstance(route, APIRoute):
+            self.asked.add(route.name)
+
+
+async def test_every_route_of_the_document_has_a_method(place: Place) -> None:
+    """Each method is called about a run that is not there: what counts is which route that asks."""
+    api = build_api(DoorService(place.client, place.folder), TokenFile.of_workshop(place.folder))
+    head = ReviewHead.model_construct(run="nothing", id="a1", digest="0")
+    asked = AskedQuestion.model_construct(run="nothing", id="a1", digest="0")
+    given: dict[str, tuple[Any, ...]] = {
+        "start": (Start(worker="nobody"),),
+        "workers": (),
+        "runs": (),
+        "questions": (),
+        "evaluations": (),
+        "experiments": (),
+        "question": ("nothing", "a1"),
+        "undo": ("nothing", "a1"),
+        "review": ("nothing", "a1"),
+        "decide": (asked, Answer.model_validate({"decision": "approve"})),
+        "change": (head, "a.txt"),
+        "changed_file": (head, "a.txt"),
+        "answer": (head, ReviewParts(all=True)),
+        "file": ("nothing", RunFile(name="a", origin="given", bytes=1, media_type="x")),
+        "fork": ("nothing", Fork()),
+        "forecast": ("nothing", Fork()),
+        "evaluate": (ExperimentStart(evaluation="nothing"),),
+        "compare": ("one", "other"),
+    }
+    recorder = Recorder(api)
+    async with serving(recorder) as port, ada(place, f"http://127.0.0.1:{port}", patience=0) as runs:
+        public = [name for name in dir(RemoteClient) if not name.startswith("_")]
+        assert given.keys() <= set(public)
+        for name in public:
+            with suppress(LlmDoError):
+                told = getattr(runs, name)(*given.get(name, ("nothing",)))
+                if isasyncgen(told):
+                    await anext(told)
+                else:
+                    await told
+        with suppress(LlmDoError):
+            await runs.questions("nothing")
+    routes = {one["operationId"] for path in api.openapi()["paths"].values() for one in path.values()}
+    assert recorder.asked == routes

@@ -22,7 +22,7 @@ from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 from tests.support.servers.sockets import PATIENCE_SECONDS, ask, request, serving, status_of
 
-WRITE = {"toolsets": {"filesystem": {}}, "export": True}
+WRITE: dict[str, Any] = {"toolsets": {"filesystem": {}}, "export": True}
 
 
 class WatchedService(DoorService):

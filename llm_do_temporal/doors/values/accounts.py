@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from llm_do_temporal.doors.values.base import Shown
+from llm_do_temporal.doors.values.base import GivenValue
 from llm_do_temporal.doors.values.runs import Failure
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.budget import Usage
 
 
-class TreeNode(Shown):
+class TreeNode(GivenValue):
     """Invocation in the tree of a run."""
 
     path: str
@@ -38,7 +38,7 @@ class TreeNode(Shown):
     """Name of the item of a batch that it works on; empty: none."""
 
 
-class RunTree(Shown):
+class RunTree(GivenValue):
     """Run with all of its invocations, and what each has spent so far."""
 
     run: str
@@ -52,7 +52,7 @@ class RunTree(Shown):
     """Callers before the called."""
 
 
-class ToldEntry(Shown):
+class ToldEntry(GivenValue):
     """Message or happening in a conversation."""
 
     kind: str
@@ -72,7 +72,7 @@ class ToldEntry(Shown):
     details: dict[str, Any] = Field(default_factory=dict)
 
 
-class TranscriptPart(Shown):
+class TranscriptPart(GivenValue):
     """Part of the conversation of one invocation, in order; the newest part is the first to be read."""
 
     entries: tuple[ToldEntry, ...]
@@ -80,7 +80,7 @@ class TranscriptPart(Shown):
     """`part` of the one before this; null: this is the beginning."""
 
 
-class ItemOutcome(Shown):
+class ItemOutcome(GivenValue):
     """Item of a batch and its outcome."""
 
     item: str
@@ -94,7 +94,7 @@ class ItemOutcome(Shown):
     usage: Usage
 
 
-class BatchItems(Shown):
+class BatchItems(GivenValue):
     """Part of the items of a batch, in their order."""
 
     counts: ItemCounts

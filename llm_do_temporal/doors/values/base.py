@@ -14,19 +14,19 @@ MAX_DEPTH = 100
 """Most levels of a value that a door takes: lists in lists, objects in objects."""
 
 
-class Shown(Message):
+class GivenValue(Message):
     """Value that a door gives."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class Taken(Strict):
+class TakenValue(Strict):
     """Value that a door takes; an unknown field is a mistake."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-class TakenWhole(Taken):
+class TakenBody(TakenValue):
     """Value that a request consists of: all of it is JSON that everybody reads alike."""
 
     @model_validator(mode="before")

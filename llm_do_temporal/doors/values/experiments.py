@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.client.evaluations.listings import ExperimentListing
 from llm_do_temporal.client.evaluations.start import BegunExperiment
-from llm_do_temporal.doors.values.base import Shown, TakenWhole
+from llm_do_temporal.doors.values.base import GivenValue, TakenBody
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.experiments.results import CaseResult, MetricFigures
 from llm_do_temporal.policy.evaluations.comparison import Comparison
@@ -21,7 +21,7 @@ from llm_do_temporal.redaction.configured_keys import without_keys
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class ExperimentStart(TakenWhole):
+class ExperimentStart(TakenBody):
     """Evaluation to be run, or gone on with."""
 
     evaluation: _Name
@@ -36,7 +36,7 @@ class ExperimentStart(TakenWhole):
     """Whether cases are run again that ended in an error."""
 
 
-class BegunEvaluation(Shown):
+class BegunEvaluation(GivenValue):
     """Experiment that was started, or found: the same files and settings are the same experiment."""
 
     experiment: str
@@ -57,7 +57,7 @@ class BegunEvaluation(Shown):
         )
 
 
-class ExperimentFacts(Shown):
+class ExperimentFacts(GivenValue):
     """Experiment as it is now."""
 
     experiment: str
@@ -110,7 +110,7 @@ class ExperimentFacts(Shown):
         )
 
 
-class CaseOfExperiment(Shown):
+class CaseOfExperiment(GivenValue):
     """Result of one repeat of a case."""
 
     case: str
@@ -148,7 +148,7 @@ class CaseOfExperiment(Shown):
         )
 
 
-class CasesOfExperiment(Shown):
+class CasesOfExperiment(GivenValue):
     """Part of the results of an experiment, in the order of its cases."""
 
     experiment: str
@@ -159,7 +159,7 @@ class CasesOfExperiment(Shown):
     """`after` of the next part; null: there is no more."""
 
 
-class ComparedEvaluations(Shown):
+class ComparedEvaluations(GivenValue):
     """Comparison of two experiments, of which the second is judged."""
 
     one: ExperimentFacts

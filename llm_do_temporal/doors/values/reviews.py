@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from llm_do_temporal.doors.values.base import Shown, TakenWhole
+from llm_do_temporal.doors.values.base import GivenValue, TakenBody
 from llm_do_temporal.messages.reviews import CheckResult
 from llm_do_temporal.policy.layers.answer import MAX_COMMENTS, LineComment
 
@@ -16,7 +16,7 @@ _Path = Annotated[str, Field(min_length=1, max_length=4_096)]
 _Paths = Annotated[tuple[_Path, ...], Field(max_length=MAX_PATHS)]
 
 
-class ReviewHead(Shown):
+class ReviewHead(GivenValue):
     """Review without its changes."""
 
     id: str
@@ -39,7 +39,7 @@ class ReviewHead(Shown):
     """Outcome of the workshop's check on the changes; null: it has none."""
 
 
-class ChangeNode(Shown):
+class ChangeNode(GivenValue):
     """File, link or folder at one side of a change."""
 
     kind: Literal["file", "link", "folder"]
@@ -52,7 +52,7 @@ class ChangeNode(Shown):
     """Target of a link."""
 
 
-class ChangeAuthor(Shown):
+class ChangeAuthor(GivenValue):
     """Invocation and turn that a change is of."""
 
     invocation: str
@@ -60,7 +60,7 @@ class ChangeAuthor(Shown):
     """Number of the turn; 0 for a person."""
 
 
-class ChangedFile(Shown):
+class ChangedFile(GivenValue):
     """Change of one path, without its lines."""
 
     path: str
@@ -84,7 +84,7 @@ class ShownChanges(ReviewHead):
     changes: tuple[ChangedFile, ...]
 
 
-class ChangedHunk(Shown):
+class ChangedHunk(GivenValue):
     """Part of a change of a text, which can be accepted by itself where the file is divisible."""
 
     id: str
@@ -110,7 +110,7 @@ class ChangedLines(ChangedFile):
     """Text of the model in the turn that made the change; null: not asked for."""
 
 
-class ReviewParts(TakenWhole):
+class ReviewParts(TakenBody):
     """Answer to a review, change by change. What it does not accept is not accepted.
 
     `all` comes first, then `accept`, then `reject`, then single hunks and edits.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, Base64Bytes, Field
 
 from llm_do_temporal.client import Question, RunSummary
-from llm_do_temporal.doors.values.base import Shown, Taken, TakenWhole
+from llm_do_temporal.doors.values.base import GivenValue, TakenBody, TakenValue
 from llm_do_temporal.errors import LlmDoError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
 from llm_do_temporal.messages.base import Json
@@ -29,7 +29,7 @@ FileName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\\\x
 RunState = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed out"]
 
 
-class SentFile(Taken):
+class SentFile(TakenValue):
     """File that is attached."""
 
     name: FileName
@@ -38,7 +38,7 @@ class SentFile(Taken):
     """Bytes in base64."""
 
 
-class SentItem(Taken):
+class SentItem(TakenValue):
     """Item of a batch: the worker runs once for each."""
 
     name: FileName
@@ -51,7 +51,7 @@ class SentItem(Taken):
     """Files besides those of the start."""
 
 
-class Start(TakenWhole):
+class Start(TakenBody):
     """A run to be started."""
 
     worker: str = Field(min_length=1, max_length=500)
@@ -78,7 +78,7 @@ class Start(TakenWhole):
     """Items that are worked on at once."""
 
 
-class Worker(Shown):
+class Worker(GivenValue):
     """Worker that can be started."""
 
     name: str
@@ -89,7 +89,7 @@ class Worker(Shown):
     """Whether files may be attached."""
 
 
-class Failure(Shown):
+class Failure(GivenValue):
     """Reason why something did not work."""
 
     code: str
@@ -105,7 +105,7 @@ class Failure(Shown):
         return cls(code=error.code, **told)
 
 
-class Run(Shown):
+class Run(GivenValue):
     """Run as it is now."""
 
     run: str
@@ -150,7 +150,7 @@ class Run(Shown):
         )
 
 
-class RunFile(Shown):
+class RunFile(GivenValue):
     """File of a run."""
 
     name: str
@@ -160,7 +160,7 @@ class RunFile(Shown):
     media_type: str
 
 
-class Vote(Shown):
+class Vote(GivenValue):
     """Answer that somebody gave to a question."""
 
     decision: DecisionKind
@@ -172,7 +172,7 @@ class Vote(Shown):
     """Arguments after the decision."""
 
 
-class AskedQuestion(Shown):
+class AskedQuestion(GivenValue):
     """Question to people about one call."""
 
     id: str
@@ -237,7 +237,7 @@ def _state_of(question: Question) -> Literal["open", "held", "decided", "withdra
     return "held" if question.verdict is None else "decided"
 
 
-class Answer(TakenWhole):
+class Answer(TakenBody):
     """Decision about a question."""
 
     decision: DecisionKind

@@ -1,0 +1,85 @@
+"""Values of doors: what is JSON to everybody, and the page that describes them."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pydantic import ValidationError
+
+from llm_do_temporal.doors.http.app import build_api
+from llm_do_temporal.doors.reference import POLICY, reference_page
+from llm_do_temporal.doors.values import Start
+from llm_do_temporal.doors.values.base import MAX_DEPTH, check_json
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "value", [None, 1, 10**400, 1.5, "ä𝄞", [1, {"a": [None, True]}], nested(MAX_DEPTH - 1), b"\xff"]
+)
+def test_values_of_json_are_taken(value: Any) -> None:
+    check_json(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (float("nan"), "no number of JSON"),
+        ({"a": [1, float("-inf")]}, "no number of JSON"),
+        ("\ud800", "half a character"),
+        ({"a": {"\udfff": 1}}, "half a character"),
+        (nested(MAX_DEPTH), "more than 100 levels"),
+        (nested(100_000), "more than 100 levels"),
+    ],
+    ids=["a number", "inside", "a text", "a key", "levels", "many levels"],
+)
+def test_what_nobody_else_could_read_is_refused_in_words(value: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        check_json(value)
+    with pytest.raises(ValidationError, match=reason):
+        Start(worker="notes", input=value)
+
+
+def document() -> dict[str, Any]:
+    return build_api(cast("Any", SimpleNamespace()), cast("Any", SimpleNamespace())).openapi()
+
+
+def test_the_page_has_every_route_and_value_and_loads_and_runs_nothing() -> None:
+    told = document()
+    page = reference_page(told)
+    for path, methods in told["paths"].items():
+        for method, route in methods.items():
+            assert f'<article id="{route["operationId"]}">' in page
+            assert f'<span class="method">{method.upper()}</span> <span class="path">{path}</span>' in page
+    names = set(re.findall(r'id="value-([^"]+)"', page))
+    assert names == set(told["components"]["schemas"])
+    assert set(re.findall(r'href="#value-([^"]+)"', page)) <= names
+    assert set(re.findall(r'href="([^#][^"]*)"', page)) == {"openapi.json"}
+    assert not re.search(r"<script|<link|<img|<iframe|src=|style=|@import|url\(|\son\w+=", page)
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'" in POLICY
+
+
+def test_every_route_and_value_is_described() -> None:
+    told = document()
+    routes = [route for methods in told["paths"].values() for route in methods.values()]
+    assert [route["operationId"] for route in routes if not route.get("description")] == []
+    assert told["openapi"].startswith("3.1.")
+
+
+def test_words_of_a_document_are_text_on_the_page() -> None:
+    told = document()
+    told["info"]["description"] = told["paths"]["/api/v1/runs"]["post"]["description"] = "<script>`<b>`</script>"
+    page = reference_page(told)
+    assert "<script>" not in page
+    assert "&lt;script&gt;<code>&lt;b&gt;</code>" in page
