@@ -38,7 +38,7 @@ NOTIFY_VARIABLE = "LLM_DO_NOTIFY"
 
 def _built(workshop: Workshop, worker: PinnedWorker, start: StartRunInput) -> BuiltInput | None:
     """The input of an entry worker with `schema_in_ref`. Raises UsageError where it does not fit."""
-    if worker.input_ref is None or start.batch is not None:  # the items of a batch may have inputs of their own
+    if worker.input_ref is None or start.is_batch:  # the items of a batch may have inputs of their own
         return None
     given: Any = {} if start.input is None else start.input
     try:

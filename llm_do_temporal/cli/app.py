@@ -24,6 +24,7 @@ from llm_do_temporal.cli.commands.doors.schedules import (
     list_schedules,
     pause_schedule,
     resume_schedule,
+    show_schedule,
     trigger_schedule,
 )
 from llm_do_temporal.cli.commands.doors.tokens import create_token, list_tokens, revoke_token
@@ -133,6 +134,7 @@ app["rules"].command(suggest, name="suggest", group=_RULES, help_epilogue="")
 app["rules"].command(try_rules, name="test", group=_RULES, help_epilogue="")
 _SCHEDULES = Group("Commands")
 app["schedule"].command(create_schedule, name="create", group=_SCHEDULES, help_epilogue="")
+app["schedule"].command(show_schedule, name="show", group=_SCHEDULES, help_epilogue="")
 app["schedule"].command(pause_schedule, name="pause", group=_SCHEDULES, help_epilogue="")
 app["schedule"].command(resume_schedule, name="resume", group=_SCHEDULES, help_epilogue="")
 app["schedule"].command(trigger_schedule, name="trigger", group=_SCHEDULES, help_epilogue="")

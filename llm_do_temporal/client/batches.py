@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from llm_do_temporal.client.history.events import ENDS, read_chain
@@ -34,7 +34,8 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
     completed: set[str] = set()
     ended = False
     async for event in read_chain(client, run, None, wait=False):
-        if request is None:
+        # A run that has read its items went on as new with them.
+        if request is None or (request.reads is not None and _begins(event)):
             request = _started_with(list(event.workflow_execution_started_event_attributes.input.payloads))
         if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
             child = event.child_workflow_execution_completed_event_attributes.workflow_execution
@@ -51,6 +52,10 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
         raise UsageError(f"all {len(request.batch.items)} items of run '{run}' have completed; there is nothing to do")
     batch = request.batch.model_copy(update={"items": tuple(items)})
     return request.model_copy(update={"batch": batch, "continued": None})
+
+
+def _begins(event: HistoryEvent) -> bool:
+    return event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED
 
 
 def matching_files(patterns: Sequence[str]) -> list[tuple[str, Path]]:
@@ -125,14 +130,10 @@ def items_of_lines(file: Path) -> list[BatchItem]:
 
 
 def _item_of_line(file: Path, number: int, line: str) -> BatchItem:
-    name = f"{file.name}:{number}"
-    if file.suffix.lower() != ".jsonl":
-        return BatchItem(name=name, prompt=line.strip())
     try:
-        value = from_json(line, allow_inf_nan=False)
+        return BatchItem.of_line(f"{file.name}:{number}", line, as_json=file.suffix.lower() == ".jsonl")
     except ValueError as error:
         raise UsageError(f"{file}:{number}: the line is not JSON: {error}") from error
-    return BatchItem(name=name, prompt=value) if isinstance(value, str) else BatchItem(name=name, input=value)
 
 
 def check_batch_size(request: StartRunInput, *, kept_outside: bool) -> None:

@@ -28,8 +28,9 @@ from llm_do_temporal.errors import (
     UsageError,
 )
 from llm_do_temporal.login import login_name
-from llm_do_temporal.messages.batches import Batch
+from llm_do_temporal.messages.batches import Batch, InputFiles
 from llm_do_temporal.messages.definitions import PinnedWorker, ReviewMode
+from llm_do_temporal.messages.effects import ReadInputs, ReadInputsInput
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_VALUE_BYTES
 from llm_do_temporal.policy.approvals import Mode
@@ -40,9 +41,13 @@ from llm_do_temporal.policy.models.ids import Aliases, chain_of, full_name
 from llm_do_temporal.policy.models.known import doubt_about
 from llm_do_temporal.policy.models.resolution import resolve_model
 from llm_do_temporal.policy.templates import FOLDER, PACKAGE, TEMPLATE_SUFFIXES
+from llm_do_temporal.sandbox.input_files import InputReader, measure
 from llm_do_temporal.sandbox.layers.git_branch import check_branch
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.storage.snapshots import snapshot_host_files
+
+_MOST_NOTES = 20
+"""Most items that are told of because a run could not do them now."""
 
 
 def _no_prompt() -> str:
@@ -69,6 +74,8 @@ class StartRequest:
     """Values for the parameters of a template."""
     files: tuple[Path, ...] = ()
     """Files of this machine to attach."""
+    reads: InputFiles | None = None
+    """Files of the workshop that the run reads when it begins; None: all that it is given is taken now."""
     model: str | None = None
     """Model of workers that name none."""
     force_model: str | None = None
@@ -99,6 +106,9 @@ class StartRequest:
             warn(warning)
         if worker is not None and self.review_branch:
             worker.check_branch(self.review_branch)
+        if self.reads is not None:
+            for line in _notes(_known(worker).read_now(self.reads), self.reads):
+                warn(line)
         attachments = _attach(worker, self.files)
         request = StartRunInput(
             **self._settings(),
@@ -146,6 +156,7 @@ class StartRequest:
             "review": self.review,
             "review_branch": self.review_branch,
             "aside": self.aside,
+            "reads": self.reads,
         }
 
 
@@ -172,6 +183,14 @@ class LocalWorker:
         except AttachmentRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
         return attachments
+
+    def read_now(self, files: InputFiles) -> ReadInputs:
+        """Return what a run that read the files now would be given, with nothing kept. Raises UsageError."""
+        policy, name = self.worker.attachment_policy, self.worker.name
+        try:
+            return InputReader(self.workshop, ReadInputsInput(files=files, policy=policy, worker=name), measure).read()
+        except AttachmentRefusal as refusal:
+            raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
 
     def choose_model(self, request: StartRunInput) -> tuple[str, Aliases]:
         """Return the worker's model as an embedded worker service would choose it, and the workshop's aliases.
@@ -214,7 +233,9 @@ class LocalWorker:
         for item in request.batch.items if request.batch is not None else ():
             if item.input is not None:
                 inputs[f"{item.name}: "] = item.input
-        if request.batch is None or len(inputs) < len(request.batch.items):
+        # Lines that the run reads later may have inputs of their own.
+        are_later = request.reads is not None and bool(request.reads.each_line)
+        if not are_later and (request.batch is None or len(inputs) < len(request.batch.items)):
             inputs[""] = {} if request.input is None else request.input
         wrong: list[EffectFailed] = []
         for prefix, value in inputs.items():
@@ -272,14 +293,26 @@ def _attach(
     worker: LocalWorker | None, files: Sequence[Path], *, beside: Sequence[Attachment] = ()
 ) -> tuple[Attachment, ...]:
     """Do `LocalWorker.attach`. Raises UsageError, also for files where no workshop is known."""
-    if not files:
-        return ()
+    return _known(worker).attach(files, beside=beside) if files else ()
+
+
+def _notes(found: ReadInputs, files: InputFiles) -> list[str]:
+    """Return lines about items that a run would not have now, or could not do."""
+    if found.items is None:
+        return []
+    wrong = [one.unusable for one in found.items if one.unusable]
+    none = [] if found.items else [f"{files.nothing} now; a run then has nothing to do"]
+    return none + [f"an item would fail now: {line}" for line in wrong[:_MOST_NOTES]]
+
+
+def _known(worker: LocalWorker | None) -> LocalWorker:
+    """Return the worker that files are for. Raises UsageError where no workshop is known."""
     if worker is None:
         raise UsageError(
             "files can only be attached in a workshop: its folder is where they are kept for the worker service",
             next_step="Go to the workshop's folder, or name it with --workshop DIR.",
         )
-    return worker.attach(files, beside=beside)
+    return worker
 
 
 def check_request_size(request: StartRunInput, *, kept_outside: bool = False) -> None:

@@ -39,6 +39,8 @@ from llm_do_temporal.messages.effects import (
     LoadWorkerInput,
     PythonToolResult,
     ReadFileInput,
+    ReadInputs,
+    ReadInputsInput,
     ShellInput,
     ShellResult,
     SnapshotInput,
@@ -119,6 +121,8 @@ PREVIEW_EDIT = ActivityRef("preview_edit", EditFileInput, FileChange)
 """Show what an edit would change."""
 SNAPSHOT_ATTACHMENTS = ActivityRef("snapshot_attachments", SnapshotInput, SnapshotResult)
 """Copy files into the blob store, to be handed over as attachments."""
+READ_INPUTS = ActivityRef("read_inputs", ReadInputsInput, ReadInputs)
+"""Read the files that a run was told to read when it begins, and copy them into the blob store."""
 RUN_COMMAND = ActivityRef("run_command", ShellInput, ShellResult)
 """Run a command; attempted once."""
 PREVIEW_COMMAND = ActivityRef("preview_command", ShellInput, CommandPreview)
@@ -177,6 +181,7 @@ FILE_ACTIVITIES: tuple[ActivityRef[Any, Any], ...] = (
     EDIT_FILE,
     PREVIEW_EDIT,
     SNAPSHOT_ATTACHMENTS,
+    READ_INPUTS,
     RUN_COMMAND,
     PREVIEW_COMMAND,
     CALL_PYTHON_TOOL,

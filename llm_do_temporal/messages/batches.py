@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty
 from llm_do_temporal.messages.budget import Spending, Usage
@@ -40,6 +41,17 @@ class BatchItem(Strict):
     unusable: str = Field(default="", exclude_if=is_empty)
     """Reason why its file cannot be attached: the item fails with it, and no worker is started. Empty for any other."""
 
+    @classmethod
+    def of_line(cls, name: str, line: str, *, as_json: bool) -> BatchItem:
+        """Return the item of a line: its text, or its JSON value. Of JSON, text is a prompt and anything else an input.
+
+        Raises ValueError for a line that is not JSON.
+        """
+        if not as_json:
+            return cls(name=name, prompt=line.strip())
+        value = from_json(line, allow_inf_nan=False)
+        return cls(name=name, prompt=value) if isinstance(value, str) else cls(name=name, input=value)
+
 
 class ItemResult(Message):
     """Outcome of an item."""
@@ -68,6 +80,8 @@ class ItemCounts(Message):
 
     def with_state(self, state: str) -> str:
         """Return the state of the run together with the counts, like `completed, 1 of 4 failed`."""
+        if not self.total:
+            return f"{state}, no items"
         if self.completed is None:
             return f"{state}, {self.total} {'item' if self.total == 1 else 'items'}"
         if state == "completed" and self.failed:
@@ -90,3 +104,31 @@ class Batch(Strict):
 
     items: tuple[BatchItem, ...] = Field(min_length=1)
     concurrency: int = Field(default=DEFAULT_CONCURRENCY, ge=1, le=MAX_CONCURRENCY)
+
+
+class InputFiles(Strict):
+    """Files of the workshop that a run reads when it begins, named by their paths below the workshop."""
+
+    attach: tuple[str, ...] = Field(default=(), max_length=1_000)
+    """Files that the run is given."""
+    each: tuple[str, ...] = Field(default=(), max_length=100)
+    """Patterns; each file that matches one is an item of a batch."""
+    each_line: str = Field(default="", exclude_if=is_empty)
+    """File whose lines are items; empty: there is none."""
+    concurrency: int = Field(default=DEFAULT_CONCURRENCY, ge=1, le=MAX_CONCURRENCY)
+
+    @property
+    def makes_items(self) -> bool:
+        """Whether the run is a batch."""
+        return bool(self.each or self.each_line)
+
+    @property
+    def words(self) -> str:
+        """The files in words, like `inbox/notes.md, each of decks/*.pdf`."""
+        lines = [f"each line of {self.each_line}"] if self.each_line else []
+        return ", ".join([*self.attach, *(f"each of {one}" for one in self.each), *lines])
+
+    @property
+    def nothing(self) -> str:
+        """The reason why there are no items, in words."""
+        return f"'{self.each_line}' has no lines" if self.each_line else f"no file matches {' or '.join(self.each)}"

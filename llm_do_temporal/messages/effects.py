@@ -14,6 +14,7 @@ from llm_do_temporal.messages.approvals import (
     WithdrawApprovalsInput,
 )
 from llm_do_temporal.messages.base import Json, Message, is_empty, is_none
+from llm_do_temporal.messages.batches import BatchItem, InputFiles
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, RunSettings
 from llm_do_temporal.messages.delegation import BuiltInput
 from llm_do_temporal.messages.experiments.answers import ScriptedAnswer
@@ -21,7 +22,7 @@ from llm_do_temporal.messages.experiments.source import ForkSource
 from llm_do_temporal.messages.external import ToolCaller
 from llm_do_temporal.messages.reviews import LayerWork
 from llm_do_temporal.messages.runs import StartRunInput
-from llm_do_temporal.policy.files.attachments import Attachment
+from llm_do_temporal.policy.files.attachments import Attachment, AttachmentPolicy
 from llm_do_temporal.policy.files.sandbox import Mount, Tree
 from llm_do_temporal.policy.identity import SeenFile
 from llm_do_temporal.policy.layers.carried import LayerUpdate
@@ -260,6 +261,25 @@ class SnapshotResult(Message):
     read_key: str = Field(default="", exclude_if=is_empty)
     """Key by which a fork finds it again; see `policy.reuse.keys`. Empty: it is not of the workshop's files as they
     are, or an earlier version has read it."""
+
+
+class ReadInputsInput(Message):
+    """Input of `read_inputs`."""
+
+    files: InputFiles
+    policy: AttachmentPolicy
+    worker: str
+    """Name of the worker whose policy that is."""
+    given: tuple[Attachment, ...] = ()
+    """Attachments that the run has already."""
+
+
+class ReadInputs(Message):
+    """Result of `read_inputs`."""
+
+    attachments: tuple[Attachment, ...] = ()
+    items: tuple[BatchItem, ...] | None = None
+    """Items as they are now, perhaps none at all; None for a run that is no batch."""
 
 
 class FindFilesInput(Message):

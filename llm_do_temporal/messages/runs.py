@@ -8,7 +8,7 @@ from pydantic import Field
 
 from llm_do_temporal.messages.approvals import DeskState
 from llm_do_temporal.messages.base import ENTRY_PATH, Json, Message, Strict, is_empty, is_false, is_none
-from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts, ItemResult
+from llm_do_temporal.messages.batches import Batch, ContinuedBatch, InputFiles, ItemCounts, ItemResult
 from llm_do_temporal.messages.budget import Usage, Waits
 from llm_do_temporal.messages.conversation import ContinuedInvocation
 from llm_do_temporal.messages.definitions import CalledTemplate, PinnedWorker, ReviewMode, RunSettings, Turns
@@ -132,8 +132,15 @@ as earlier versions did."""
     """Answers of the desk, so that nobody is asked."""
     scripted: bool = Field(default=False, exclude_if=is_false)
     """Whether questions that no answer fits are rejected, instead of waiting for a person."""
+    reads: InputFiles | None = Field(default=None, exclude_if=is_none)
+    """Files to read before all else: the run goes on as new with what they hold. None: all that it is given is here."""
     continued: ContinuedRun | None = Field(default=None, exclude_if=is_none)
     """State to go on from, if the run's workflow was continued as new; None for a new run."""
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it is a run for several items, known now or once they are read."""
+        return self.batch is not None or (self.reads is not None and self.reads.makes_items)
 
 
 class RunResult(Message):

@@ -65,6 +65,11 @@ ITEM_ERROR_CHARS = 120
 ITEM_RESULT_BYTES = 300
 """Most that one item's result takes in the state that a batch carries on when it is continued as new."""
 
+MAX_READ_ITEMS = 5_000
+"""Most items that a run reads by itself: a folder that has grown beyond that is a mistake rather than a wish."""
+MAX_LINES_BYTES = 8 * 1024 * 1024
+"""Largest file whose lines a run reads as items: half of what the start of a run can carry."""
+
 # Names, summaries, notifications
 MAX_ID_CHARS = 255
 """Longest id of a workflow: PostgreSQL and MySQL keep no more, and a server on one of them tries a start with a longer

@@ -56,6 +56,8 @@ class RunFilter(Value):
     """Words in the task or in the id, in capitals or not."""
     begins: str = ""
     """Beginning of the id."""
+    schedule: str = Field(default="", max_length=200)
+    """Name of the schedule that has started the run."""
     evaluations: bool = False
     """Whether runs that evaluations have started, of their cases and judges, are let through, too."""
 

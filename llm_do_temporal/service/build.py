@@ -37,6 +37,7 @@ from llm_do_temporal.activities.desk import record_at_desk
 from llm_do_temporal.activities.evaluations.cases import EvaluationActivities
 from llm_do_temporal.activities.external import ExternalActivities
 from llm_do_temporal.activities.files import FileActivities
+from llm_do_temporal.activities.inputs import InputActivities
 from llm_do_temporal.activities.layers import LayerActivities
 from llm_do_temporal.activities.models.conversations import ConversationActivities
 from llm_do_temporal.activities.models.provider_batches.turn import BatchTimes, install_times
@@ -264,6 +265,7 @@ def file_activities(
         CheckActivities(workshop, blobs).check_changes,
         attachments.snapshot_attachments,
         attachments.find_files,
+        InputActivities(workshop, blobs).read_inputs,
         delegation.draft_worker,
         delegation.save_worker,
         delegation.load_template,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
 from llm_do_temporal.client.schedules.plan import OVERLAPS, SchedulePlan
-from llm_do_temporal.client.schedules.schedules import ListedSchedule, Schedules
+from llm_do_temporal.client.schedules.schedules import Schedules
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_RUN_ID_CHARS
@@ -17,27 +16,7 @@ from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
-
-YEARLY = SchedulePlan(cron=("0 7 1 1 *",), timezone="Europe/Berlin")
-
-
-async def made(place: Place, plan: SchedulePlan = YEARLY, **more: object) -> str:
-    """Make a schedule with a name of its own, and return the name."""
-    name = f"nightly-{uuid4().hex[:8]}"
-    request = StartRunInput.model_validate({"worker": "writer", "prompt": "go\non", "started_by": "ada", **more})
-    await Schedules(place.client).create(name, request, plan)
-    return name
-
-
-async def ran(place: Place, name: str, count: int = 1) -> ListedSchedule:
-    """Wait until the schedule has started so many runs."""
-    async with asyncio.timeout(60):
-        while True:
-            found = await Schedules(place.client).one(name)
-            if len(found.recent) >= count:
-                place.started.extend(one for one in found.recent if one not in place.started)
-                return found
-            await asyncio.sleep(0.05)
+from tests.support.runs.scheduled import YEARLY, made, ran
 
 
 def writer(place: Place, *turns: object) -> None:

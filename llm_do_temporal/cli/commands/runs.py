@@ -41,6 +41,7 @@ async def list_runs(
     until: str = "",
     text: str = "",
     view: str = "",
+    schedule: str = "",
     evaluations: Annotated[bool, Parameter(negative="")] = False,
     limit: int = 50,
     cost: Annotated[bool, Parameter(negative="")] = False,
@@ -67,6 +68,8 @@ async def list_runs(
         Only those with these words in the task or in the id.
     view
         Name of a view that `views:` of workshop.yaml has; other flags come before what it says.
+    schedule
+        Only those that this schedule has started.
     evaluations
         With those that evaluations have started.
     limit
@@ -82,7 +85,7 @@ async def list_runs(
 
     flags = {"state": state, "worker": worker, "who": who, "since": since, "until": until, "text": text}
     check_limit(limit)
-    asked: dict[str, Any] = flags | {"evaluations": evaluations}
+    asked: dict[str, Any] = flags | {"schedule": schedule, "evaluations": evaluations}
     wanted = read_filter(_view(location, view) | {name: value for name, value in asked.items() if value})
     runs, spent, left_out = await _read(location, wanted, limit=limit, cost=cost)
     if as_json:
@@ -169,6 +172,8 @@ def runs_table(runs: list[RunSummary], spent: Mapping[str, Usage] | None = None)
     }
     if any(run.fork_of for run in runs):
         columns["FORK OF"] = [run.fork_of for run in runs]
+    if any(run.schedule for run in runs):
+        columns["SCHEDULE"] = [run.schedule for run in runs]
     if any(run.case for run in runs):
         columns["CASE"] = ["" if run.case is None else run.case.words for run in runs]
     if spent is not None:
@@ -275,6 +280,7 @@ def _summary_json(run: RunSummary, spent: Mapping[str, Usage] | None) -> dict[st
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,
         "missing_key": run.missing_key or None,
         **({"fork_of": run.fork_of} if run.fork_of else {}),
+        **({"schedule": run.schedule} if run.schedule else {}),
         **case_json(run.case),
         **(cost_json(spent[run.run]) if spent is not None and run.run in spent else {}),
     }

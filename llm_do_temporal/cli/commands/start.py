@@ -21,6 +21,7 @@ from llm_do_temporal.login import login_name
 if TYPE_CHECKING:
     from llm_do_temporal.cli.session import Session
     from llm_do_temporal.client.start import StartRequest
+    from llm_do_temporal.messages.batches import InputFiles
     from llm_do_temporal.messages.definitions import ReviewMode
     from llm_do_temporal.messages.runs import StartRunInput
     from llm_do_temporal.policy.approvals import Mode
@@ -111,6 +112,8 @@ class TypedStart:
     batch: BatchFlags = NO_BATCH
     aside: bool = False
     """Whether all changes of files stay in a layer that nothing commits."""
+    reads: InputFiles | None = None
+    """Files of the workshop that the run reads when it begins; None: all that it is given is taken now."""
 
     def check(self, recording: Recording) -> None:
         """Raise UsageError for flags that do not go together, or that cannot be used."""
@@ -128,6 +131,7 @@ class TypedStart:
             read_batch=self.batch.batch,
             params=dict(self.params),
             files=self.attach,
+            reads=self.reads,
             model=self.overrides.model,
             force_model=self.overrides.force_model,
             mode=self.overrides.mode(),

@@ -59,6 +59,7 @@ def render_record(
     """Return the record as a renderable; `now` is UTC without a zone. Without a story, the run is named by its id."""
     state = with_counts(summary.status, view.counts)
     fork = f" · fork of {summary.fork_of}" if summary.fork_of else ""
+    fork += f" · of schedule {summary.schedule}" if summary.schedule else ""
     part = f" · {summary.case.words} of experiment {summary.case.experiment}" if summary.case else ""
     head = f"{view.run}{fork}{part} · {summary.worker} · {state} · started {summary.started_at:%Y-%m-%d %H:%M:%S} UTC"
     task = "" if story is None else story.facts.task
@@ -94,6 +95,7 @@ def record_json(
         "run": view.run,
         **({} if story is None else _story_json(story)),
         **({"fork_of": summary.fork_of} if summary.fork_of else {}),
+        **({"schedule": summary.schedule} if summary.schedule else {}),
         **case_json(summary.case),
         "worker": summary.worker,
         "status": summary.status,

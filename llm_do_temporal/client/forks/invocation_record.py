@@ -211,11 +211,11 @@ class HistoryReader:
         self._requests, self._asked = RequestParts(), set()
         self._open, self._names = {}, {}
         started = event.workflow_execution_started_event_attributes
-        if (
-            self.started is None
-            and not started.continued_execution_run_id
-            and not started.HasField("parent_workflow_execution")
-        ):
+        if started.HasField("parent_workflow_execution"):
+            return
+        is_first = self.started is None and not started.continued_execution_run_id
+        # A run that reads what it is given goes on as new with that, which is its start.
+        if is_first or (self.started is not None and self.started.reads is not None):
             self.started = StartRunInput.model_validate(at_hand(started.input.payloads) or {"worker": ""})
 
     def _take_loaded(self, event: HistoryEvent) -> None:

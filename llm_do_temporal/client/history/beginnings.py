@@ -77,7 +77,8 @@ class Beginnings:
         self.is_entry = started.workflow_type.name == RUN_WORKFLOW
         self._loading, self._loads = None, set()
         given, before = first_object(started.input.payloads), started.continued_execution_run_id or None
-        if self.is_entry and before is None:
+        if self.is_entry and (before is None or (given and not given.get("continued"))):
+            # A run that has read what it is given goes on as new, and loads its worker again.
             self._loading = event
             return None
         if self.is_entry:
@@ -102,7 +103,7 @@ class Beginnings:
         run, at = started.workflow_execution_started_event_attributes.workflow_id, _moment(started)
         try:
             start = StartRunInput.model_validate(decode_json(_input(started)[0]))
-            if start.batch is not None:
+            if start.batch is not None or start.reads is not None:
                 return None
             entry = entry_invocation(run, start, LoadedRun.model_validate(loaded), started_at=at)
         except (LlmDoError, ValidationError, IndexError):

@@ -15,7 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.history.payloads import decode_json, first_object
-from llm_do_temporal.messages.activities import LOAD_RUN, NOTIFY, RECORD_AT_DESK
+from llm_do_temporal.messages.activities import LOAD_RUN, NOTIFY, READ_INPUTS, RECORD_AT_DESK
 from llm_do_temporal.messages.base import (
     DELIVER_DECISION_SIGNAL,
     DELIVER_VOTES_SIGNAL,
@@ -26,7 +26,7 @@ from llm_do_temporal.storage.external_storage import is_kept_outside
 
 NewsKind = Literal["asked", "withdrawn", "decided", "voted", "held", "undone"]
 """Kinds of news: the fields of the message DeskRecord."""
-DESK_ACTIVITIES = frozenset({LOAD_RUN.name, NOTIFY.name, RECORD_AT_DESK.name})
+DESK_ACTIVITIES = frozenset({LOAD_RUN.name, READ_INPUTS.name, NOTIFY.name, RECORD_AT_DESK.name})
 """Activities of a run itself, which are no effects of its entry invocation."""
 _TO_DESK: Mapping[str, NewsKind] = {REQUEST_APPROVAL_SIGNAL: "asked", WITHDRAW_APPROVALS_SIGNAL: "withdrawn"}
 _FROM_DESK: Mapping[str, NewsKind] = {DELIVER_DECISION_SIGNAL: "decided", DELIVER_VOTES_SIGNAL: "voted"}

@@ -17,7 +17,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import is_missing
-from llm_do_temporal.client.maintenance.gc import QUERY, SAFETY_AGE, mentioned_by_runs, needed
+from llm_do_temporal.client.maintenance.gc import QUERY, SAFETY_AGE, mentioned, mentioned_by_runs, needed
+from llm_do_temporal.client.maintenance.schedules import mentioned_by_schedules
 from llm_do_temporal.client.views.run_list import read_run
 from llm_do_temporal.client.views.tree import quoted
 from llm_do_temporal.errors import ConnectionFailed, LlmDoError
@@ -105,6 +106,7 @@ async def _needed_alone(client: Client, run: str, blobs: ManagedBlobStore, ended
     if not theirs:
         return []
     _, roots = await mentioned_by_runs(client, stored, lambda each: not _is_of(each, run))
+    roots |= await mentioned_by_schedules(client, stored, mentioned)
     lately = max(ended, time.time() - SAFETY_AGE.total_seconds())
     roots |= {one.sha256 for one in stored.values() if one.put_at >= lately}
     others = await asyncio.to_thread(needed, roots, stored, blobs.read)

@@ -1,8 +1,9 @@
 """Removing blobs that nothing needs any more: `collect`.
 
 Owns what "needed" means: a blob is needed when its digest stands anywhere in the history of a run that the server
-still has, open or not, or anywhere in a blob that is needed. Nothing is read but 64 hexadecimal digits, so nothing
-depends on what kind of reference it is. Must not remove anything before all histories were read.
+still has, open or not, in what a schedule starts, or anywhere in a blob that is needed. Nothing is read but 64
+hexadecimal digits, so nothing depends on what kind of reference it is. Must not remove anything before all histories
+were read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from temporalio.service import RPCError
 
 from llm_do_temporal.client.connection.errors import is_missing
 from llm_do_temporal.client.history.events import put_back
+from llm_do_temporal.client.maintenance.schedules import mentioned_by_schedules
 from llm_do_temporal.errors import ConnectionFailed, KeyMismatch
 from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_WORKFLOW
 from llm_do_temporal.messages.experiments.results import EVALUATION_WORKFLOW
@@ -56,6 +58,7 @@ async def collect(
     stored = blobs.stored()
     digests = {one.sha256 for one in stored}
     workflows, roots = await mentioned_by_runs(client, digests)
+    roots |= await mentioned_by_schedules(client, digests, mentioned)
     roots |= {one.sha256 for one in stored if one.put_at >= before}
     kept = await asyncio.to_thread(needed, roots, digests, blobs.read)
     removed: list[StoredBlob] = []

@@ -27,6 +27,10 @@ OVERLAPS = {
 DEFAULT_CATCH_UP = timedelta(minutes=10)
 """Time after which a run that could not begin, since no server was up, is left out; Temporal's own is a year."""
 LEAST_EVERY = timedelta(seconds=1)
+LONGEST = timedelta(days=3_660)
+"""Longest time of any kind: ten years, leap days included."""
+LEAST_CATCH_UP = timedelta(seconds=10)
+"""Shortest time that the server takes as `catch_up`; it would take a shorter one for this."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,18 @@ class SchedulePlan:
             )
         if self.every is not None and self.every < LEAST_EVERY:
             raise UsageError("--every is at least a second, like 90s, 15m or 1d")
+        if self.catch_up < LEAST_CATCH_UP:
+            raise UsageError("--catch-up is at least 10s: the server knows no shorter time")
+        if self.jitter is not None and self.every is not None and self.jitter >= self.every:
+            raise UsageError("--jitter is shorter than --every, or runs would change their order")
+        for flag, time in (("--every", self.every), ("--jitter", self.jitter), ("--catch-up", self.catch_up)):
+            if time is not None and time > LONGEST:
+                raise UsageError(f"{flag} is at most {LONGEST.days} days")
         if self.overlap not in OVERLAPS:
             raise UsageError(f"there is no overlap policy '{self.overlap[:40]}'; there are {', '.join(OVERLAPS)}")
         try:
             ZoneInfo(self.timezone or "UTC")
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise UsageError(
                 f"there is no time zone '{self.timezone[:40]}'", next_step="Names are like Europe/Berlin or UTC."
             ) from error

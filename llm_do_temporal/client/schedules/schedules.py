@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
 
 from temporalio.client import (
     Schedule,
-    ScheduleActionExecutionStartWorkflow,
     ScheduleActionStartWorkflow,
     ScheduleAlreadyRunningError,
     ScheduleBackfill,
@@ -23,44 +21,24 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.errors import is_missing, refuses_attributes, translated
+from llm_do_temporal.client.schedules.listed import ListedSchedule, listed_schedule
 from llm_do_temporal.client.schedules.plan import OVERLAPS, SchedulePlan
 from llm_do_temporal.client.start import check_request_size
 from llm_do_temporal.client.start_options import start_options
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.client.views.run_list import ListedRun, every_run
+from llm_do_temporal.errors import UnknownHere, UsageError
 from llm_do_temporal.messages.base import RUN_WORKFLOW
-from llm_do_temporal.messages.runs import RunMemo, StartRunInput
+from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_RUN_ID_CHARS
+from llm_do_temporal.policy.run_filter import RunFilter
+from llm_do_temporal.redaction.hidden_characters import hidden_marks
 
 _TIME_CHARS = len("-2026-11-24T07:00:00Z")
 """Characters that Temporal adds to a schedule's name for the id of a run."""
-_SHOWN = 5
-"""Runs of a schedule that are told of, and times to come."""
-
-
-@dataclass(frozen=True)
-class ListedSchedule:
-    """Schedule as a list shows it."""
-
-    name: str
-    worker: str
-    task: str
-    started_by: str
-    """Name of the person who made it: its runs are started in that name."""
-    times: tuple[str, ...]
-    """Times in words, like `0 7 * * 1-5 Europe/Berlin` or `every 1:00:00`."""
-    overlap: str
-    paused: bool
-    note: str
-    upcoming: tuple[datetime, ...]
-    recent: tuple[str, ...]
-    """Ids of the last runs, the newest first."""
-    missed: int
-    skipped: int
-    """Runs that did not begin since the one before went on."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the object of `--json`."""
-        return {**self.__dict__, "upcoming": [one.isoformat() for one in self.upcoming]}
+LAST_RUNS = 5
+"""Runs of a schedule that are shown."""
+_AT_ONCE = 16
+"""Schedules that are asked about side by side."""
 
 
 class Schedules:
@@ -72,8 +50,7 @@ class Schedules:
 
     async def create(self, name: str, request: StartRunInput, plan: SchedulePlan) -> None:
         """Make a schedule whose runs all begin with this request. Raises UsageError for a name that is taken."""
-        if "/" in name or not name.strip() or len(name) + _TIME_CHARS > MAX_RUN_ID_CHARS:
-            raise UsageError(f"'{name[:60]}' is no name of a schedule: its runs are called NAME-TIME, without '/'")
+        _check_name(name)
         check_request_size(request)
         try:
             async with translated():
@@ -120,32 +97,40 @@ class Schedules:
                 async for one in await self._temporal.list_schedules()
                 if one.schedule is not None and getattr(one.schedule.action, "workflow", "") == RUN_WORKFLOW
             ]
-        found: list[ListedSchedule] = []
-        for name in sorted(names):
+        turn = asyncio.Semaphore(_AT_ONCE)
+        found = await asyncio.gather(*(self._or_nothing(name, turn) for name in sorted(names)))
+        return [one for one in found if one is not None]
+
+    async def _or_nothing(self, name: str, turn: asyncio.Semaphore) -> ListedSchedule | None:
+        """Return the schedule; None where it was deleted meanwhile."""
+        async with turn:
             try:
-                found.append(await self.one(name))
+                return await self.one(name)
             except UsageError:
-                continue  # deleted meanwhile
-        return found
+                return None
 
     async def one(self, name: str) -> ListedSchedule:
         """Return one schedule as it is now."""
-        async with self._known(name) as handle:
-            return await _listed(await handle.describe())
+        async with self._known(name) as (_, described):
+            return await listed_schedule(described)
+
+    async def runs(self, name: str, *, limit: int = LAST_RUNS) -> list[ListedRun]:
+        """Return runs that the schedule has started: open ones first, then those that ended last."""
+        return [run async for run in every_run(self._temporal, RunFilter(schedule=name), limit=limit)]
 
     async def pause(self, name: str, note: str = "") -> None:
         """Let no more runs begin; those that go on, go on."""
-        async with self._known(name) as handle:
+        async with self._known(name) as (handle, _):
             await handle.pause(note=note or None)
 
     async def resume(self, name: str, note: str = "") -> None:
         """Let runs begin again."""
-        async with self._known(name) as handle:
+        async with self._known(name) as (handle, _):
             await handle.unpause(note=note or None)
 
     async def trigger(self, name: str) -> None:
         """Begin a run now, also where the schedule is paused."""
-        async with self._known(name) as handle:
+        async with self._known(name) as (handle, _):
             await handle.trigger()
 
     async def backfill(self, name: str, start: datetime, end: datetime, *, overlap: str = "buffer-all") -> None:
@@ -154,18 +139,22 @@ class Schedules:
             raise UsageError(f"there is no overlap policy '{overlap[:40]}'; there are {', '.join(OVERLAPS)}")
         if end <= start:
             raise UsageError("--from is not before --to")
-        async with self._known(name) as handle:
+        if end > datetime.now(UTC):
+            raise UsageError("--to is in the future; only a time that has passed can be filled in")
+        async with self._known(name) as (handle, _):
             await handle.backfill(ScheduleBackfill(start_at=start, end_at=end, overlap=OVERLAPS[overlap]))
 
     async def delete(self, name: str) -> None:
         """End the schedule; its runs stay as they are."""
-        async with self._known(name) as handle:
+        async with self._known(name) as (handle, _):
             await handle.delete()
 
     @asynccontextmanager
-    async def _known(self, name: str) -> AsyncGenerator[ScheduleHandle]:
-        """Yield the handle of a schedule that starts runs. Raises UsageError where there is none."""
-        unknown = UsageError(f"there is no schedule '{name[:80]}'", next_step="`llm-do-temporal schedule` lists them.")
+    async def _known(self, name: str) -> AsyncGenerator[tuple[ScheduleHandle, ScheduleDescription]]:
+        """Yield handle and description of a schedule that starts runs. Raises UsageError where there is none."""
+        unknown = UnknownHere(f"there is no schedule '{name[:80]}'", next_step="`llm-do-temporal schedule` lists them.")
+        if not _is_name(name):
+            raise unknown
         handle = self._temporal.get_schedule_handle(name)
         async with translated():
             try:
@@ -173,35 +162,26 @@ class Schedules:
                 action = described.schedule.action
                 if not isinstance(action, ScheduleActionStartWorkflow) or action.workflow != RUN_WORKFLOW:
                     raise unknown
-                yield handle
+                yield handle, described
             except RPCError as error:
                 if is_missing(error):
                     raise unknown from error
                 raise
 
 
-async def _listed(described: ScheduleDescription) -> ListedSchedule:
-    action, spec = described.schedule.action, described.schedule.spec
-    assert isinstance(action, ScheduleActionStartWorkflow)
-    (request,) = await described.data_converter.decode(list(action.args), [StartRunInput])  # pyright: ignore[reportArgumentType]
-    zone = f" {spec.time_zone_name}" if spec.time_zone_name else ""
-    times = [f"{one.comment.strip() if one.comment else 'a calendar'}{zone}" for one in spec.calendars]
-    overlaps = {policy: name for name, policy in OVERLAPS.items()}
-    ran = [one.action for one in described.info.recent_actions]
-    memo = RunMemo.of(request)
-    return ListedSchedule(
-        name=described.id,
-        worker=request.worker,
-        task=memo.task,
-        started_by=request.started_by,
-        times=(*times, *(f"every {one.every}" for one in spec.intervals)),
-        overlap=overlaps.get(described.schedule.policy.overlap, "skip"),
-        paused=described.schedule.state.paused,
-        note=described.schedule.state.note or "",
-        upcoming=tuple(described.info.next_action_times[:_SHOWN]),
-        recent=tuple(
-            one.workflow_id for one in reversed(ran[-_SHOWN:]) if isinstance(one, ScheduleActionExecutionStartWorkflow)
-        ),
-        missed=described.info.num_actions_missed_catchup_window,
-        skipped=described.info.num_actions_skipped_overlap,
+def _check_name(name: str) -> None:
+    """Raise UsageError for a name of which no run can be called, or that does not look like what it is."""
+    if _is_name(name):
+        return
+    raise UsageError(
+        f"{name[:60]!r} is no name of a schedule: its runs are called NAME-TIME",
+        next_step=f"Use at most {MAX_RUN_ID_CHARS - _TIME_CHARS} characters that can be seen, without '/', and no "
+        "blank or '-' before them.",
     )
+
+
+def _is_name(name: str) -> bool:
+    if name != name.strip() or name.startswith("-") or "/" in name or name in ("", ".", ".."):
+        return False
+    is_seen = not any(hidden for _, hidden in hidden_marks(name))
+    return is_seen and len(name) + _TIME_CHARS <= MAX_RUN_ID_CHARS

@@ -147,12 +147,18 @@ class Follower:
             self.view.nodes.setdefault(self.view.run, self._entry)
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED and self.view.started_at is None:
             self.view.started_at = at
-            self.view.items = items_of(self.view.run, event)
-            unusable = [item_event(item, at) for item in self.view.items.values() if not item.is_open]
-            return [ViewEvent("run.started", at, "", {"run": self.view.run}), *told, *unusable]
+            return [ViewEvent("run.started", at, "", {"run": self.view.run}), *told, *self._items(event, at)]
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED and not self.view.items:
+            # The items of a run that reads them first are known once it goes on with them.
+            return [*told, *self._items(event, at)]
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
             return [*told, *self._desk_changed(event, at)]
         return [*told, *self._run_ended(event, at)] if event.event_type in ENDS else told
+
+    def _items(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
+        """Take in the items of a batch; return the ends of those that cannot be used."""
+        self.view.items = items_of(self.view.run, event)
+        return [item_event(item, at) for item in self.view.items.values() if not item.is_open]
 
     def _run_ended(self, event: HistoryEvent, at: datetime) -> list[ViewEvent]:
         self.view.status, self.view.error, self.view.ended_at = self._entry.status, self._entry.error, at

@@ -36,13 +36,14 @@ from llm_do_temporal.client.views.server_list import (
     NEWEST_EXECUTION,
     NOT_OF_EVALUATIONS,
     OF_EVALUATIONS,
+    attribute_of,
     every_part,
     read_part,
     stamp,
 )
 from llm_do_temporal.client.views.tree import Accounts, Branch, Spent, quoted, state_of
 from llm_do_temporal.errors import KeyMismatch, UsageError
-from llm_do_temporal.messages.base import RUN_WORKFLOW, WORKER_ATTRIBUTE
+from llm_do_temporal.messages.base import RUN_WORKFLOW, SCHEDULE_ATTRIBUTE, WORKER_ATTRIBUTE
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.runs import PendingApprovalMemo, RunMemo, listed_worker
 from llm_do_temporal.policy.evaluations.run_ids import CaseRun, read_run_id
@@ -97,6 +98,8 @@ class ListedRun:
     """Whether the server still has what happened; it removes a history a moment before the run leaves the list."""
     fork_of: str = ""
     """Run whose answers it reuses; empty: it is no fork."""
+    schedule: str = ""
+    """Schedule that has started it; empty: none has."""
     case: CaseRun | None = None
     """Part in the experiment that started it; None: none did."""
 
@@ -286,6 +289,8 @@ def _query(wanted: RunFilter, *, left_out: bool = False) -> str:
     parts.append(f"ExecutionStatus = '{_STATES[wanted.state]}'" if wanted.state else NEWEST_EXECUTION)
     if wanted.worker:
         parts.append(f"{WORKER_ATTRIBUTE} = '{quoted(listed_worker(wanted.worker))}'")
+    if wanted.schedule:
+        parts.append(f"{SCHEDULE_ATTRIBUTE} = '{quoted(wanted.schedule)}'")
     if wanted.begins:
         parts.append(f"WorkflowId STARTS_WITH '{quoted(wanted.begins)}'")
     since, until = wanted.began_between(datetime.now(UTC))
@@ -339,5 +344,6 @@ def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> ListedRun:
         task=listed.begun.task,
         missing_key=listed.missing_key,
         fork_of=listed.begun.fork_of,
+        schedule=str(attribute_of(info, SCHEDULE_ATTRIBUTE) or ""),
         case=read_run_id(info.execution.workflow_id, info.parent_execution.workflow_id),
     )

@@ -97,7 +97,7 @@ def load_started(registry: Registry, root: Path, start: StartRunInput) -> tuple[
 
 def check_single(template: str, start: StartRunInput) -> None:
     """Raise UsageError where a template is started for several items: it is filled in once, for a single run."""
-    if start.batch is not None:
+    if start.is_batch:
         raise UsageError(
             f"template '{template}' cannot be run for several items",
             next_step="Write a worker that calls it with llm_worker_call, and run that for each of them.",

@@ -4,7 +4,7 @@ worker's invocation."""
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NoReturn
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.desk.state import archived, find_question
     from llm_do_temporal.desk.waits import waits_of
     from llm_do_temporal.errors import LlmDoError, UsageError
-    from llm_do_temporal.messages.activities import LOAD_RUN
+    from llm_do_temporal.messages.activities import LOAD_RUN, READ_INPUTS
     from llm_do_temporal.messages.approvals import (
         Approval,
         Decision,
@@ -39,9 +39,9 @@ with workflow.unsafe.imports_passed_through():
         UNDO_UPDATE,
         WITHDRAW_APPROVALS_SIGNAL,
     )
-    from llm_do_temporal.messages.batches import Batch, ContinuedBatch, ItemCounts
-    from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Waits
-    from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput
+    from llm_do_temporal.messages.batches import Batch, ContinuedBatch, InputFiles, ItemCounts
+    from llm_do_temporal.messages.budget import REPORT_SPENDING_SIGNAL, Usage, Waits
+    from llm_do_temporal.messages.effects import LoadedRun, LoadRunInput, ReadInputsInput
     from llm_do_temporal.messages.experiments.source import ForkSource
     from llm_do_temporal.messages.external import CALL_FOR_TOOL_UPDATE, CalledForTool, CallForToolInput
     from llm_do_temporal.messages.runs import ContinuedRun, InvokeWorkerInput, RunMemo, RunResult, StartRunInput
@@ -53,7 +53,7 @@ with workflow.unsafe.imports_passed_through():
     from llm_do_temporal.workflows.invocation.invocation import Invocation
     from llm_do_temporal.workflows.run.batch import BatchWork
     from llm_do_temporal.workflows.run.desk import RunDesk
-    from llm_do_temporal.workflows.runtime.activities import run_local_first
+    from llm_do_temporal.workflows.runtime.activities import run_activity, run_local_first
     from llm_do_temporal.workflows.runtime.children import check_sendable, memo_of
     from llm_do_temporal.workflows.runtime.failures import as_failure, explain
     from llm_do_temporal.workflows.runtime.inbound import malformed, read_one, read_signal, read_start
@@ -130,6 +130,8 @@ class LlmDoRun:
     async def _run_entry(self, payload: Any) -> RunResult:
         start = read_start(payload)
         self.fork = start.fork
+        if start.reads is not None and start.continued is None:
+            return await self._read(start, start.reads)
         entry = await self._entry(start) if start.continued is None else start.continued.entry
         if start.continued is not None:
             self._open(start, entry, start.continued.notify)
@@ -159,6 +161,30 @@ class LlmDoRun:
             if loaded.built is not None:
                 entry = await with_built_attachments(entry, loaded.built)
         return entry
+
+    async def _read(self, start: StartRunInput, files: InputFiles) -> RunResult:
+        """Read what the run is given, and go on as new with that: readers of it find the whole start in one place.
+
+        Returns a result where there are no items now. Raises AttachmentRefusal and UsageError, which name the file.
+        """
+        loaded = await self._load(start)
+        self._open(start, loaded, loaded.notify)
+        policy, name = loaded.worker.attachment_policy, loaded.worker.name
+        asked = ReadInputsInput(files=files, policy=policy, worker=name, given=start.attachments)
+        try:
+            found = await run_activity(READ_INPUTS, asked, summary=f"read {files.words}")
+        except FailureError as error:
+            raise explain(error) from error
+        if found.items is not None and not found.items:
+            shown = RunMemo.model_validate(workflow.memo_value(RUN_MEMO))
+            none = ItemCounts(total=0, completed=0)
+            workflow.upsert_memo({RUN_MEMO: shown.model_copy(update={"items": none})})
+            return RunResult(output=f"There was nothing to do: {files.nothing}.", usage=Usage())
+        batch = start.batch if found.items is None else Batch(items=found.items, concurrency=files.concurrency)
+        given = (*start.attachments, *found.attachments)
+        start = start.model_copy(update={"reads": None, "attachments": given, "batch": batch})
+        await self._settle()
+        return _leave(start, {RUN_MEMO: _kept_memo().model_copy(update={"items": RunMemo.of(start).items})})
 
     async def _load(self, start: StartRunInput) -> LoadedRun:
         try:
@@ -193,12 +219,14 @@ class LlmDoRun:
         self, start: StartRunInput, entry: InvokeWorkerInput, batch: ContinuedBatch | None = None
     ) -> None:
         """Continue this workflow as new, with its desk: between two turns, or two items of a batch."""
-        desk = self._desk
-        await desk.notifier.settle()
-        await workflow.wait_condition(lambda: workflow.all_handlers_finished() and desk.is_idle)
-        continued = ContinuedRun(entry=entry, notify=self._notify, desk=archived(desk.state), batch=batch)
-        with outside_workflow_span():
-            workflow.continue_as_new(start.model_copy(update={"continued": continued}), memo=_memo_to_keep(continued))
+        await self._settle()
+        continued = ContinuedRun(entry=entry, notify=self._notify, desk=archived(self._desk.state), batch=batch)
+        _leave(start.model_copy(update={"continued": continued}), _memo_to_keep(continued))
+
+    async def _settle(self) -> None:
+        """Wait until nothing is under way that the next execution would not know of."""
+        await self._desk.notifier.settle()
+        await workflow.wait_condition(lambda: workflow.all_handlers_finished() and self._desk.is_idle)
 
     # --- the desk ---
 
@@ -311,13 +339,22 @@ def _is_shown(start: StartRunInput, worker: str) -> bool:
     return isinstance(shown, dict) and {"worker": worker, "started_by": start.started_by}.items() <= shown.items()
 
 
+def _leave(start: StartRunInput, memo: dict[str, Any]) -> NoReturn:
+    """Continue this workflow as new."""
+    with outside_workflow_span():
+        workflow.continue_as_new(start, memo=memo)
+
+
 def _memo_to_keep(continued: ContinuedRun) -> dict[str, Any]:
     """Return the memo of the next execution, which otherwise begins with that of the start alone."""
-    info, shown = workflow.info(), RunMemo.model_validate(workflow.memo_value(RUN_MEMO))
-    memo: dict[str, Any] = {
-        RUN_MEMO: shown.model_copy(update={"started_at": shown.started_at or info.workflow_start_time})
-    }
+    memo: dict[str, Any] = {RUN_MEMO: _kept_memo()}
     return memo if continued.batch is not None else memo | {INVOCATION_MEMO: memo_of(continued.entry)}
+
+
+def _kept_memo() -> RunMemo:
+    """Return what the run shows of itself, with the start of its first execution."""
+    info, shown = workflow.info(), RunMemo.model_validate(workflow.memo_value(RUN_MEMO))
+    return shown.model_copy(update={"started_at": shown.started_at or info.workflow_start_time})
 
 
 def _desk_before(payload: Any) -> DeskState:

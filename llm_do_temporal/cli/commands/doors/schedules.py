@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from llm_do_temporal.cli.commands.batch import NO_BATCH
+from llm_do_temporal.cli.commands.doors.schedule_flags import ScheduleFiles, ScheduleTimes, moment
 from llm_do_temporal.cli.commands.start import LimitFlags, Overrides, TypedStart, prepare_start, read_params
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.tables import ahead, print_table
-from llm_do_temporal.cli.text import say
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.cli.text import say, visible_line
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from llm_do_temporal.client.schedules.plan import SchedulePlan
+    from llm_do_temporal.client.schedules.listed import ListedSchedule
     from llm_do_temporal.client.schedules.schedules import Schedules
-    from llm_do_temporal.messages.runs import StartRunInput
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
@@ -32,12 +31,8 @@ async def create_schedule(
     prompt: str | None = None,
     /,
     *,
-    cron: Annotated[tuple[str, ...], Parameter(negative=())] = (),
-    every: str | None = None,
-    timezone: str = "",
-    overlap: str = "skip",
-    jitter: str | None = None,
-    catch_up: str = "10m",
+    times: ScheduleTimes = ScheduleTimes(),  # noqa: B008 - frozen
+    files: ScheduleFiles = ScheduleFiles(),  # noqa: B008 - frozen
     input_json: Annotated[str | None, Parameter(name="--input")] = None,
     param: Annotated[tuple[str, ...], Parameter(name=["--param", "-p"], negative=())] = (),
     overrides: Overrides = Overrides(),  # noqa: B008 - frozen
@@ -54,44 +49,69 @@ async def create_schedule(
         The worker to run, or a template of the workshop.
     prompt
         What to tell it; `-` reads it from stdin.
-    cron
-        Times as minute, hour, day, month and weekday, like '0 7 * * 1-5'; may be repeated.
-    every
-        Time from one run to the next, like 90s, 15m or 1d.
-    timezone
-        Time zone of --cron, like Europe/Berlin; UTC by default.
-    overlap
-        What becomes of a run that is due while the last one goes on: skip (by default), buffer-one, buffer-all,
-        cancel-other, terminate-other or allow-all.
-    jitter
-        Longest random delay, like 5m.
-    catch_up
-        How late a run may begin that no server could begin in time; 10m by default.
     input_json
         Structured input, as JSON or @FILE.
     param
         A value for a parameter of a template, NAME=VALUE; may be repeated.
     """
-    from llm_do_temporal.client.schedules.plan import SchedulePlan
-
-    every_time, delay, late = (
-        _duration(every, "--every"),
-        _duration(jitter, "--jitter"),
-        _duration(catch_up, "--catch-up"),
-    )
-    plan = SchedulePlan(cron, every_time, timezone, overlap, delay, late or SchedulePlan.catch_up)
-    typed = TypedStart(worker, prompt, (), input_json, read_params(param), overrides, limits)
+    plan = times.plan()
+    files.check(worker)
+    later = files.read_later(location.local_workshop())
+    attach, batch = (files.attach, files.as_batch()) if files.pin else ((), NO_BATCH)
+    typed = TypedStart(worker, prompt, attach, input_json, read_params(param), overrides, limits, batch, reads=later)
     request = prepare_start(typed, worker, location)
-    return await _made(name, request, plan, location)
-
-
-async def _made(name: str, request: StartRunInput, plan: SchedulePlan, location: Location) -> int:
-    """Make the schedule, and say when its first run begins."""
     async with _schedules(location) as schedules:
         await schedules.create(name, request, plan)
         made = await schedules.one(name)
-    first = f"; the first {ahead(made.upcoming[0])}" if made.upcoming else ""
-    say(f"schedule {name}: {made.worker} at {', '.join(made.times)}{first}")
+    first = f"; the first {ahead(made.upcoming[0])}" if made.upcoming else "; none of these times comes any more"
+    say(f"schedule {name}: {made.worker} {made.in_words}{first}")
+    for line in _file_lines(made):
+        say(f"  {line}")
+    return 0
+
+
+def _file_lines(schedule: ListedSchedule) -> list[str]:
+    """Return lines about the files that the runs of a schedule are given."""
+    lines = [f"each run reads anew: {schedule.reads}"] if schedule.reads else []
+    count = len(schedule.pinned)
+    if count:
+        lines.append(
+            f"each run is given {'1 file' if count == 1 else f'{count:,} files'}, as it was when this was made"
+        )
+    return lines
+
+
+async def show_schedule(
+    name: str,
+    /,
+    *,
+    as_json: Json = False,
+    location: Location = Location(),  # noqa: B008 - frozen
+) -> int:
+    """Show a schedule: its times, what its runs are given, the next ones and the last ones.
+
+    Parameters
+    ----------
+    name
+        Name of the schedule.
+    as_json
+        Print a JSON object.
+    """
+    async with _schedules(location) as schedules:
+        found, runs = await schedules.one(name), await schedules.runs(name)
+    if as_json:
+        states = [{"run": run.run, "state": run.state} for run in runs]
+        print_json({**found.as_json(), "runs": states}, pretty=True)
+        return 0
+    by = f", made by {found.started_by}" if found.started_by else ""
+    lines = [f"{found.name} \u00b7 {found.worker or found.unreadable} \u00b7 {found.in_words}{by}"]
+    lines += [f"task      {found.task}"] if found.task else []
+    lines += [f"paused    {found.note}".rstrip()] if found.paused else []
+    lines += [f"next      {one:%Y-%m-%d %H:%M:%S} UTC, {ahead(one)}" for one in found.upcoming]
+    lines += [f"files     {line}" for line in _file_lines(found)]
+    lines += [f"run       {run.run}  {run.state}" for run in runs]
+    lines.append(f"overlap   {found.overlap}; {found.skipped} skipped, {found.missed} missed")
+    print("\n".join(visible_line(line, 400) for line in lines), flush=True)
     return 0
 
 
@@ -115,8 +135,8 @@ async def list_schedules(
         rows = [
             (
                 one.name,
-                one.worker,
-                ", ".join(one.times),
+                one.worker or one.unreadable,
+                one.in_words,
                 "paused" if one.paused else ahead(one.upcoming[0]) if one.upcoming else "never",
                 one.recent[0] if one.recent else "",
             )
@@ -184,7 +204,7 @@ async def trigger_schedule(
     """
     async with _schedules(location) as schedules:
         await schedules.trigger(name)
-    say(f"schedule {name} begins a run; `{location.command('list')}` shows it")
+    say(f"schedule {name} begins a run; `{location.command(f'schedule show {quote(name)}')}` shows it")
     return 0
 
 
@@ -210,7 +230,8 @@ async def backfill_schedule(
     overlap
         What becomes of runs that meet; buffer-all by default, one after the other.
     """
-    start, end = _moment(from_, "--from"), _moment(to, "--to")
+    now = datetime.now(UTC)
+    start, end = moment(from_, "--from", now), moment(to, "--to", now)
     async with _schedules(location) as schedules:
         await schedules.backfill(name, start, end, overlap=overlap)
     say(f"schedule {name} begins the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC")
@@ -243,28 +264,3 @@ async def _schedules(location: Location) -> AsyncGenerator[Schedules]:
 
     async with opened(location) as session:
         yield Schedules(session.client)
-
-
-def _duration(text: str | None, flag: str) -> timedelta | None:
-    from datetime import timedelta
-
-    from llm_do_temporal.policy.budget.limits import read_duration
-
-    if text is None:
-        return None
-    try:
-        return timedelta(seconds=read_duration(text))
-    except (ValueError, OverflowError) as error:
-        raise UsageError(f"{flag} {text[:40]}: {error}") from error
-
-
-def _moment(text: str, flag: str) -> datetime:
-    from llm_do_temporal.policy.run_filter import moment_of
-
-    try:
-        found = moment_of(text, now=datetime.now(UTC))
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from error
-    if found is None:
-        raise UsageError(f"{flag} is empty")
-    return found
