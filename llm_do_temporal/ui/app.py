@@ -43,6 +43,7 @@ from llm_do_temporal.ui.pages.evaluations import experiments
 from llm_do_temporal.ui.pages.forks import difference
 from llm_do_temporal.ui.pages.policy import rules
 from llm_do_temporal.ui.pages.reviews import files as reviewed_files
+from llm_do_temporal.ui.pages.schedules import schedules
 from llm_do_temporal.ui.security.middleware import RequestGuard, answer_headers
 from llm_do_temporal.ui.security.settings import UiSettings
 
@@ -65,6 +66,7 @@ def build_app(settings: UiSettings, client: LlmDoClient) -> Starlette:
             *grants.routes,
             *runs.routes,
             *charts.routes,
+            *schedules.routes,
             *experiments.routes,
             *compared_experiments.routes,
             *run.routes,

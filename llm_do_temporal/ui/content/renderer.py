@@ -29,6 +29,7 @@ from llm_do_temporal.ui.content.urls import (
     invocation_address,
     open_questions_address,
     run_address,
+    schedule_address,
 )
 
 _LINE_ENDS = {"\n": "\\n", "\t": "\\t"}
@@ -140,6 +141,7 @@ def _make_environment() -> Environment:
         group_address,
         invocation_address,
         open_questions_address,
+        schedule_address,
     ):
         environment.globals[address.__name__] = cast("Any", address)
     environment.globals["answered"] = cast("Any", answered)
