@@ -8,9 +8,10 @@ from tests.support.doors.acp_door import AcpDoor
 from tests.support.doors.http_door import HttpDoor
 from tests.support.doors.mcp_doors import McpOverHttp, McpOverPipes
 from tests.support.doors.scenario import Door, play, prepare
+from tests.support.doors.schedule_door import ScheduleDoor
 from tests.support.people.desk import Desk
 
-DOORS: tuple[type[Door], ...] = (HttpDoor, McpOverHttp, McpOverPipes, AcpDoor)
+DOORS: tuple[type[Door], ...] = (HttpDoor, McpOverHttp, McpOverPipes, AcpDoor, ScheduleDoor)
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)

@@ -1,0 +1,97 @@
+"""Schedules as people type them: what they print, what they refuse, and a death of everything in between."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from llm_do_temporal.client.embedded.server import any_free_port
+from tests.support.doors.scenario import PROMPT, prepare
+from tests.support.patience import eventually
+from tests.support.people.desk import Desk
+
+
+def shown(desk: Desk, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(desk.type("schedule", "show", name, "--json").stdout)
+    return found
+
+
+def test_a_schedule_and_its_run_survive_the_death_of_dev_with_its_server_and_service(desk: Desk) -> None:
+    ports = ("--no-page", "--port", str(any_free_port()))
+    dev = desk.begin("dev", *ports)
+    assert desk.host.kind == "dev"
+    prepare(desk)
+    for name in ("a.txt", "b.txt"):
+        (desk.workshop / name).write_text(name)
+    desk.type(
+        "schedule", "create", "decks", "deck_keeper", PROMPT, "--every", "30d", "--each", str(desk.workshop / "*.txt")
+    )
+    desk.type("schedule", "trigger", "decks")
+    run: str = eventually(lambda: shown(desk, "decks")["recent"], "a run has begun")[0]
+    first = {one["id"] for one in desk.pending(run, 2)}
+    desk.kill_group(dev)
+    desk.begin("dev", *ports)
+    assert desk.host.kind == "dev"
+    assert {one["id"] for one in desk.pending(run, 2)} == first
+    desk.type("approve", run, "--all", "--yes")
+    ended = json.loads(desk.type("result", run, "-o", "json").stdout)
+    assert [(one["item"], one["status"]) for one in ended["items"]] == [("a.txt", "completed"), ("b.txt", "completed")]
+    assert (desk.workshop / "files/said.txt").read_text() == "seven slides"
+    found = shown(desk, "decks")
+    assert (found["recent"], found["reads"]) == ([run], "each of *.txt")
+    assert "schedule decks is deleted" in desk.type("schedule", "delete", "decks").stderr
+
+
+def test_what_is_typed_wrong_is_refused_in_words_before_anything_is_made(shop: Desk) -> None:
+    prepare(shop)
+    when = ("--cron", "0 7 * * *")
+    refused = [
+        (("x", "deck_keeper"), "nothing says when"),
+        (("x", "deck_keeper", "--cron", "99 * * * *"), "does not take this schedule"),
+        (("x", "deck_keeper", "--every", "0s"), "at least a second"),
+        (("x", "deck_keeper", "--every", "soon"), "--every soon"),
+        (("x", "deck_keeper", "--every", "99999999d"), "at most 3660 days"),
+        (("x", "deck_keeper", *when, "--timezone", "Mars/Base"), "there is no time zone 'Mars/Base'"),
+        (("x", "deck_keeper", *when, "--overlap", "twice"), "there is no overlap policy"),
+        (("x", "deck_keeper", "--every", "1m", "--jitter", "1m"), "--jitter is shorter than --every"),
+        (("x", "deck_keeper", *when, "--catch-up", "1s"), "--catch-up is at least 10s"),
+        (("a/b", "deck_keeper", *when), "no name of a schedule"),
+        (("x", "deck_keeper", *when, "-a", "/etc/hostname"), "outside of the workshop"),
+        (("x", "deck_keeper", *when, "-a", str(shop.workshop / "nothing.txt")), "does not exist"),
+        (("x", "deck_keeper", *when, "--each", str(shop.workshop / ".llm-do/*")), "its own state"),
+        (("x", "deck_keeper", *when, "--pin"), "--pin says nothing"),
+        (("x", "deck_keeper", *when, "--concurrency", "4"), "--concurrency says nothing"),
+    ]
+    for typed, words in refused:
+        assert words in shop.type("schedule", "create", *typed, code=2).stderr
+    assert "there is no schedule 'x'" in shop.type("schedule", "show", "x", code=2).stderr
+    assert shop.type("schedule", "create", "x", "nobody", *when, code=8).stderr
+    assert "--from is not before --to" in _backfilled(shop, "2026-01-02", "2026-01-01")
+    assert "in the future" in _backfilled(shop, "2026-01-02", "2226-01-01")
+
+
+def _backfilled(desk: Desk, begin: str, end: str) -> str:
+    return desk.type("schedule", "backfill", "x", "--from", begin, "--to", end, code=2).stderr
+
+
+def test_kept_files_may_lie_anywhere_and_a_name_is_taken_once(
+    shop: Desk, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    prepare(shop)
+    file = tmp_path_factory.mktemp("elsewhere") / "deck.txt"
+    file.write_text("seven slides")
+    typed = ("schedule", "create", "pinned", "deck_keeper", "hello", "--cron", "0 7 * * 1-5", "--pin", "-a", str(file))
+    said = shop.type(*typed).stderr
+    assert "schedule pinned: deck_keeper Monday to Friday at 07:00" in said
+    assert "each run is given 1 file, as it was when this was made" in said
+    file.unlink()
+    assert "there is already a schedule 'pinned'" in shop.type(*typed[:-3], code=2).stderr
+    assert shown(shop, "pinned")["pinned"] == ["deck.txt"]
+    shop.type("schedule", "trigger", "pinned")
+    run: str = eventually(lambda: shown(shop, "pinned")["recent"], "a run has begun")[0]
+    shop.type("result", run)
+    listed = json.loads(shop.type("list", "--schedule", "pinned", "--json").stdout)
+    assert [(one["run"], one["schedule"]) for one in listed] == [(run, "pinned")]
+    assert "of schedule pinned" in shop.type("show", run).stdout
+    assert "pinned" in shop.type("schedule").stdout
+    shop.type("schedule", "delete", "pinned")
