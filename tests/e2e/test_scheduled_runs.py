@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from llm_do_temporal.client.embedded.server import any_free_port
@@ -74,11 +75,9 @@ def _backfilled(desk: Desk, begin: str, end: str) -> str:
     return desk.type("schedule", "backfill", "x", "--from", begin, "--to", end, code=2).stderr
 
 
-def test_kept_files_may_lie_anywhere_and_a_name_is_taken_once(
-    shop: Desk, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_kept_files_may_lie_anywhere_and_a_name_is_taken_once(shop: Desk, tmp_path: Path) -> None:
     prepare(shop)
-    file = tmp_path_factory.mktemp("elsewhere") / "deck.txt"
+    file = tmp_path / "deck.txt"
     file.write_text("seven slides")
     typed = ("schedule", "create", "pinned", "deck_keeper", "hello", "--cron", "0 7 * * 1-5", "--pin", "-a", str(file))
     said = shop.type(*typed).stderr
