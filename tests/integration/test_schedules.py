@@ -91,6 +91,31 @@ async def test_a_time_that_has_passed_can_be_filled_in(place: Place) -> None:
         await place.client.result(run)
     with pytest.raises(UsageError, match="not before"):
         await schedules.backfill(name, start, start)
+    with pytest.raises(UsageError, match="in the future"):
+        await schedules.backfill(name, start, datetime.now(UTC) + timedelta(days=1))
+    await schedules.delete(name)
+
+
+@pytest.mark.parametrize(
+    ("day", "begun"),
+    [
+        # 02:30 is not there on the 29th of March, and is there twice on the 25th of October.
+        (datetime(2026, 3, 28, 12, tzinfo=UTC), ["03-30T00:30:00Z"]),
+        (datetime(2026, 10, 24, 12, tzinfo=UTC), ["10-25T01:30:00Z", "10-26T01:30:00Z"]),
+    ],
+    ids=["summer time begins", "summer time ends"],
+)
+async def test_a_time_that_a_change_of_clocks_leaves_out_is_skipped_and_one_that_comes_twice_counts_once(
+    place: Place, day: datetime, begun: list[str]
+) -> None:
+    writer(place, *["Done."] * 3)
+    name = await made(place, SchedulePlan(cron=("30 2 * * *",), timezone="Europe/Berlin"))
+    schedules = Schedules(place.client)
+    await schedules.backfill(name, day, day + timedelta(days=2), overlap="allow-all")
+    found = await ran(place, name, len(begun))
+    assert sorted(found.recent) == [f"{name}-2026-{one}" for one in begun]
+    for run in found.recent:
+        await place.client.result(run)
     await schedules.delete(name)
 
 
@@ -144,6 +169,11 @@ async def test_a_time_that_never_comes_is_refused_in_words(place: Place, cron: s
         {"every": timedelta(hours=1), "timezone": "Mars/Base"},
         {"every": timedelta(hours=1), "timezone": "../../etc/passwd"},
         {"every": timedelta(hours=1), "overlap": "twice"},
+        {"every": timedelta(hours=1), "jitter": timedelta(hours=1)},
+        {"every": timedelta(days=100_000)},
+        {"every": timedelta(hours=1), "catch_up": timedelta(seconds=9)},
+        {"every": timedelta(hours=1), "timezone": "Europe"},
+        {"every": timedelta(hours=1), "timezone": "a\0b"},
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_before_anything_is_sent(given: dict[str, object]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-_SIMPLE = re.compile(r"(\d{1,2}) (\d{1,2}) (\*|\d{1,2}) \* (\*|\?|[0-7]|1-5)")
+_SIMPLE = re.compile(r"(\d{1,2}) (\d{1,2}) (\*|\d{1,2}) \* (\*|\?|[0-7]|1-5)", re.ASCII)
 """Minute and hour, a day of the month or none, no month, and a weekday, the days from Monday to Friday, or none."""
-_HOURLY = re.compile(r"(\d{1,2}) \* \* \* \*")
-_STEP = re.compile(r"\*/(\d{1,2}) \* \* \* \*")
+_HOURLY = re.compile(r"(\d{1,2}) \* \* \* \*", re.ASCII)
+_STEP = re.compile(r"\*/(\d{1,2}) \* \* \* \*", re.ASCII)
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -18,7 +18,7 @@ def cron_words(cron: str) -> str:
     plain = " ".join(cron.split())
     if (hourly := _HOURLY.fullmatch(plain)) is not None:
         return f"every hour at :{int(hourly[1]):02d}"
-    if (step := _STEP.fullmatch(plain)) is not None and 60 % max(int(step[1]), 1) == 0:
+    if (step := _STEP.fullmatch(plain)) is not None and int(step[1]) and 60 % int(step[1]) == 0:
         return f"every {step[1]} min"
     simple = _SIMPLE.fullmatch(plain)
     if simple is None or (simple[3] != "*" and simple[4] not in "*?"):
