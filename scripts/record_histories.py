@@ -55,6 +55,8 @@ FEATURES = {
     "refusal-aborts": "test_approval_policy.py::test_an_aborted_run_stops_its_other_children",
     "remembered": "test_approvals.py::test_a_remembered_rejection_refuses_the_identical_call_and_asks_for_another",
     "revoked": "test_delegated_approvals.py::test_a_revoked_decision_is_asked_for_again",
+    "scheduled-files": "test_scheduled_files.py::test_a_file_is_read_anew_by_each_run",
+    "scheduled-items": "test_scheduled_files.py::test_items_are_the_files_that_match_when_the_run_begins",
     "shell": "test_shell.py::test_a_question_shows_the_exact_command_and_where_it_would_run",
     "start-files": "test_attachments.py::test_files_given_at_the_start_reach_the_entry_worker",
     "structured-output": "test_structured_output.py::test_a_worker_may_use_tools_before_it_gives_its_result",

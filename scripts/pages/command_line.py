@@ -217,8 +217,9 @@ and `hunks` of `{"id", "old_start", "new_start", "lines"}`: each line begins wit
 "ended_at", "missing_key"}`; `task` is the first line of the prompt, or null; the last is null, or the id of the
 [encryption key](../how-to/encrypt.md#a-key-that-is-missing-or-wrong) without which the rest cannot be read. A batch has
 `item_counts`, too, of which only `total` is known while it is open. With `--cost` each run whose history can be read
-has `cost_usd` and `unpriced_models`. A fork has `fork_of`; with `--evaluations` a run that an experiment started
-has `case`: `experiment`, `case` and `repeat`, and whether the run is its judge (`is_judge`).
+has `cost_usd` and `unpriced_models`. A run that a schedule started has `schedule`. A fork has `fork_of`; with
+`--evaluations` a run that an experiment started has `case`: `experiment`, `case` and `repeat`, and whether the run is
+its judge (`is_judge`).
 
 `rules suggest --json` is one object: `asked` (questions to people that today's rules would ask too), `left` (those that
 the entries would leave), `wrong` (calls that a person refused or changed and that the entries would pass: 0, or it is a
@@ -236,7 +237,8 @@ to go on, or null.
 `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,
 `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `turns`, `usage`,
 `started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was
-decided, and how long it waited; `decision` is null while it waits). A fork has `fork_of`, and each of its invocations
+decided, and how long it waited; `decision` is null while it waits). A run that a schedule started has `schedule`. A
+fork has `fork_of`, and each of its invocations
 `reused`, a list of `what` and `origin`. A batch has
 `item_counts`, and the invocation of an item its name, `item`.
 

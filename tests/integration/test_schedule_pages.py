@@ -7,10 +7,10 @@ from temporalio.client import Schedule, ScheduleActionStartWorkflow
 from llm_do_temporal.client.schedules.schedules import Schedules
 from llm_do_temporal.messages.base import RUN_WORKFLOW
 from llm_do_temporal.testing import scripted
+from tests.support.doors.scheduled import YEARLY, made, put, ran, reads, triggered
 from tests.support.people.browser import Browser, Page
 from tests.support.people.signed_in import SCRIPT, page_with, signed_in_browser
 from tests.support.runs.place import Place
-from tests.support.runs.scheduled import YEARLY, made, put, ran, reads, triggered
 
 
 async def press(browser: Browser, page: Page, what: str, **fields: str) -> Page:

@@ -22,9 +22,9 @@ from llm_do_temporal.errors import AttachmentRefusal, UsageError
 from llm_do_temporal.messages.batches import Batch, BatchItem, InputFiles
 from llm_do_temporal.storage.places import workshop_blobs
 from llm_do_temporal.testing import ScriptedModel, scripted
+from tests.support.doors.scheduled import made, put, reads, triggered
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
-from tests.support.runs.scheduled import made, put, reads, triggered
 
 
 def reader(place: Place, *turns: object, **keys: object) -> ScriptedModel:

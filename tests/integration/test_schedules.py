@@ -14,9 +14,9 @@ from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_RUN_ID_CHARS
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import scripted
+from tests.support.doors.scheduled import YEARLY, made, ran
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
-from tests.support.runs.scheduled import YEARLY, made, ran
 
 
 def writer(place: Place, *turns: object) -> None:

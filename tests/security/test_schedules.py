@@ -25,8 +25,8 @@ from llm_do_temporal.messages.sizes import MAX_INLINE_BYTES, MAX_READ_ITEMS
 from llm_do_temporal.policy.files.attachments import AttachmentPolicy
 from llm_do_temporal.sandbox.input_files import InputReader, measure
 from llm_do_temporal.testing import scripted
+from tests.support.doors.scheduled import YEARLY, made, put, reads, triggered
 from tests.support.runs.place import Place
-from tests.support.runs.scheduled import YEARLY, made, put, reads, triggered
 
 SECRET = "seven-secret-words"
 NAMES = [

@@ -79,8 +79,6 @@ async def list_runs(
     as_json
         Print a JSON list.
     """
-    from llm_do_temporal.cli.output import print_json
-    from llm_do_temporal.cli.tables import print_table
     from llm_do_temporal.client.views.run_list import read_filter
 
     flags = {"state": state, "worker": worker, "who": who, "since": since, "until": until, "text": text}
@@ -88,13 +86,20 @@ async def list_runs(
     asked: dict[str, Any] = flags | {"schedule": schedule, "evaluations": evaluations}
     wanted = read_filter(_view(location, view) | {name: value for name, value in asked.items() if value})
     runs, spent, left_out = await _read(location, wanted, limit=limit, cost=cost)
+    _print_list(runs, spent, as_json=as_json)
+    for line in _notes(wanted, left_out, found=as_json or bool(runs)):
+        say(line)
+    return 0
+
+
+def _print_list(runs: list[RunSummary], spent: dict[str, Usage] | None, *, as_json: bool) -> None:
+    from llm_do_temporal.cli.output import print_json
+    from llm_do_temporal.cli.tables import print_table
+
     if as_json:
         print_json([_summary_json(run, spent) for run in runs], pretty=True)
     elif runs:
         print_table(*runs_table(runs, spent))
-    for line in _notes(wanted, left_out, found=as_json or bool(runs)):
-        say(line)
-    return 0
 
 
 def _notes(wanted: RunFilter, left_out: int, *, found: bool) -> list[str]:

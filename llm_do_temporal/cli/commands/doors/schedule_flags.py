@@ -28,7 +28,7 @@ _FILES = Group("Files", sort_key=4)
 @Parameter(name="*", group=_TIMES)
 @dataclass(frozen=True, kw_only=True)
 class ScheduleTimes:
-    """When runs begin, and what becomes of those that meet or are late."""
+    """Times at which runs begin, and what becomes of those that meet or are late."""
 
     cron: Annotated[
         tuple[str, ...],
