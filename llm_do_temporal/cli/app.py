@@ -16,6 +16,7 @@ from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
 from llm_do_temporal.cli.commands.doctor import doctor
 from llm_do_temporal.cli.commands.doors.acp import acp
+from llm_do_temporal.cli.commands.doors.lsp import lsp
 from llm_do_temporal.cli.commands.doors.mcp import mcp
 from llm_do_temporal.cli.commands.doors.schedules import (
     backfill_schedule,
@@ -106,6 +107,7 @@ _COMMANDS = {
     "ui": ui,
     "mcp": mcp,
     "acp": acp,
+    "lsp": lsp,
     "token": list_tokens,
     "gc": gc,
     "migrate-check": migrate_check,

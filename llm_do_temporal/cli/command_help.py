@@ -158,6 +158,7 @@ COMMAND_HELP = {
     "ui": CommandHelp(_SERVICES),
     "mcp": CommandHelp(_SERVICES, "[FLAGS]", ("mcp  # an agent starts it", "mcp --http --port 8235")),
     "acp": CommandHelp(_SERVICES, "WORKER [FLAGS]", ("acp notes  # an editor starts it",)),
+    "lsp": CommandHelp(_SERVICES, "[FLAGS]", ("lsp  # an editor starts it",)),
     "token": CommandHelp(
         _SERVICES,
         "[FLAGS]",

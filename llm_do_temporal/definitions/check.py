@@ -35,8 +35,11 @@ from llm_do_temporal.workshop_search import WORKSHOP_FILE
 _SANDBOX_STEP = "Add `sandbox: {root: .}` to workshop.yaml."
 
 
-def check_workshop(folder: Path) -> list[Problem]:
-    """Every problem of the workshop in `folder`, sorted by file and line; an empty list is a good workshop."""
+def check_workshop(folder: Path, *, run_python: bool = True) -> list[Problem]:
+    """Every problem of the workshop in `folder`, sorted by file and line; an empty list is a good workshop.
+
+    Without `run_python` nothing of the workshop's Python is run, and what only running it shows is not found.
+    """
     try:
         workshop, problems, document = parse_workshop(folder)
     except WorkshopNotFound as error:
@@ -44,12 +47,14 @@ def check_workshop(folder: Path) -> list[Problem]:
     workers = _Workers(workshop.root)
     templates, missing = named_templates(workers.in_workshop(), workshop.root)
     everybody = [*workers.in_workshop(), *templates]
-    problems += [*workshop_models(workshop, document), *_rule_problems(workshop, document, everybody), *missing]
-    problems += _example_problems(workshop, document)
+    open_ended = any(may_name_capabilities(parsed, workshop, load=run_python) for parsed in everybody)
+    problems += [*workshop_models(workshop, document), *missing]
+    problems += [*_rule_problems(workshop, document, everybody, open_ended), *_example_problems(workshop, document)]
     for parsed in everybody:
-        problems += [*parsed.problems, *complete(parsed)[2], *input_of(parsed)[1], *load_python_tools(parsed)[1]]
+        problems += [*parsed.problems, *complete(parsed, run_python=run_python)[2]]
+        problems += [*input_of(parsed)[1], *load_python_tools(parsed)[1]] if run_python else []
         problems += _open_problems(parsed)
-        problems += [*external_toolsets(parsed, workshop)[1], *setting_problems(parsed)]
+        problems += [*external_toolsets(parsed, workshop, load=run_python)[1], *setting_problems(parsed)]
         problems += [*_model_problems(parsed, workshop), *batch_problems(parsed, workshop.config)]
         problems += _sandbox_problems(parsed, workshop)
         problems += _delegate_problems(parsed, workers)
@@ -109,8 +114,13 @@ def _open_problems(parsed: ParsedWorker) -> Iterator[Problem]:
         yield problem_of(error, file=parsed.place.label)
 
 
-def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[ParsedWorker]) -> Iterator[Problem]:
-    """Yield a problem for each rule about a capability that no tool has: a typing error would silently allow a call."""
+def _rule_problems(
+    workshop: Workshop, document: Document, workers: Sequence[ParsedWorker], open_ended: bool
+) -> Iterator[Problem]:
+    """Yield a problem for each rule about a capability that no tool has: a typing error would silently allow a call.
+
+    `open_ended`: a toolset may have capabilities that only itself names.
+    """
     toolsets = [parsed.definition.toolsets for parsed in workers]
     created = workshop.config.creation_defaults.toolsets
     names = set(DEFAULT_RULES).union(*(one.named_capabilities for one in (*toolsets, created) if one is not None))
@@ -119,7 +129,6 @@ def _rule_problems(workshop: Workshop, document: Document, workers: Sequence[Par
     # What always asks asks whatever a rule says, but it may say whom.
     known |= {name for name in ALWAYS_ASKS if name in rules and rules[name].says_more}
     unknown = [name for name in rules if name not in known]
-    open_ended = bool(unknown) and any(may_name_capabilities(parsed, workshop) for parsed in workers)
     for name in unknown:
         close = get_close_matches(name, known, n=1, cutoff=0.85 if open_ended else 0.6)
         if open_ended and not close:

@@ -78,11 +78,16 @@ def load_toolset_class(reference: str, *, root: Path) -> type[Any]:
     return found
 
 
-def may_name_capabilities(parsed: ParsedWorker, workshop: Workshop) -> bool:
-    """Return whether a toolset of the worker names its calls' capabilities itself; unloadable ones count as such."""
+def may_name_capabilities(parsed: ParsedWorker, workshop: Workshop, *, load: bool = True) -> bool:
+    """Return whether a toolset of the worker names its calls' capabilities itself; unloadable ones count as such.
+
+    Without `load` no class is loaded, and each counts.
+    """
     aliases = workshop.config.toolset_aliases
     for name, options in parsed.definition.toolsets.classes.items():
         if options.enabled:
+            if not load:
+                return True
             try:
                 kind = load_toolset_class(aliases.get(name, name), root=workshop.root)
             except DefinitionError:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
 MAX_FILE_BYTES = 1024 * 1024
 """Largest file. Definitions are written by hand; a larger file is a mistake, and would not fit a Temporal payload."""
 
 
 _MAX_LINKS = 40
+_UNSAVED: ContextVar[Mapping[Path, bytes]] = ContextVar("_UNSAVED", default=MappingProxyType[Path, bytes]({}))
 
 
 class Unreadable(Exception):
@@ -69,17 +73,40 @@ def check_inside(path: Path, root: Path) -> None:
         raise Unreadable(f"'{label}' is not a file")
 
 
+@contextmanager
+def unsaved(texts: Mapping[Path, bytes]) -> Generator[None]:
+    """Let what an editor holds count in place of what the files at these real paths hold.
+
+    For as long as the context lasts, and for its own task or thread alone. All other bounds stay.
+    """
+    token = _UNSAVED.set(texts)
+    try:
+        yield
+    finally:
+        _UNSAVED.reset(token)
+
+
 def read_bytes(path: Path, root: Path) -> bytes:
     """Return the content of a file inside `root`. Raises Unreadable."""
     check_inside(path, root)
+    held = _UNSAVED.get()
+    content = held.get(path.resolve()) if held else None
+    return _bounded(_read_file(path, root) if content is None else content, path, root)
+
+
+def _read_file(path: Path, root: Path) -> bytes:
+    """Return the file's bytes, one more than the largest file has at most."""
     try:
         # Not the path but what is opened counts: a link or a pipe may have taken the file's place meanwhile.
         descriptor = os.open(path.resolve(strict=True), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             _check_opened(descriptor, path, root)
-            content = file.read(MAX_FILE_BYTES + 1)
+            return file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise Unreadable(f"'{label_of(path, root)}' cannot be read: {error.strerror}") from error
+
+
+def _bounded(content: bytes, path: Path, root: Path) -> bytes:
     if len(content) > MAX_FILE_BYTES:
         raise Unreadable(f"'{label_of(path, root)}' is larger than {MAX_FILE_BYTES} bytes, the most a file may have")
     return content

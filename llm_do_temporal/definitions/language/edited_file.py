@@ -1,0 +1,121 @@
+"""Text of a definition file as an editor holds it: its lines, its kind, and the part of it that is YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from llm_do_temporal.definitions.workers.places import (
+    EVALUATION_SUFFIX,
+    SUFFIXES,
+    WorkerPlace,
+    named_worker,
+    own_candidates,
+)
+from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
+from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES
+from llm_do_temporal.errors import WorkshopNotFound
+from llm_do_temporal.workshop_search import WORKSHOP_FILE, search_upwards
+
+FileKind = Literal["worker", "workshop", "evaluation"]
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_INSTRUCTIONS = re.compile(r"^['\"]?instructions['\"]?\s*:", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Place between two characters; both numbers count from 0, columns in characters."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class EditedFile:
+    """File of definitions, with the text that an editor holds."""
+
+    path: Path
+    """Path with links followed."""
+    root: Path
+    """The workshop's folder; for a file outside any, its own folder."""
+    kind: FileKind
+    text: str
+    """Text with plain newlines, whatever the editor's are."""
+    in_workshop: bool = True
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines, without their ends; there is always one."""
+        return tuple(self.text.split("\n"))
+
+    @cached_property
+    def front(self) -> str:
+        """The part that is YAML, its lines numbered as in the file."""
+        return split_front_matter(self.text)[0] if self.path.suffix == ".worker" else self.text
+
+    @property
+    def body_line(self) -> int | None:
+        """Line, from 0, on which a worker's instructions begin below its keys; None where there are none."""
+        if self.path.suffix != ".worker":
+            return None
+        _, body, line = split_front_matter(self.text)
+        return None if body is None else line - 1
+
+    @property
+    def label(self) -> str:
+        """Path of the file below the root, as messages name it."""
+        return self.path.relative_to(self.root).as_posix()
+
+    @property
+    def place(self) -> WorkerPlace:
+        """Place of the worker that the file defines."""
+        return WorkerPlace(named_worker(self.path), self.path, self.root)
+
+    def own_problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong with a worker's file by itself, for one that no workshop knows."""
+        if self.kind != "worker":
+            return ()
+        if len(self.text.encode("utf-8", "replace")) > MAX_FILE_BYTES:
+            return (Problem(self.label, None, f"larger than {MAX_FILE_BYTES} bytes, the most a file may have"),)
+        return parse_worker(self.text, self.place, sha256="").problems
+
+
+def edited_file(path: Path, text: str) -> EditedFile | None:
+    """Return the file of definitions at a path, with this text; None for a file that is none of ours."""
+    plain = plain_lines(text)
+    real = path.parent.resolve() / path.name
+    real = real.resolve() if real.exists() else real
+    try:
+        root, inside = search_upwards(real.parent), True
+    except WorkshopNotFound:
+        root, inside = real.parent, False
+    kind = _kind_of(real, root, plain)
+    return None if kind is None else EditedFile(real, root, kind, plain, inside)
+
+
+def plain_lines(text: str) -> str:
+    """Return the text with a newline at the end of each line, as definitions are read; without a byte order mark."""
+    return _LINE_END.sub("\n", text.removeprefix("\ufeff"))
+
+
+def held_bytes(sources: Mapping[Path, EditedFile]) -> dict[Path, bytes]:
+    """Return what counts in place of the files: the bytes of each text that UTF-8 can write."""
+    return {path: one.text.encode("utf-8", "surrogatepass") for path, one in sources.items()}
+
+
+def _kind_of(path: Path, root: Path, text: str) -> FileKind | None:
+    if path.name == WORKSHOP_FILE:
+        return "workshop"
+    if path.name.endswith(EVALUATION_SUFFIX):
+        return "evaluation"
+    if path.suffix == ".worker":
+        return "worker"
+    label = path.relative_to(root).as_posix()
+    if path.suffix not in SUFFIXES or label not in own_candidates(named_worker(path)):
+        return None
+    return "worker" if "/" in label or _INSTRUCTIONS.search(text) else None
