@@ -29,8 +29,9 @@ WRITTEN = {
     Path("docs/reference/errors.md"): "pages/errors",
     Path("docs/reference/python.md"): "pages/python",
     Path("docs/reference/wire.md"): "pages/wire",
+    Path("llm_do_temporal/definitions/schemas/meanings.json"): "pages/key_meanings",
 }
-"""The pages that are written by a script of this folder, whose function `render` returns the page."""
+"""The pages, and a file that is made of pages, each written by a script of this folder; its `render` returns it."""
 TABLES_SCRIPT = "pages/key_tables"
 """The script that writes the tables of keys inside of pages."""
 CODE_PAGES = ("docs/architecture.md", "docs/glossary.md", "docs/decisions.md", "docs/decisions/*.md", "CONTRIBUTING.md")

@@ -24,6 +24,16 @@ _PROVIDERS = {
 _CLOSE = 0.8
 
 
+def listed_models(provider: str) -> list[str]:
+    """Return the models of a provider that the list has, as `provider:name`; none of a provider that it lacks."""
+    if provider not in _PROVIDERS:
+        return []
+    from genai_prices.data import providers
+
+    listed = next(one for one in providers if one.id == _PROVIDERS[provider])
+    return [f"{provider}:{one.id}" for one in listed.models]
+
+
 def spelling_doubt(model: str) -> ModelDoubt | None:
     """Return the doubt about a model `provider:name` that is one letter or two beside one of the price list."""
     provider, _, name = model.partition(":")

@@ -100,7 +100,9 @@ class ShellDefault(Value):
     """`shell: default:`, for a command that no rule fits."""
 
     approval_required: bool = True
+    """Whether such a command asks a person."""
     blocked: bool = False
+    """Whether such a command is refused."""
 
 
 class ShellPolicy(Value):
@@ -125,6 +127,7 @@ class ShellSettings(Value):
     """`shell:` of `workshop.yaml`."""
 
     isolation: Isolation = Isolation.PREFERRED
+    """Whether commands run without isolation where none works: `required` never does."""
     env: Annotated[tuple[str, ...], AfterValidator(_checked_variables)] = ()
     """Names of variables of the worker service that commands see."""
 

@@ -38,10 +38,13 @@ class TemplateRules(Value):
     lock: str | None = None
     """Template that is used for every call, whichever name it gives."""
     allowed_suffixes: Suffixes = ()
+    """Endings of the names of files that calls may attach; empty: all."""
     max_attachments: int = Field(default=DEFAULT_MAX_ATTACHMENTS, ge=0)
+    """Most files of a call."""
     max_bytes: int = Field(default=DEFAULT_MAX_TOTAL_BYTES, ge=0)
     """Size of all attachments of a call together."""
     enabled: bool = True
+    """`false`: it stays in the file, and is not offered."""
 
     @property
     def attachments(self) -> AttachmentPolicy:

@@ -114,8 +114,8 @@ def _table(name: str, lines: list[str]) -> Iterator[str]:
     if name not in TABLES:
         raise TableError(f"there is no table '{name}'; there are: {', '.join(TABLES)}")
     keys = keys_of(name)
-    columns = _split(lines[0]) if lines else []
-    written = [key for line in lines[2:] for key in _KEY.findall(_split(line)[0])]
+    columns = split_row(lines[0]) if lines else []
+    written = [key for line in lines[2:] for key in _KEY.findall(split_row(line)[0])]
     if missing := [key for key in keys if key not in written]:
         raise TableError(f"the table '{name}' lacks {', '.join(missing)}")
     if unknown := [key for key in written if key not in keys]:
@@ -123,7 +123,7 @@ def _table(name: str, lines: list[str]) -> Iterator[str]:
     yield from lines[:2]
     for line in lines[2:]:
         # A row with no key is the page's own.
-        yield _row(columns, _split(line), keys) if _KEY.search(_split(line)[0]) else line
+        yield _row(columns, split_row(line), keys) if _KEY.search(split_row(line)[0]) else line
 
 
 def _row(columns: list[str], cells: list[str], keys: Mapping[str, Key]) -> str:
@@ -134,7 +134,8 @@ def _row(columns: list[str], cells: list[str], keys: Mapping[str, Key]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _split(line: str) -> list[str]:
+def split_row(line: str) -> list[str]:
+    """Return the cells of a row of a table."""
     return [cell.strip() for cell in _CELLS.split(line.strip())[1:-1]]
 
 

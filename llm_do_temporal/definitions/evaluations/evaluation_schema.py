@@ -28,7 +28,7 @@ def evaluation_schema() -> _Schema:
     properties["judge"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/JudgeSpec"}]}
     bound = {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/ThresholdKeys"}]}
     properties["thresholds"] = {"type": "object", "additionalProperties": bound}
-    properties["$schema"] = {"type": "string"}
+    properties["$schema"] = {"type": "string", "description": "Address of this schema, for editors."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "required": ["cases"]}
 
 
@@ -46,7 +46,7 @@ def _forms(name: str, kind: type[BaseEvaluator], defs: dict[str, _Schema], renam
     argument = kind.argument
     if argument is not None:
         shape = keys["properties"][renamed.get(argument, argument)]
-        forms.append(_named(name, {**shape, "not": {"type": "object"}}, about))
+        forms.append(_named(name, {**shape, "not": {"type": "object"}, "description": about}, about))
     if not required:
         forms.append({"const": name, "description": about})
     return forms

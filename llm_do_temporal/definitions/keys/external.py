@@ -22,9 +22,13 @@ class PolicyKeys(Strict):
     """Policy keys of a toolset, or of a single tool in it."""
 
     pre_approved: bool = False
+    """Calls need no person."""
     needs_approval: bool = False
+    """Each call asks a person."""
     blocked: bool = False
+    """No call is run."""
     capabilities: tuple[Capability, ...] | None = Field(default=None, min_length=1)
+    """Capabilities that a call uses, and that the workshop's rules judge; none: `tool.call`."""
 
     @model_validator(mode="after")
     def _one_ruling(self) -> PolicyKeys:
@@ -44,6 +48,7 @@ class _SourceKeys(PolicyKeys):
     """Keys that every external toolset has."""
 
     enabled: bool = True
+    """`false`: it stays in the file, and its tools are not offered."""
     prefix: Prefix | None = None
     """Prefix of its tools' names."""
     tools: dict[str, PolicyKeys | None] = Field(default_factory=dict)
@@ -88,6 +93,7 @@ class McpKeys(_SourceKeys):
     command: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Program and arguments of a server that is started and reached through its standard input and output."""
     url: str | None = None
+    """Address of a server that is reached over HTTP, instead of `command`."""
     env: tuple[str, ...] = ()
     """Names of variables of the worker service that the server gets."""
     headers_env: dict[str, str] = Field(default_factory=dict)

@@ -70,15 +70,25 @@ class ServerSideToolKeys(Strict):
     """Entry of `server_side_tools:`; text alone is short for `{tool_type: text}`."""
 
     tool_type: Literal["web_search", "web_fetch", "code_execution", "image_generation"]
+    """Tool that the provider runs."""
     max_uses: int | None = Field(default=None, ge=1)
+    """Most uses in a turn."""
     allowed_domains: list[str] | None = None
+    """Domains that alone are looked at; not together with `blocked_domains`."""
     blocked_domains: list[str] | None = None
+    """Domains that are never looked at."""
     search_context_size: Literal["low", "medium", "high"] | None = None
+    """How much of what is found the model is told."""
     user_location: dict[str, str] | None = None
+    """Place for which results are found: `city`, `region`, `country`, `timezone`."""
     size: str | None = None
+    """Size of the image, as the provider names it."""
     aspect_ratio: str | None = None
+    """Proportions of the image, like `16:9`."""
     output_format: Literal["png", "webp", "jpeg"] | None = None
+    """Format of the image."""
     output_compression: int | None = Field(default=None, ge=0, le=100)
+    """Compression of the image, in percent."""
     provider_settings: dict[str, Any] | None = None
     """Options that a single provider has, by the provider's name."""
 

@@ -33,8 +33,11 @@ class DelegationOptions(Switchable):
     __pydantic_extra__: dict[str, DelegateOptions | None] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     allow_workers: tuple[str, ...] | None = None
+    """Workers that may be called with the one tool `worker_call`; `["*"]` is everybody, `[]` nobody."""
     worker_create: WorkerCreateOptions | None = None
+    """Offers `worker_create`: the model writes new workers, which a person approves."""
     templates: TemplateRules | None = None
+    """Templates that may be called: worker files with `$name` in their text, which the call fills in."""
 
     @property
     def delegates(self) -> tuple[str, ...]:
@@ -100,6 +103,7 @@ class ShellOptions(ShellPolicy):
     """`shell:` of a worker's toolsets."""
 
     enabled: bool = True
+    """`false`: it stays in the file, and is not offered."""
 
 
 class Toolsets(Strict):
@@ -112,10 +116,15 @@ class Toolsets(Strict):
     __pydantic_extra__: dict[str, ClassOptions | None] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     filesystem: FilesystemOptions | None = None
+    """Tools for the files of the worker: `read_file`, `write_file`, `edit_file`, `list_files`."""
     delegation: DelegationOptions | None = None
+    """Calls of other workers: each name below it is a tool of that name."""
     custom: CustomOptions | None = None
+    """Functions of a `tools.py`, by their names."""
     mcp: dict[str, McpKeys] | None = None
+    """Tools of MCP servers, by the names that you give these."""
     shell: ShellOptions | None = None
+    """Commands, one program at a time, as its rules allow."""
 
     @property
     def classes(self) -> dict[str, ClassOptions]:

@@ -18,21 +18,16 @@ from llm_do_temporal.definitions.workers.places import (
 )
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
 from llm_do_temporal.definitions.yaml.problems import Problem
+from llm_do_temporal.definitions.yaml.spans import Offsets, Span, Spot, spans
 from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES
 from llm_do_temporal.errors import WorkshopNotFound
 from llm_do_temporal.workshop_search import WORKSHOP_FILE, search_upwards
 
 FileKind = Literal["worker", "workshop", "evaluation"]
+MAX_LIVE_CHARS = 200_000
+"""Longest YAML that is looked at while people type; a longer one is only checked."""
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _INSTRUCTIONS = re.compile(r"^['\"]?instructions['\"]?\s*:", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Position:
-    """Place between two characters; both numbers count from 0, columns in characters."""
-
-    line: int
-    column: int
 
 
 @dataclass(frozen=True)
@@ -52,6 +47,23 @@ class EditedFile:
     def lines(self) -> tuple[str, ...]:
         """The lines, without their ends; there is always one."""
         return tuple(self.text.split("\n"))
+
+    @cached_property
+    def offsets(self) -> Offsets:
+        """Places of offsets in the part that is YAML."""
+        return Offsets(self.front)
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """The keys and single values of the part that is YAML; none of a text that is too long to look at live."""
+        return spans(self.front) if len(self.front) <= MAX_LIVE_CHARS else []
+
+    def span_at(self, spot: Spot) -> Span | None:
+        """Return the key or value at a place; None where there is none."""
+        offset = self.offsets.offset(spot)
+        if self.offsets.spot(offset) != spot:
+            return None
+        return next((one for one in self.spans if one.holds(offset)), None)
 
     @cached_property
     def front(self) -> str:

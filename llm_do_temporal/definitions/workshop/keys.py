@@ -33,9 +33,13 @@ class CreationDefaults(Strict):
     """`creation_defaults:` of `workshop.yaml`: keys of every worker made by `worker_create`. None by default."""
 
     model: ModelNames | None = None
+    """Model of new workers that name none."""
     sandbox: WorkerSandbox | None = None
+    """Files of new workers."""
     attachment_policy: AttachmentPolicy | None = None
+    """Files that new workers accept."""
     toolsets: Toolsets | None = None
+    """Tools of new workers; without it they have none."""
 
 
 class WorkshopConfig(Strict):

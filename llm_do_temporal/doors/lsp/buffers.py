@@ -58,3 +58,7 @@ class Buffers:
     def uri_at(self, path: Path) -> str:
         """Return the editor's own address of a file, or a new one for a file that is not open."""
         return next((uri for uri, one in self._open.items() if one.source.path == path), None) or uri_of(path)
+
+    def version_at(self, path: Path) -> int | None:
+        """Return the version of an open file; None for one that is not open."""
+        return next((one.version for one in self._open.values() if one.source.path == path), None)

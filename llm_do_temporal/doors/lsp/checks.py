@@ -79,8 +79,8 @@ class Checks:
         self._published[root] = set(by_uri)
 
     def _publish_file(self, uri: str, version: int | None, lines: Sequence[str], problems: Sequence[Problem]) -> None:
-        encoding = self._server.workspace.position_encoding or "utf-16"
-        found = [_diagnostic(problem, lines, str(encoding)) for problem in problems]
+        encoding = str(self._server.workspace.position_encoding or "utf-16")
+        found = [_diagnostic(problem, lines, encoding) for problem in problems]
         self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, version))
 
 

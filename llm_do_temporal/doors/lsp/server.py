@@ -10,11 +10,12 @@ from importlib.metadata import version
 from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcServerNotInitialized
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams, JsonRpcServerNotInitialized
 from pygls.lsp.server import LanguageServer
 
 from llm_do_temporal.doors.lsp.buffers import Buffers
 from llm_do_temporal.doors.lsp.checks import SOURCE, Checks
+from llm_do_temporal.doors.lsp.features import Features
 from llm_do_temporal.doors.lsp.transport import AnsweringProtocol, say_failure
 
 WATCHED = ("**/*.worker", "**/workshop.yaml", "**/*.eval.yaml", "**/*.{py,md,yml,yaml}")
@@ -33,8 +34,14 @@ class DefinitionServer(LanguageServer):
         )
         self.buffers = Buffers()
         self.checks = Checks(self, self.buffers)
+        self.features = Features(self.buffers)
         for method, handler in _HANDLERS.items():
             self.feature(method, _OPTIONS.get(method))(_guarded(self, method, handler))
+
+    @property
+    def encoding(self) -> str:
+        """Encoding in whose units the editor counts columns."""
+        return str(self.workspace.position_encoding or "utf-16")
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Say in the log what kind of mistake a message was; it ends nothing."""
@@ -105,6 +112,18 @@ def _saved(server: DefinitionServer, params: Any) -> None:
         server.checks.want(root)
 
 
+def _rename(server: DefinitionServer, params: types.RenameParams) -> types.WorkspaceEdit | None:
+    workspace = server.client_capabilities.workspace
+    edits = None if workspace is None else workspace.workspace_edit
+    if edits is None or types.ResourceOperationKind.Rename not in (edits.resource_operations or ()):
+        raise JsonRpcInvalidParams("this editor renames no files when it is asked to, so a rename would not be whole")
+    found, left = server.features.rename(params, server.encoding)
+    if left:
+        message = f"Instructions that have the old name as a word were left as they are: {', '.join(left[:10])}"
+        server.window_show_message(types.ShowMessageParams(types.MessageType.Info, message))
+    return found
+
+
 _HANDLERS: dict[str, Callable[[DefinitionServer, Any], Any]] = {
     types.INITIALIZED: _initialized,
     types.TEXT_DOCUMENT_DID_OPEN: _opened,
@@ -112,5 +131,14 @@ _HANDLERS: dict[str, Callable[[DefinitionServer, Any], Any]] = {
     types.TEXT_DOCUMENT_DID_CLOSE: _closed,
     types.TEXT_DOCUMENT_DID_SAVE: _saved,
     types.WORKSPACE_DID_CHANGE_WATCHED_FILES: _saved,
+    types.TEXT_DOCUMENT_COMPLETION: lambda server, params: server.features.completion(params, server.encoding),
+    types.TEXT_DOCUMENT_HOVER: lambda server, params: server.features.hover(params, server.encoding),
+    types.TEXT_DOCUMENT_DEFINITION: lambda server, params: server.features.definition(params, server.encoding),
+    types.TEXT_DOCUMENT_REFERENCES: lambda server, params: server.features.references(params, server.encoding),
+    types.TEXT_DOCUMENT_PREPARE_RENAME: lambda server, params: server.features.prepare_rename(params, server.encoding),
+    types.TEXT_DOCUMENT_RENAME: _rename,
 }
-_OPTIONS: dict[str, Any] = {}
+_OPTIONS: dict[str, Any] = {
+    types.TEXT_DOCUMENT_COMPLETION: types.CompletionOptions(trigger_characters=[":", " "]),
+    types.TEXT_DOCUMENT_RENAME: types.RenameOptions(prepare_provider=True),
+}

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from llm_do_temporal.policy.values import Value
 
@@ -52,8 +52,11 @@ def read_duration(value: Any) -> Any:
     return int(found[1]) * _UNITS[found[2]]
 
 
+DurationText = Annotated[str, StringConstraints(pattern=rf"^{_DURATION.pattern}$")]
 Count = Annotated[int, Field(ge=1)]
-Duration = Annotated[int, Field(ge=1, le=_LONGEST_SECONDS), BeforeValidator(read_duration)]
+Duration = Annotated[
+    int, Field(ge=1, le=_LONGEST_SECONDS), BeforeValidator(read_duration, json_schema_input_type=int | DurationText)
+]
 """Duration in whole seconds."""
 
 

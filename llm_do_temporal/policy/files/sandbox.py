@@ -58,6 +58,7 @@ class NamedPath(FileRules):
     root: str
     """Folder, relative to the workshop."""
     mode: Literal["ro", "rw"] = "ro"
+    """`ro`: files are only read; `rw`: they are written, too."""
 
 
 class WorkerSandbox(FileRules):

@@ -43,7 +43,9 @@ def joined_models(value: object) -> object:
     return ",".join(name.strip() for name in names)
 
 
-ModelNames = Annotated[str, StringConstraints(min_length=1), BeforeValidator(joined_models)]
+ModelNames = Annotated[
+    str, StringConstraints(min_length=1), BeforeValidator(joined_models, json_schema_input_type=str | list[str])
+]
 """Model, or several models: a list, or a text with commas."""
 
 

@@ -28,7 +28,11 @@ def _read_amount(value: Any) -> Any:
         raise ValueError(f"'{str(value)[:40]}' is not a number of US dollars, like 0.25") from error
 
 
-Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False), BeforeValidator(_read_amount)]
+Dollars = Annotated[
+    Decimal,
+    Field(ge=0, le=1_000_000, allow_inf_nan=False),
+    BeforeValidator(_read_amount, json_schema_input_type=float | str),
+]
 """US dollars for a million tokens."""
 
 

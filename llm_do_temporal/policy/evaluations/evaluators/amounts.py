@@ -16,6 +16,7 @@ class MaxTurns(BaseEvaluator):
     argument: ClassVar[str | None] = "turns"
     kind: Literal["MaxTurns"] = "MaxTurns"
     turns: int = Field(ge=0)
+    """Most turns."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""
@@ -29,7 +30,9 @@ class MaxToolCalls(BaseEvaluator):
     argument: ClassVar[str | None] = "max_calls"
     kind: Literal["MaxToolCalls"] = "MaxToolCalls"
     max_calls: int = Field(ge=0)
+    """Most calls."""
     include_failed: bool = True
+    """Whether calls that failed count."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""
@@ -43,6 +46,7 @@ class MaxDollars(BaseEvaluator):
     argument: ClassVar[str | None] = "dollars"
     kind: Literal["MaxDollars"] = "MaxDollars"
     dollars: float = Field(ge=0, allow_inf_nan=False)
+    """Most US dollars."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""
@@ -58,6 +62,7 @@ class MaxSeconds(BaseEvaluator):
     argument: ClassVar[str | None] = "seconds"
     kind: Literal["MaxSeconds"] = "MaxSeconds"
     seconds: float = Field(ge=0, allow_inf_nan=False)
+    """Most seconds."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""

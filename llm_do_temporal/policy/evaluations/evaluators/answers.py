@@ -32,6 +32,7 @@ class Equals(BaseEvaluator):
     argument: ClassVar[str | None] = "value"
     kind: Literal["Equals"] = "Equals"
     value: Any
+    """Value that the answer must be."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""
@@ -59,6 +60,7 @@ class Contains(BaseEvaluator):
     argument: ClassVar[str | None] = "value"
     kind: Literal["Contains"] = "Contains"
     value: Any
+    """Text, item, or keys and values, that the answer must have."""
     case_sensitive: bool = True
     """Whether capitals count, where texts are compared."""
     as_strings: bool = False
@@ -98,6 +100,7 @@ class IsInstance(BaseEvaluator):
     argument: ClassVar[str | None] = "type_name"
     kind: Literal["IsInstance"] = "IsInstance"
     type_name: Literal["str", "int", "float", "bool", "list", "dict", "NoneType"]
+    """Name of the type in Python."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""
@@ -135,11 +138,15 @@ class JsonPath(BaseEvaluator):
     argument: ClassVar[str | None] = "path"
     kind: Literal["JsonPath"] = "JsonPath"
     path: str
+    """Path of the values, like `$.scores[*].value`."""
     equals: Any = None
     """Value that it must be; None: any."""
     one_of: tuple[Any, ...] | None = None
+    """Values of which it must be one; None: any."""
     at_least: float | None = None
+    """Smallest number that it may be."""
     at_most: float | None = None
+    """Largest number that it may be."""
     exists: bool | None = None
     """Whether anything must be at the path, or nothing."""
 
@@ -194,6 +201,7 @@ class FitsSchema(BaseEvaluator):
 
     kind: Literal["FitsSchema"] = "FitsSchema"
     json_schema: dict[str, Any]
+    """JSON Schema that the answer must fit."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""

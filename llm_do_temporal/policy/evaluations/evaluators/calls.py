@@ -59,7 +59,9 @@ class Called(CallsEvaluator):
 
     kind: Literal["Called"] = "Called"
     at_least: int = Field(default=1, ge=0)
+    """Fewest such calls."""
     at_most: int | None = Field(default=None, ge=0)
+    """Most such calls; None: any number."""
     include_failed: bool = False
     """Whether calls count that failed, or of which nobody knows whether they happened."""
 
@@ -107,6 +109,7 @@ class CallOrder(BaseEvaluator):
     argument: ClassVar[str | None] = "tools"
     kind: Literal["CallOrder"] = "CallOrder"
     tools: tuple[str, ...] = Field(min_length=1)
+    """Names of the tools, in their order."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""
@@ -121,9 +124,11 @@ class ToolCorrectness(BaseEvaluator):
     argument: ClassVar[str | None] = "expected_tools"
     kind: Literal["ToolCorrectness"] = "ToolCorrectness"
     expected_tools: tuple[str, ...]
+    """Names of the tools."""
     allow_extra: bool = False
     """Whether further calls are allowed."""
     include_failed: bool = False
+    """Whether calls that failed count."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""
@@ -141,8 +146,11 @@ class TrajectoryMatch(BaseEvaluator):
     argument: ClassVar[str | None] = "expected_trajectory"
     kind: Literal["TrajectoryMatch"] = "TrajectoryMatch"
     expected_trajectory: tuple[str, ...] = Field(max_length=1_000)
+    """Names of the tools, in their order."""
     order: Literal["exact", "in_order", "any_order"] = "in_order"
+    """How the order counts: exactly, with others between, or not at all."""
     include_failed: bool = False
+    """Whether calls that failed count."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""
@@ -160,12 +168,15 @@ class ArgumentCorrectness(BaseEvaluator):
 
     kind: Literal["ArgumentCorrectness"] = "ArgumentCorrectness"
     tool_name: str
+    """Name of the tool."""
     expected_arguments: dict[str, Any]
+    """Arguments that the call must have."""
     match_mode: Literal["subset", "exact"] = "subset"
     """Whether the call may have other arguments as well."""
     occurrence: Literal["first", "last"] | int = "first"
     """Call that is looked at, where there are several; numbers count from 0."""
     include_failed: bool = False
+    """Whether calls that failed count."""
 
     @property
     def default_name(self) -> str:

@@ -32,6 +32,7 @@ class FileEquals(_OfFile):
     text: str | None = None
     """Whole text of the file, newlines included."""
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    """Digest of the file's bytes."""
 
     @model_validator(mode="after")
     def _one_content(self) -> Self:
@@ -55,6 +56,7 @@ class FileContains(_OfFile):
 
     kind: Literal["FileContains"] = "FileContains"
     value: str
+    """Text that the file must contain."""
 
     def evaluate(self, seen: Seen) -> Finding:
         """See BaseEvaluator."""

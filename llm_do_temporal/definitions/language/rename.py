@@ -1,0 +1,199 @@
+"""Plan of giving a worker another name: its file, and every mention of it; refused where that cannot be done whole.
+
+Pure but for reading: the editor writes. Texts of instructions are changed where the name can be no ordinary word.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind
+from llm_do_temporal.definitions.language.mentions import Mention, mentions_of, workshop_files
+from llm_do_temporal.definitions.language.vocabulary import name_kind
+from llm_do_temporal.definitions.workers.places import SHIPPED, WorkerPlace, known_names, places_of
+from llm_do_temporal.definitions.yaml.lines import KeyPath, parse_yaml
+from llm_do_temporal.definitions.yaml.spans import Spot
+from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.errors import DefinitionError, UsageError
+from llm_do_temporal.policy.delegation import check_name
+
+_DISTINCT = re.compile(r"[_\d-]")
+_CALLERS = ("call_worker", "call_tool")
+"""Functions by which Python calls workers."""
+_MAX_MODULES = 500
+_WORKERS = "workers"
+
+
+@dataclass(frozen=True)
+class NameEdit:
+    """Place of a name in a file, which the new name takes."""
+
+    file: EditedFile
+    start: Spot
+    end: Spot
+
+
+@dataclass(frozen=True)
+class WorkerRename:
+    """Everything that a new name changes."""
+
+    name: str
+    edits: tuple[NameEdit, ...]
+    moves: tuple[tuple[Path, Path], ...]
+    """Files and folders, each with its new path."""
+    left: tuple[str, ...]
+    """Texts that have the old name as a word, and stay as they are."""
+
+
+def plan_rename(worker: str, new: str, root: Path, held: Mapping[Path, EditedFile]) -> WorkerRename:
+    """Return what it takes to call a worker `new`. Raises UsageError, with the reason, where it is not done whole."""
+    place = _renamed_place(worker, new, root)
+    files, unreadable = workshop_files(root, held)
+    if unreadable:
+        raise UsageError(f"'{unreadable[0]}' cannot be read, so mentions of '{worker}' in it are not known")
+    for file in files:
+        _check_readable(file, worker)
+    _check_python(worker, root)
+    found = [mention for file in files for mention in mentions_of(worker, file)]
+    edits = [_edit(mention, len(worker)) for mention in found]
+    for file in files:
+        _check_whole(file, [one for one in edits if one.file is file], worker, new)
+    texts = list(_texts(worker, files))
+    if _DISTINCT.search(worker):
+        return WorkerRename(new, (*edits, *texts), tuple(_moves(place, new)), ())
+    left = dict.fromkeys(f"{one.file.label}:{one.start.line + 1}" for one in texts)
+    return WorkerRename(new, tuple(edits), tuple(_moves(place, new)), tuple(left))
+
+
+def _renamed_place(worker: str, new: str, root: Path) -> WorkerPlace:
+    try:
+        check_name(new)
+    except DefinitionError as error:
+        raise UsageError(error.problem) from error
+    places = places_of(worker, root=root, shipped=SHIPPED)
+    own = [place for place in places if not place.shipped]
+    if not own:
+        where = "it comes with the package" if places else "no file of this workshop defines it"
+        raise UsageError(f"the worker '{worker}' cannot be renamed: {where}")
+    if len(own) > 1:
+        raise UsageError(f"'{own[0].label}' and '{own[1].label}' both define '{worker}'; take one of them away first")
+    if new in known_names(root=root, shipped=SHIPPED):
+        raise UsageError(f"there is a worker '{new}' already")
+    for path in (own[0].path, *own[0].path.parents):
+        if path == root:
+            break
+        if path.is_symlink():
+            raise UsageError(f"'{label_of(path, root)}' is a link, and links are not renamed")
+    taken = [after for _, after in _moves(own[0], new) if after.exists() or after.is_symlink()]
+    if taken:
+        raise UsageError(f"'{label_of(taken[0], root)}' is there already")
+    return own[0]
+
+
+def _moves(place: WorkerPlace, new: str) -> Iterator[tuple[Path, Path]]:
+    """Yield the worker's file and its folder, each with its new path."""
+    folder = place.root / _WORKERS / place.name
+    if place.path.stem == place.name:
+        yield place.path, place.path.with_name(f"{new}{place.path.suffix}")
+    else:
+        folder = place.path.parent
+    if folder.is_dir():
+        yield folder, folder.with_name(new)
+
+
+def _check_readable(file: EditedFile, worker: str) -> None:
+    _, problems = parse_yaml(file.front, file=file.label)
+    if problems:
+        raise UsageError(
+            f"{problems[0]}; mentions of '{worker}' in a file with such a mistake are not known",
+            next_step="Mend it first.",
+        )
+    if file.front.strip() and not file.spans:
+        raise UsageError(f"'{file.label}' is too long, so mentions of '{worker}' in it are not known")
+
+
+def _check_python(worker: str, root: Path) -> None:
+    """Raise UsageError where Python of the workshop calls the worker by its name: no Python is changed."""
+    paths = (
+        path for path in root.rglob("*.py") if not any(part.startswith(".") for part in path.relative_to(root).parts)
+    )
+    for path in sorted(paths)[:_MAX_MODULES]:
+        try:
+            tree = ast.parse(decode(read_bytes(path, root), label_of(path, root)))
+        except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and any(_is_text(one, worker) for one in _given(node)):
+                where = f"{label_of(path, root)}:{node.lineno}"
+                raise UsageError(f"{where} names '{worker}', and Python is not changed", next_step="Change it first.")
+
+
+def _given(call: ast.Call) -> Iterable[ast.expr]:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return [*call.args, *(one.value for one in call.keywords)] if name in _CALLERS else []
+
+
+def _is_text(node: ast.expr, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text
+
+
+def _edit(mention: Mention, length: int) -> NameEdit:
+    file, start = mention.file, mention.start
+    if start is None:
+        line = file.offsets.spot(mention.span.start).line + 1
+        raise UsageError(
+            f"{file.label}:{line} names '{mention.span.text[:80]}' in a way that cannot be changed in place"
+        )
+    return NameEdit(file, file.offsets.spot(start), file.offsets.spot(start + length))
+
+
+def _check_whole(file: EditedFile, edits: Sequence[NameEdit], worker: str, new: str) -> None:
+    """Raise UsageError where a file would still name the worker, by an alias of YAML for example."""
+    lines = file.front.split("\n")
+    for edit in sorted(edits, key=lambda one: (one.start.line, one.start.column), reverse=True):
+        line = lines[edit.start.line]
+        lines[edit.start.line] = f"{line[: edit.start.column]}{new}{line[edit.end.column :]}"
+    document, problems = parse_yaml("\n".join(lines), file=file.label)
+    if problems or worker in _named_workers(document.value, (), file.kind):
+        raise UsageError(f"'{file.label}' names '{worker}' in a way that cannot be changed in place")
+
+
+def _named_workers(value: Any, path: KeyPath, kind: FileKind) -> Iterator[str]:
+    inner: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        inner = cast("dict[str, Any]", value).items()
+    elif isinstance(value, list):
+        inner = enumerate(cast("list[Any]", value))
+    elif isinstance(value, str) and name_kind(kind, path, "value") == "worker":
+        yield value
+    for key, one in inner:
+        if isinstance(key, str) and name_kind(kind, (*path, key), "key") == "worker":
+            yield key
+        yield from _named_workers(one, (*path, key), kind)
+
+
+def _texts(worker: str, files: Sequence[EditedFile]) -> Iterator[NameEdit]:
+    """Yield the places of the name in texts of instructions."""
+    word = re.compile(rf"(?<![\w-]){re.escape(worker)}(?![\w-])")
+    for file in files:
+        for number in _text_lines(file):
+            for one in word.finditer(file.lines[number]):
+                yield NameEdit(file, Spot(number, one.start()), Spot(number, one.end()))
+
+
+def _text_lines(file: EditedFile) -> Iterable[int]:
+    """Return the lines, from 0, on which only a worker's instructions stand."""
+    if file.kind != "worker":
+        return ()
+    if file.body_line is not None:
+        return range(file.body_line, len(file.lines))
+    block = next((one for one in file.spans if one.path == ("instructions",) and one.is_block), None)
+    if block is None:
+        return ()
+    first = file.offsets.spot(block.start).line + 1
+    return range(first, first + file.front[block.start : block.end].rstrip().count("\n"))

@@ -1,0 +1,97 @@
+"""JSON Schemas for editors: all that can stand in a file of definitions, with the meaning of each key.
+
+Made of the models that read the files, so what `check` takes they take. What only a whole workshop shows, and what two
+keys say together, is for `check` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import Any, Literal, cast
+
+from llm_do_temporal.definitions.evaluations.evaluation_schema import evaluation_schema
+from llm_do_temporal.definitions.evaluations.evaluator_entries import THEIRS
+from llm_do_temporal.definitions.schemas.meanings import key_meanings
+from llm_do_temporal.definitions.workers.keys import WorkerFile
+from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
+from llm_do_temporal.policy.approvals import Ruling
+from llm_do_temporal.policy.models.prices import FREE
+
+SchemaName = Literal["worker", "workshop", "eval"]
+Schema = dict[str, Any]
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_PROGRAM = "llm-do-temporal"
+_ROOTS = {"worker": "WorkerFile", "workshop": "WorkshopConfig", "eval": "EvaluationFile"}
+_TITLES = {"worker": "worker file", "workshop": "workshop.yaml", "eval": "evaluation file"}
+_MADE: Mapping[SchemaName, Callable[[], Schema]] = {
+    "worker": WorkerFile.model_json_schema,
+    "workshop": WorkshopConfig.model_json_schema,
+    "eval": evaluation_schema,
+}
+_SHORT_FORMS: Mapping[str, tuple[Schema, ...]] = {
+    "ModelAlias": ({"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}),
+    "Price": ({"const": FREE},),
+    "Rule": ({"enum": [ruling.value for ruling in Ruling]},),
+    "ServerSideToolKeys": ({"$ref": "#/$defs/ServerSideToolKeys/anyOf/0/properties/tool_type"},),
+}
+"""Forms that people may write instead of the keys of a model, which reads them before it validates."""
+
+
+@cache
+def published_schema(name: SchemaName) -> Schema:
+    """Return the JSON Schema of a kind of file. It is shared: nobody changes it."""
+    schema = _MADE[name]()
+    definitions = cast("dict[str, Schema]", schema["$defs"])
+    for model, keys in definitions.items():
+        _explain(keys, model)
+    for keys, evaluator in _named_inside(definitions):
+        ours, renamed = THEIRS.get(evaluator, (evaluator, {}))
+        _explain(keys, ours, renamed)
+    _explain(schema, _ROOTS[name])
+    for model, forms in _SHORT_FORMS.items():
+        if model in definitions:
+            definitions[model] = {"anyOf": [definitions[model], *forms]}
+    # A key with nothing after it is a key left out, at the top of a file.
+    properties = cast("dict[str, Schema]", schema["properties"])
+    schema["properties"] = {key: _or_nothing(value) for key, value in properties.items()}
+    number = version(_PROGRAM)
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:{_PROGRAM}:{number}:{name}",
+        **{key: value for key, value in schema.items() if key != "$schema"},
+        "title": f"{_PROGRAM} {number}: {_TITLES[name]}",
+    }
+
+
+def _explain(schema: Schema, model: str, renamed: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Put the meanings of a model's keys into its schema, in place of titles that only repeat their names.
+
+    `renamed` has our name of each key that is called something else here.
+    """
+    meanings = key_meanings().get(model, {})
+    schema.pop("title", None)
+    for key, value in cast("dict[str, Schema]", schema.get("properties", {})).items():
+        value.pop("title", None)
+        meaning = meanings.get(renamed.get(key, key))
+        if meaning is not None:
+            value["description"] = meaning
+
+
+def _named_inside(definitions: Mapping[str, Schema]) -> Iterator[tuple[Schema, str]]:
+    """Yield the keys of each evaluator, which have no name of their own in the schema, with the evaluator's name."""
+    for form in definitions.get("EvaluatorEntry", {}).get("anyOf", ()):
+        for name, keys in form.get("properties", {}).items():
+            yield keys, name
+
+
+def _or_nothing(schema: Schema) -> Schema:
+    """Return a schema that takes nothing, too; what explains it stays at its top."""
+    outside = {key: schema[key] for key in ("description", "default") if key in schema}
+    inner = {key: value for key, value in schema.items() if key not in outside}
+    options = inner["anyOf"] if list(inner) == ["anyOf"] else [inner]
+    if {"type": "null"} not in options:
+        options = [*options, {"type": "null"}]
+    return {**outside, "anyOf": options}
