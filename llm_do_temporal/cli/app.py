@@ -14,6 +14,8 @@ from llm_do_temporal.cli.command_help import COMMAND_HELP, OTHER, PROGRAM_FLAGS,
 from llm_do_temporal.cli.commands.approvals import approvals, approve, modify, reject, undo, watch_approvals
 from llm_do_temporal.cli.commands.certify import certify
 from llm_do_temporal.cli.commands.codec_server import codec_server
+from llm_do_temporal.cli.commands.definitions.check import check
+from llm_do_temporal.cli.commands.definitions.schema import schema
 from llm_do_temporal.cli.commands.doctor import doctor
 from llm_do_temporal.cli.commands.doors.acp import acp
 from llm_do_temporal.cli.commands.doors.lsp import lsp
@@ -49,7 +51,7 @@ from llm_do_temporal.cli.commands.serve import dev, migrate_check, worker
 from llm_do_temporal.cli.commands.start import start
 from llm_do_temporal.cli.commands.ui import ui
 from llm_do_temporal.cli.commands.watch import result, watch
-from llm_do_temporal.cli.commands.workshop import check, import_command, init
+from llm_do_temporal.cli.commands.workshop import import_command, init
 from llm_do_temporal.cli.text import PROGRAM
 
 app = App(
@@ -113,6 +115,7 @@ _COMMANDS = {
     "migrate-check": migrate_check,
     "codec-server": codec_server,
     "check": check,
+    "schema": schema,
     "certify": certify,
     "import": import_command,
     "init": init,

@@ -145,7 +145,17 @@ COMMAND_HELP = {
         ),
     ),
     "init": CommandHelp(_WORKSHOP, "[DIRECTORY] [FLAGS]", ("init my-shop", "init decks --example pitch-decks")),
-    "check": CommandHelp(_WORKSHOP, "[PATH] [FLAGS]", ("check", "check workers/notes.worker")),
+    "check": CommandHelp(
+        _WORKSHOP,
+        "[PATH] [FLAGS]",
+        (
+            "check",
+            "check workers/notes.worker",
+            "check --watch  # again after each save",
+            "check --output-format github  # in GitHub Actions",
+        ),
+    ),
+    "schema": CommandHelp(_WORKSHOP, "KIND", ("schema workshop > .schemas/workshop.json",)),
     "doctor": CommandHelp(_WORKSHOP),
     "models": CommandHelp(_WORKSHOP, "[NAME] [FLAGS]", ("models", "models haiku")),
     "import": CommandHelp(_WORKSHOP, "PATH [FLAGS]", ("import ../agents --into my-shop",)),

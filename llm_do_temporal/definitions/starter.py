@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from llm_do_temporal.definitions.schemas.published import SchemaName, published_json
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
 WORKER = "notes"
 _IGNORED = ".gitignore"
 _FOR_WORKERS = "files/README.md"
-_OPTIONAL = (_IGNORED, _FOR_WORKERS)
+_SCHEMAS: dict[str, SchemaName] = {f".schemas/{name}.json": name for name in ("workshop", "eval", "worker")}
+"""Schemas for editors that know YAML and not us; a repository keeps them, for no editor gets them elsewhere."""
+_OPTIONAL = (_IGNORED, _FOR_WORKERS, *_SCHEMAS)
 """Files that stay as they are where they exist already."""
 _FILES = {
     "workshop.yaml": """\
@@ -93,7 +97,7 @@ _CHECKOUT = Path(__file__).parents[2] / "workers"
 def starter_files(example: str | None = None) -> dict[str, bytes]:
     """Return the content of each file of the starter workshop, or of an example, by its name. Raises UsageError."""
     if example is None:
-        return {name: text.encode() for name, text in _FILES.items()}
+        return _with_schemas({name: text.encode() for name, text in _FILES.items()})
     texts = _EXAMPLES.get(example)
     if texts is None:
         raise UsageError(f"there is no example '{example[:80]}'; there is {', '.join(EXAMPLES)}")
@@ -105,7 +109,20 @@ def starter_files(example: str | None = None) -> dict[str, bytes]:
             f"the example '{example}' is not complete here: {error.filename}: {error.strerror}",
             next_step="Install the package again.",
         ) from error
-    return {name: text.encode() for name, text in texts.items()} | copied
+    return _with_schemas({name: text.encode() for name, text in texts.items()} | copied)
+
+
+def modeline(schema: SchemaName, *, above: str = "") -> str:
+    """Return the line with which a YAML file tells editors its schema; `above` leads up to the workshop's folder."""
+    return f"# yaml-language-server: $schema={above}.schemas/{schema}.json"
+
+
+def _with_schemas(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the files with the schemas, and with the line that names its schema at the top of `workshop.yaml`."""
+    schemas = {path: published_json(name).encode() for path, name in _SCHEMAS.items()}
+    return {WORKSHOP_FILE: f"{modeline('workshop')}\n".encode() + files[WORKSHOP_FILE]} | {
+        path: data for path, data in (files | schemas).items() if path != WORKSHOP_FILE
+    }
 
 
 def make_workshop(folder: Path, example: str | None = None) -> list[str]:

@@ -1,23 +1,15 @@
-"""`init`, `import` and `check`: a new workshop, a workshop made of other programs' workers, and all mistakes in one.
-
-None of them needs a server.
-"""
+"""`init` and `import`: a new workshop, and a workshop made of other programs' workers. Neither needs a server."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import PROGRAM, say, visible_line
 from llm_do_temporal.errors import DefinitionError, UsageError
-
-if TYPE_CHECKING:
-    from llm_do_temporal.definitions.yaml.problems import Problem
 
 
 def init(directory: Path = Path(), /, *, example: Annotated[str | None, Parameter(name="--example")] = None) -> None:
@@ -67,59 +59,3 @@ def import_command(path: Path, /, *, into: Annotated[Path | None, Parameter(name
     count = len(report.workers)
     say(f"{count} {'worker' if count == 1 else 'workers'} imported into '{target}'; see `{PROGRAM} check {target}`")
     return 0
-
-
-def check(
-    path: Path | None = None,
-    /,
-    *,
-    location: Location = Location(),  # noqa: B008 - frozen
-) -> int:
-    """Check every file of a workshop.
-
-    Parameters
-    ----------
-    path
-        The workshop's folder, or one file of it.
-    """
-    from llm_do_temporal.definitions.check import check_workshop
-
-    folder, only = _scope(path, location)
-    problems = [problem for problem in check_workshop(folder) if only is None or problem.file == only]
-    for problem in problems:
-        print(problem_line(problem))
-    errors = sum(problem.severity == "error" for problem in problems)
-    say(summary_line(errors, len(problems) - errors))
-    return DefinitionError.exit_code if errors else 0
-
-
-def problem_line(problem: Problem) -> str:
-    """Return `file:line: severity: message (next step)` for a problem."""
-    where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
-    line = f"{where}: {problem.severity}: {problem.message}"
-    return visible_line(f"{line} ({problem.next_step})" if problem.next_step else line)
-
-
-def summary_line(errors: int, warnings: int) -> str:
-    """Return the numbers of errors and warnings in words, on one line."""
-    if not errors and not warnings:
-        return "no problems"
-    return f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _scope(path: Path | None, location: Location) -> tuple[Path, str | None]:
-    """Return the workshop to check and the name of one file in it; None stands for all files."""
-    if path is None:
-        return location.find_workshop(), None
-    if not path.exists():
-        raise UsageError(f"there is no file or folder '{path}'; name a workshop's folder or a file of it")
-    if path.is_dir():
-        return replace(location, workshop=path).find_workshop(), None
-    from llm_do_temporal.definitions.workshop.workshop import find_workshop
-
-    folder = find_workshop(path.parent)
-    return folder, path.resolve().relative_to(folder).as_posix()

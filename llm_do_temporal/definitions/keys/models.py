@@ -78,7 +78,7 @@ class ServerSideToolKeys(Strict):
     blocked_domains: list[str] | None = None
     """Domains that are never looked at."""
     search_context_size: Literal["low", "medium", "high"] | None = None
-    """How much of what is found the model is told."""
+    """Share of what is found that the model is told."""
     user_location: dict[str, str] | None = None
     """Place for which results are found: `city`, `region`, `country`, `timezone`."""
     size: str | None = None

@@ -15,7 +15,7 @@ from llm_do_temporal.definitions.language.outline import keys_at, values_at
 from llm_do_temporal.definitions.language.vocabulary import ANY, NameKind, name_kind
 from llm_do_temporal.definitions.yaml.cursor import Cursor, cursor_at
 from llm_do_temporal.definitions.yaml.lines import KeyPath
-from llm_do_temporal.definitions.yaml.spans import Spot
+from llm_do_temporal.definitions.yaml.spans import TextPlace
 
 MAX_OFFERS = 500
 
@@ -36,12 +36,12 @@ class Offer:
 class Offers:
     """Words that may be written in the place of one word."""
 
-    start: Spot
-    end: Spot
+    start: TextPlace
+    end: TextPlace
     words: tuple[Offer, ...]
 
 
-def complete(file: EditedFile, spot: Spot, names: WorkshopNames) -> Offers | None:
+def complete(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> Offers | None:
     """Return what may be written at a place; None where nothing can be told."""
     if file.body_line is not None and spot.line >= file.body_line - 1:
         return None
@@ -50,7 +50,7 @@ def complete(file: EditedFile, spot: Spot, names: WorkshopNames) -> Offers | Non
         return None
     found = [*_keys(file, cursor, names), *_values(file, cursor, names)]
     unique = tuple({(one.word, one.kind): one for one in found}.values())[:MAX_OFFERS]
-    return Offers(Spot(spot.line, cursor.start), Spot(spot.line, cursor.end), unique)
+    return Offers(TextPlace(spot.line, cursor.start), TextPlace(spot.line, cursor.end), unique)
 
 
 def _keys(file: EditedFile, cursor: Cursor, names: WorkshopNames) -> Iterator[Offer]:

@@ -18,7 +18,7 @@ from llm_do_temporal.definitions.workers.places import (
 )
 from llm_do_temporal.definitions.workers.worker_file import parse_worker, split_front_matter
 from llm_do_temporal.definitions.yaml.problems import Problem
-from llm_do_temporal.definitions.yaml.spans import Offsets, Span, Spot, spans
+from llm_do_temporal.definitions.yaml.spans import Offsets, Span, TextPlace, spans
 from llm_do_temporal.definitions.yaml.text_files import MAX_FILE_BYTES
 from llm_do_temporal.errors import WorkshopNotFound
 from llm_do_temporal.workshop_search import WORKSHOP_FILE, search_upwards
@@ -58,7 +58,7 @@ class EditedFile:
         """The keys and single values of the part that is YAML; none of a text that is too long to look at live."""
         return spans(self.front) if len(self.front) <= MAX_LIVE_CHARS else []
 
-    def span_at(self, spot: Spot) -> Span | None:
+    def span_at(self, spot: TextPlace) -> Span | None:
         """Return the key or value at a place; None where there is none."""
         offset = self.offsets.offset(spot)
         if self.offsets.spot(offset) != spot:

@@ -10,7 +10,7 @@ from llm_do_temporal.definitions.language.outline import key_at
 from llm_do_temporal.definitions.language.permissions import permissions_of
 from llm_do_temporal.definitions.language.vocabulary import name_kind
 from llm_do_temporal.definitions.workers.places import named_worker
-from llm_do_temporal.definitions.yaml.spans import Span, Spot
+from llm_do_temporal.definitions.yaml.spans import Span, TextPlace
 from llm_do_temporal.policy.approvals import ruling_of
 
 _ABOUT_ITSELF = frozenset({"toolsets", "sandbox", "name"})
@@ -25,7 +25,7 @@ class Explanation:
     markdown: str
 
 
-def explain(file: EditedFile, spot: Spot, names: WorkshopNames) -> Explanation | None:
+def explain(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> Explanation | None:
     """Return an explanation of what stands at a place; None where there is nothing to say."""
     span = file.span_at(spot)
     if span is None:

@@ -23,6 +23,12 @@ from llm_do_temporal.policy.approvals import DEFAULT_RULES
 from llm_do_temporal.policy.models.known import OFFLINE, OFFLINE_MODELS, PROVIDERS
 
 _MAX_MODULES = 200
+_WORDS: dict[type[ast.stmt], str] = {
+    ast.ClassDef: "class ",
+    ast.FunctionDef: "def ",
+    ast.AsyncFunctionDef: "async def ",
+}
+"""Words before a name."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +129,7 @@ def python_names(path: Path, root: Path, kind: type[ast.ClassDef] | type[ast.Fun
         return
     for node in tree.body:
         if isinstance(node, kinds):
-            column = node.col_offset + len(
-                {ast.ClassDef: "class ", ast.FunctionDef: "def "}.get(type(node), "async def ")
-            )
+            column = node.col_offset + len(_WORDS[type(node)])
             yield PythonName(node.name, path, node.lineno - 1, column, ast.get_docstring(node) or "")
 
 

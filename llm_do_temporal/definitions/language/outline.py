@@ -102,7 +102,7 @@ def _options(root: Schema, schema: Schema) -> Iterator[Schema]:
 def _resolved(root: Schema, reference: str) -> Schema:
     here: Any = root
     for part in reference.removeprefix(_REFERENCE).split("/"):
-        here = here[int(part)] if isinstance(here, list) else here[part]
+        here = cast("Any", here[int(part)] if isinstance(here, list) else here[part])
     return cast("Schema", here)
 
 

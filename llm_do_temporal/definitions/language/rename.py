@@ -17,7 +17,7 @@ from llm_do_temporal.definitions.language.mentions import Mention, mentions_of, 
 from llm_do_temporal.definitions.language.vocabulary import name_kind
 from llm_do_temporal.definitions.workers.places import SHIPPED, WorkerPlace, known_names, places_of
 from llm_do_temporal.definitions.yaml.lines import KeyPath, parse_yaml
-from llm_do_temporal.definitions.yaml.spans import Spot
+from llm_do_temporal.definitions.yaml.spans import TextPlace
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.policy.delegation import check_name
@@ -34,13 +34,13 @@ class NameEdit:
     """Place of a name in a file, which the new name takes."""
 
     file: EditedFile
-    start: Spot
-    end: Spot
+    start: TextPlace
+    end: TextPlace
 
 
 @dataclass(frozen=True)
 class WorkerRename:
-    """Everything that a new name changes."""
+    """Changes that a new name of a worker takes."""
 
     name: str
     edits: tuple[NameEdit, ...]
@@ -183,7 +183,7 @@ def _texts(worker: str, files: Sequence[EditedFile]) -> Iterator[NameEdit]:
     for file in files:
         for number in _text_lines(file):
             for one in word.finditer(file.lines[number]):
-                yield NameEdit(file, Spot(number, one.start()), Spot(number, one.end()))
+                yield NameEdit(file, TextPlace(number, one.start()), TextPlace(number, one.end()))
 
 
 def _text_lines(file: EditedFile) -> Iterable[int]:

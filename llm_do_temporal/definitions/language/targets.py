@@ -12,7 +12,7 @@ from llm_do_temporal.definitions.language.names import PythonName, WorkshopNames
 from llm_do_temporal.definitions.language.vocabulary import name_kind
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX, named_worker
 from llm_do_temporal.definitions.yaml.lines import KeyPath, parse_yaml
-from llm_do_temporal.definitions.yaml.spans import Span, Spot
+from llm_do_temporal.definitions.yaml.spans import Span, TextPlace
 from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, read_bytes
 from llm_do_temporal.workshop_search import WORKSHOP_FILE
 
@@ -21,11 +21,11 @@ _OF_ITSELF = (("name",), ("description",))
 
 
 @dataclass(frozen=True)
-class Target:
+class NameTarget:
     """Place in a file."""
 
     path: Path
-    spot: Spot
+    spot: TextPlace
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class NamedHere:
     span: Span
 
 
-def worker_at(file: EditedFile, spot: Spot) -> NamedHere | None:
+def worker_at(file: EditedFile, spot: TextPlace) -> NamedHere | None:
     """Return the worker that is meant at a place; None where none is."""
     span = file.span_at(spot)
     if span is None:
@@ -48,7 +48,7 @@ def worker_at(file: EditedFile, spot: Spot) -> NamedHere | None:
     return None
 
 
-def target_at(file: EditedFile, spot: Spot, names: WorkshopNames) -> Target | None:
+def target_at(file: EditedFile, spot: TextPlace, names: WorkshopNames) -> NameTarget | None:
     """Return the place that a name leads to; None where there is none."""
     span = file.span_at(spot)
     kind = None if span is None else name_kind(file.kind, span.path, span.role)
@@ -57,7 +57,7 @@ def target_at(file: EditedFile, spot: Spot, names: WorkshopNames) -> Target | No
     match kind:
         case "worker":
             worker = names.worker(span.text)
-            return None if worker is None else Target(worker.place.path, Spot(0, 0))
+            return None if worker is None else NameTarget(worker.place.path, TextPlace(0, 0))
         case "function":
             return _python(next((one for one in names.functions if one.name == span.text), None))
         case "class":
@@ -74,11 +74,11 @@ def references_to(worker: str, root: Path, held: Mapping[Path, EditedFile]) -> I
         yield from mentions_of(worker.removeprefix(PACKAGE_PREFIX), file)
 
 
-def _python(found: PythonName | None) -> Target | None:
-    return None if found is None else Target(found.path, Spot(found.line, found.column))
+def _python(found: PythonName | None) -> NameTarget | None:
+    return None if found is None else NameTarget(found.path, TextPlace(found.line, found.column))
 
 
-def _in_workshop(names: WorkshopNames, path: KeyPath) -> Target | None:
+def _in_workshop(names: WorkshopNames, path: KeyPath) -> NameTarget | None:
     """Return the line of a key of `workshop.yaml`."""
     if names.workshop is None:
         return None
@@ -88,4 +88,4 @@ def _in_workshop(names: WorkshopNames, path: KeyPath) -> Target | None:
     except Unreadable:
         return None
     line = parse_yaml(text, file=WORKSHOP_FILE)[0].lines.get(path)
-    return None if line is None else Target(root / WORKSHOP_FILE, Spot(line - 1, 0))
+    return None if line is None else NameTarget(root / WORKSHOP_FILE, TextPlace(line - 1, 0))

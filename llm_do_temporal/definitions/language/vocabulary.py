@@ -46,7 +46,10 @@ _VALUES: tuple[tuple[FileKind, Pattern, NameKind], ...] = (
     ("evaluation", ("model",), "model"),
     ("evaluation", ("judge", "model"), "model"),
 )
-_OWN_KEYS = {_DELEGATION: frozenset(DelegationOptions.model_fields), _CUSTOM: frozenset(CustomOptions.model_fields)}
+_OWN_KEYS: dict[Pattern, frozenset[str]] = {
+    _DELEGATION: frozenset(DelegationOptions.model_fields),
+    _CUSTOM: frozenset(CustomOptions.model_fields),
+}
 """Keys that stand among names and are none."""
 
 

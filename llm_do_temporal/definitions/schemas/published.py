@@ -6,6 +6,7 @@ keys say together, is for `check` alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
@@ -64,6 +65,11 @@ def published_schema(name: SchemaName) -> Schema:
         **{key: value for key, value in schema.items() if key != "$schema"},
         "title": f"{_PROGRAM} {number}: {_TITLES[name]}",
     }
+
+
+def published_json(name: SchemaName) -> str:
+    """Return the JSON Schema of a kind of file as a file has it."""
+    return json.dumps(published_schema(name), indent=2, ensure_ascii=False) + "\n"
 
 
 def _explain(schema: Schema, model: str, renamed: Mapping[str, str] = MappingProxyType({})) -> None:

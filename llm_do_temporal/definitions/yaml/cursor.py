@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llm_do_temporal.definitions.yaml.lines import KeyPath
-from llm_do_temporal.definitions.yaml.spans import Spot, walk
+from llm_do_temporal.definitions.yaml.spans import TextPlace, walk
 
 _WORD = re.compile(r"[^\s\[\]{},\"'#]*$")
 _REST = re.compile(r"[^\s\[\]{},\"'#:]*")
@@ -37,7 +37,7 @@ class Cursor:
     """Whether a colon comes behind the word."""
 
 
-def cursor_at(lines: Sequence[str], spot: Spot) -> Cursor | None:
+def cursor_at(lines: Sequence[str], spot: TextPlace) -> Cursor | None:
     """Return what may be written at a place; None where it is a comment, a long text, or cannot be told."""
     line = lines[spot.line] if spot.line < len(lines) else ""
     before, behind = line[: spot.column], line[spot.column :]

@@ -19,7 +19,7 @@ Role = Literal["key", "value"]
 
 
 @dataclass(frozen=True)
-class Spot:
+class TextPlace:
     """Place between two characters; both numbers count from 0, columns in characters."""
 
     line: int
@@ -56,12 +56,12 @@ class Offsets:
             self._starts.append(self._starts[-1] + len(line) + 1)
         self._size = len(text)
 
-    def spot(self, offset: int) -> Spot:
+    def spot(self, offset: int) -> TextPlace:
         """Return the place of an offset."""
         line = bisect_right(self._starts, offset) - 1
-        return Spot(line, offset - self._starts[line])
+        return TextPlace(line, offset - self._starts[line])
 
-    def offset(self, spot: Spot) -> int:
+    def offset(self, spot: TextPlace) -> int:
         """Return the offset of a place; of one below the text, its end."""
         return self._size if spot.line >= len(self._starts) else min(self._starts[spot.line] + spot.column, self._size)
 
@@ -142,7 +142,7 @@ def _part(level: _Level) -> str | int | None:
 
 def _span(event: yaml.ScalarEvent, text: str, path: KeyPath, role: Role) -> Span:
     value = str(event.value)
-    start, end = int(event.start_mark.index), int(event.end_mark.index)
+    start, end = (int(cast("yaml.Mark", mark).index) for mark in (event.start_mark, event.end_mark))
     written = text[start:end]
     is_block = event.style in ("|", ">")
     if is_block:

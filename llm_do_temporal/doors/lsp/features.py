@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from llm_do_temporal.definitions.language.hovers import explain
 from llm_do_temporal.definitions.language.names import WorkshopNames
 from llm_do_temporal.definitions.language.rename import NameEdit, WorkerRename, plan_rename
 from llm_do_temporal.definitions.language.targets import references_to, target_at, worker_at
-from llm_do_temporal.definitions.yaml.spans import Span, Spot
+from llm_do_temporal.definitions.yaml.spans import Span, TextPlace
 from llm_do_temporal.definitions.yaml.text_files import unsaved
 from llm_do_temporal.doors.lsp.buffers import Buffers
 from llm_do_temporal.doors.lsp.positions import from_position, to_position, uri_of
@@ -34,14 +33,6 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Place:
-    """Place that a request is about."""
-
-    file: EditedFile
-    spot: Spot
-
-
 class Features:
     """Answers for the open files of one editor."""
 
@@ -49,23 +40,21 @@ class Features:
         self._buffers = buffers
 
     @contextmanager
-    def _place(self, params: Any, encoding: str) -> Iterator[Place | None]:
+    def _place(self, params: Any, encoding: str) -> Generator[tuple[EditedFile, TextPlace] | None]:
         """Give the place that is asked about, while open texts count in place of files."""
         held = self._buffers.held()
         found = self._buffers.get(params.text_document.uri)
         with unsaved(held_bytes(held)):
-            if found is None:
-                yield None
-            else:
-                yield Place(found.source, to_position(found.source.lines, params.position, encoding))
+            file = None if found is None else found.source
+            yield None if file is None else (file, to_position(file.lines, params.position, encoding))
 
     def completion(self, params: types.CompletionParams, encoding: str) -> types.CompletionList:
         """Return the words that may stand at a place."""
         with self._place(params, encoding) as place:
-            offers = None if place is None else complete(place.file, place.spot, WorkshopNames(place.file))
+            offers = None if place is None else complete(*place, WorkshopNames(place[0]))
             if place is None or offers is None:
                 return types.CompletionList(is_incomplete=False, items=[])
-            where = _range(place.file, offers.start, offers.end, encoding)
+            where = _range(place[0], offers.start, offers.end, encoding)
             items = [_item(offer, where, number) for number, offer in enumerate(offers.words)]
             # A model's provider decides which models are offered next.
             return types.CompletionList(any(one.kind == "model" for one in offers.words), items)
@@ -73,16 +62,16 @@ class Features:
     def hover(self, params: types.HoverParams, encoding: str) -> types.Hover | None:
         """Explain what stands at a place."""
         with self._place(params, encoding) as place:
-            found = None if place is None else explain(place.file, place.spot, WorkshopNames(place.file))
+            found = None if place is None else explain(*place, WorkshopNames(place[0]))
             if place is None or found is None:
                 return None
             text = types.MarkupContent(types.MarkupKind.Markdown, found.markdown)
-            return types.Hover(text, _span_range(place.file, found.span, encoding))
+            return types.Hover(text, _span_range(place[0], found.span, encoding))
 
     def definition(self, params: types.DefinitionParams, encoding: str) -> types.Location | None:
         """Return the place that a name leads to."""
         with self._place(params, encoding) as place:
-            found = None if place is None else target_at(place.file, place.spot, WorkshopNames(place.file))
+            found = None if place is None else target_at(*place, WorkshopNames(place[0]))
             if found is None:
                 return None
             # Names in Python and keys are in ASCII but for rare ones, before which nothing else stands.
@@ -92,14 +81,14 @@ class Features:
     def references(self, params: types.ReferenceParams, encoding: str) -> list[types.Location]:
         """Return the mentions of the worker that is named at a place, and its file."""
         with self._place(params, encoding) as place:
-            named = None if place is None else worker_at(place.file, place.spot)
-            if place is None or named is None or not place.file.in_workshop:
+            named = None if place is None else worker_at(*place)
+            if place is None or named is None or not place[0].in_workshop:
                 return []
             found = [
                 types.Location(self._buffers.uri_at(one.file.path), _span_range(one.file, one.span, encoding))
-                for one in references_to(named.worker, place.file.root, self._buffers.held())
+                for one in references_to(named.worker, place[0].root, self._buffers.held())
             ]
-            worker = WorkshopNames(place.file).worker(named.worker)
+            worker = WorkshopNames(place[0]).worker(named.worker)
             if params.context.include_declaration and worker is not None:
                 start = types.Position(0, 0)
                 found.append(types.Location(self._buffers.uri_at(worker.place.path), types.Range(start, start)))
@@ -108,21 +97,21 @@ class Features:
     def prepare_rename(self, params: types.PrepareRenameParams, encoding: str) -> types.PrepareRenamePlaceholder | None:
         """Return what would be renamed at a place."""
         with self._place(params, encoding) as place:
-            named = None if place is None else worker_at(place.file, place.spot)
-            if place is None or named is None or not place.file.in_workshop:
+            named = None if place is None else worker_at(*place)
+            if place is None or named is None or not place[0].in_workshop:
                 return None
-            return types.PrepareRenamePlaceholder(_span_range(place.file, named.span, encoding), named.worker)
+            return types.PrepareRenamePlaceholder(_span_range(place[0], named.span, encoding), named.worker)
 
     def rename(self, params: types.RenameParams, encoding: str) -> tuple[types.WorkspaceEdit | None, tuple[str, ...]]:
         """Return the edits that give a worker a new name, and the texts that are left. Raises JsonRpcInvalidParams."""
         with self._place(params, encoding) as place:
-            named = None if place is None else worker_at(place.file, place.spot)
+            named = None if place is None else worker_at(*place)
             if place is None or named is None:
                 raise JsonRpcInvalidParams("no worker is named here")
-            if not place.file.in_workshop:
+            if not place[0].in_workshop:
                 raise JsonRpcInvalidParams("this file is in no workshop, so mentions of the worker are not known")
             try:
-                plan = plan_rename(named.worker, params.new_name, place.file.root, self._buffers.held())
+                plan = plan_rename(named.worker, params.new_name, place[0].root, self._buffers.held())
             except UsageError as error:
                 step = f" {error.next_step}" if error.next_step else ""
                 raise JsonRpcInvalidParams(f"{error.message}{step}") from error
@@ -145,7 +134,7 @@ class Features:
         return types.WorkspaceEdit(document_changes=changes)
 
 
-def _range(file: EditedFile, start: Spot, end: Spot, encoding: str) -> types.Range:
+def _range(file: EditedFile, start: TextPlace, end: TextPlace, encoding: str) -> types.Range:
     return types.Range(from_position(file.lines, start, encoding), from_position(file.lines, end, encoding))
 
 

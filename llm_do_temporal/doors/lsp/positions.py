@@ -11,7 +11,7 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.uris import from_fs_path, to_fs_path
 
-from llm_do_temporal.definitions.yaml.spans import Spot
+from llm_do_temporal.definitions.yaml.spans import TextPlace
 
 _UNITS = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 """Bytes of a code unit of each encoding."""
@@ -24,21 +24,21 @@ def units(text: str, encoding: str) -> int:
     return len(text.encode(name, "surrogatepass")) // size
 
 
-def to_position(lines: Sequence[str], given: types.Position, encoding: str) -> Spot:
+def to_position(lines: Sequence[str], given: types.Position, encoding: str) -> TextPlace:
     """Return the place that an editor means; one beyond a line or the text is its end."""
     line = min(max(given.line, 0), len(lines) - 1)
     if given.line > line:
-        return Spot(line, len(lines[line]))
+        return TextPlace(line, len(lines[line]))
     left, column = given.character, 0
     for character in lines[line]:
         left -= units(character, encoding)
         if left < 0:
             break
         column += 1
-    return Spot(line, column)
+    return TextPlace(line, column)
 
 
-def from_position(lines: Sequence[str], place: Spot, encoding: str) -> types.Position:
+def from_position(lines: Sequence[str], place: TextPlace, encoding: str) -> types.Position:
     """Return a place in the editor's units."""
     line = lines[place.line] if place.line < len(lines) else ""
     return types.Position(line=place.line, character=units(line[: place.column], encoding))
@@ -48,7 +48,7 @@ def whole_line(lines: Sequence[str], number: int, encoding: str) -> types.Range:
     """Return the range of a line's text, without the space around it; lines count from 0."""
     line = lines[number] if number < len(lines) else ""
     start = len(line) - len(line.lstrip())
-    ends = (Spot(number, start), Spot(number, max(start, len(line.rstrip()))))
+    ends = (TextPlace(number, start), TextPlace(number, max(start, len(line.rstrip()))))
     return types.Range(*(from_position(lines, place, encoding) for place in ends))
 
 

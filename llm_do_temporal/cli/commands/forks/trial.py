@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from llm_do_temporal.cli.commands.forks.saved_file import SavedFiles
 from llm_do_temporal.cli.commands.start import LimitFlags, Overrides, TypedStart, by_itself, prepare_start, read_params
 from llm_do_temporal.cli.options import Location
+from llm_do_temporal.cli.saved_files import SavedFiles, until_saved
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import DefinitionError, UsageError
 
@@ -105,7 +103,7 @@ class _Trial:
         assert self._saved is not None
         while not self.is_left:
             say(f"save {file} to try it again; Ctrl-C ends")
-            if not await _until_saved(self._saved):
+            if not await until_saved(self._saved):
                 break
             try:
                 await self._fork(file)
@@ -148,23 +146,6 @@ class _Trial:
             await self._session.client.cancel(run)
             say(f"asked run {run} to stop")
         return code
-
-
-async def _until_saved(saved: SavedFiles) -> bool:
-    """Wait until a file was saved; False: a person has pressed Ctrl-C before."""
-    loop, left = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, left.set)
-    saving, leaving = asyncio.create_task(saved.saved()), asyncio.create_task(left.wait())
-    try:
-        done, _ = await asyncio.wait({saving, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return leaving not in done
-    finally:
-        for task in (saving, leaving):
-            task.cancel()
-        await asyncio.gather(saving, leaving, return_exceptions=True)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def _file_of(session: Session, worker: str, typed: Path) -> Path:

@@ -148,7 +148,7 @@ class TrajectoryMatch(BaseEvaluator):
     expected_trajectory: tuple[str, ...] = Field(max_length=1_000)
     """Names of the tools, in their order."""
     order: Literal["exact", "in_order", "any_order"] = "in_order"
-    """How the order counts: exactly, with others between, or not at all."""
+    """Strictness about the order: `exact`, `in_order` with others between, or `any_order`."""
     include_failed: bool = False
     """Whether calls that failed count."""
 

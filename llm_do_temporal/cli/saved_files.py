@@ -7,6 +7,7 @@ has put in the place of the old one by a rename, and some small files cost nothi
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -17,8 +18,10 @@ LOOK_SECONDS = 0.2
 class SavedFiles:
     """Versions of some files; which they are is asked anew after each save."""
 
-    def __init__(self, files: Callable[[], Iterable[Path]]) -> None:
+    def __init__(self, files: Callable[[], Iterable[Path]], *, any_change: bool = False) -> None:
+        """With `any_change`, which files there are is asked at each look, and new and missing ones count as saved."""
         self._files = files
+        self._any_change = any_change
         self._looked_at = tuple(files())
         self._known = self._read()
 
@@ -30,7 +33,8 @@ class SavedFiles:
         before = self._known
         while True:
             now = self._read()
-            if now != self._known and now == before and self._known.keys() <= now.keys():
+            whole = self._any_change or self._known.keys() <= now.keys()
+            if now != self._known and now == before and whole:
                 self._looked_at = tuple(self._files())
                 self._known = self._read() | {path: now[path] for path in self._looked_at if path in now}
                 return
@@ -39,6 +43,8 @@ class SavedFiles:
 
     def _read(self) -> dict[Path, bytes]:
         """Return the bytes of the files that are there with any."""
+        if self._any_change:
+            self._looked_at = tuple(self._files())
         return {path: content for path in self._looked_at if (content := _bytes(path))}
 
 
@@ -47,3 +53,20 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+async def until_saved(saved: SavedFiles) -> bool:
+    """Wait until a file was saved; False: a person has pressed Ctrl-C before."""
+    loop, left = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, left.set)
+    saving, leaving = asyncio.create_task(saved.saved()), asyncio.create_task(left.wait())
+    try:
+        done, _ = await asyncio.wait({saving, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return leaving not in done
+    finally:
+        for task in (saving, leaving):
+            task.cancel()
+        await asyncio.gather(saving, leaving, return_exceptions=True)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,1 @@
+"""Commands about files of definitions: their mistakes, and their schemas."""
