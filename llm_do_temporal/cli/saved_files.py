@@ -11,6 +11,8 @@ import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from llm_do_temporal.cli.text import say
+
 LOOK_SECONDS = 0.2
 """Time between two looks. A version counts once two looks have seen the same: editors write in several steps."""
 
@@ -55,11 +57,12 @@ def _bytes(path: Path) -> bytes:
         return b""
 
 
-async def until_saved(saved: SavedFiles) -> bool:
-    """Wait until a file was saved; False: a person has pressed Ctrl-C before."""
+async def until_saved(saved: SavedFiles, words: str) -> bool:
+    """Say the words, and wait until a file was saved; False: a person has pressed Ctrl-C before."""
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, left.set)
+    say(words)
     saving, leaving = asyncio.create_task(saved.saved()), asyncio.create_task(left.wait())
     try:
         done, _ = await asyncio.wait({saving, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -22,6 +22,7 @@ from tests.support.people.desk import SHIPPED
 
 NOBODY = "127.0.0.1:1"
 """No server listens there."""
+SCHEMAS = [".schemas/workshop.json", ".schemas/eval.json", ".schemas/worker.json"]
 SECRET = "sk-not-to-be-shown"
 
 
@@ -66,7 +67,7 @@ def test_init_makes_a_workshop_without_a_mistake_and_says_what_to_type(run: Run,
     done = run("init", "my shop")
     made = tmp_path / "my shop"
     assert done.returncode == 0
-    written = ["workshop.yaml", "workers/notes.worker", "files/README.md", ".gitignore"]
+    written = ["workshop.yaml", "workers/notes.worker", "files/README.md", ".gitignore", *SCHEMAS]
     assert done.stdout.splitlines() == [f"my shop/{name}" for name in written]
     assert "  llm-do-temporal start notes 'buy bread' --workshop 'my shop'\n" in done.stderr
     assert files(made) == sorted(written)
@@ -77,7 +78,9 @@ def test_init_makes_the_whole_example(run: Run, tmp_path: Path) -> None:
     done = run("init", "decks", "--example", "pitch-decks")
     assert done.returncode == 0
     assert check_workshop(tmp_path / "decks") == []
-    assert files(tmp_path / "decks") == sorted([*EXAMPLE_FILES, "workshop.yaml", "files/README.md", ".gitignore"])
+    assert files(tmp_path / "decks") == sorted(
+        [*EXAMPLE_FILES, *SCHEMAS, "workshop.yaml", "files/README.md", ".gitignore"]
+    )
     assert "  llm-do-temporal start pitch_orchestrator 'evaluate every deck' --workshop decks\n" in done.stderr
     for name in EXAMPLE_FILES:
         assert (tmp_path / "decks" / name).read_bytes() == (SHIPPED / name).read_bytes()

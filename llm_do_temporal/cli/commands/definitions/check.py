@@ -50,8 +50,7 @@ async def check(
             print(_CLEAR, end="")
         code = _check(folder, only, output_format)
         sys.stdout.flush()
-        say("watching; Ctrl-C ends")
-        if not await until_saved(saved):
+        if not await until_saved(saved, "watching; Ctrl-C ends"):
             return code
 
 

@@ -102,8 +102,7 @@ class _Trial:
         """Fork the last run on each save of the worker's files, until a person leaves; return the exit code."""
         assert self._saved is not None
         while not self.is_left:
-            say(f"save {file} to try it again; Ctrl-C ends")
-            if not await until_saved(self._saved):
+            if not await until_saved(self._saved, f"save {file} to try it again; Ctrl-C ends"):
                 break
             try:
                 await self._fork(file)

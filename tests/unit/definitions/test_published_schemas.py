@@ -1,0 +1,166 @@
+"""Schemas for editors: every key is in them with its meaning, in completion too, and they accept what check accepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind, edited_file
+from llm_do_temporal.definitions.language.outline import keys_at
+from llm_do_temporal.definitions.schemas.meanings import key_meanings
+from llm_do_temporal.definitions.schemas.published import SchemaName, published_json, published_schema
+from llm_do_temporal.definitions.starter import make_workshop, modeline
+from llm_do_temporal.definitions.workers.keys import WorkerFile
+from llm_do_temporal.definitions.workers.worker_file import parse_worker
+from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
+from llm_do_temporal.definitions.workshop.workshop import parse_workshop
+from llm_do_temporal.definitions.yaml.lines import parse_yaml
+from scripts.pages.key_meanings import models
+
+ROOT = Path(__file__).parents[3]
+NAMES: tuple[SchemaName, ...] = ("worker", "workshop", "eval")
+KINDS: dict[FileKind, SchemaName] = {"worker": "worker", "workshop": "workshop", "evaluation": "eval"}
+SHIPPED = [
+    path
+    for folder in ("workers", "tests/support/relay", "tests/support/exam")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix == ".worker" or path.name == "workshop.yaml" or path.name.endswith(".eval.yaml")
+]
+
+
+def shipped(path: Path) -> EditedFile:
+    file = edited_file(path, path.read_text("utf-8"))
+    assert file is not None
+    return file
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_a_schema(name: SchemaName) -> None:
+    jsonschema.Draft202012Validator.check_schema(published_schema(name))
+    assert json.loads(published_json(name)) == published_schema(name)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_check_accepts_fits(path: Path) -> None:
+    file = shipped(path)
+    document, problems = parse_yaml(file.front, file=file.label)
+    assert problems == []
+    errors = jsonschema.Draft202012Validator(published_schema(KINDS[file.kind])).iter_errors(document.value)
+    assert [error.message for error in errors] == []
+
+
+@pytest.mark.parametrize("model", sorted(models(), key=lambda one: one.__name__), ids=lambda one: one.__name__)
+def test_every_key_of_the_models_has_a_meaning(model: Any) -> None:
+    assert set(model.model_fields) - {"kind"} <= set(key_meanings().get(model.__name__, {})) | {"kind"}
+
+
+def nameless(schema: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the keys of a schema that have no meaning."""
+    if isinstance(schema, dict):
+        for key, value in schema.get("properties", {}).items():
+            if not value.get("description"):
+                yield "/".join((*path, key))
+        for key, value in schema.items():
+            yield from nameless(value, (*path, str(key)))
+    elif isinstance(schema, list):
+        for number, value in enumerate(schema):
+            yield from nameless(value, (*path, str(number)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_of_a_schema_has_a_meaning(name: SchemaName) -> None:
+    assert list(nameless(published_schema(name))) == []
+
+
+@pytest.mark.parametrize(("kind", "model"), [("worker", WorkerFile), ("workshop", WorkshopConfig)])
+def test_completion_has_every_key(kind: FileKind, model: Any) -> None:
+    assert set(keys_at(kind, ())) == set(model.model_fields)
+    assert all(one.meaning for one in keys_at(kind, ()).values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "key"),
+    [
+        ("worker", ("toolsets",), "shell"),
+        ("worker", ("toolsets", "delegation"), "allow_workers"),
+        ("worker", ("toolsets", "custom", "shout"), "pre_approved"),
+        ("worker", ("toolsets", "mcp", "notes"), "headers_env"),
+        ("worker", ("toolsets", "shell", "rules", 3), "pattern"),
+        ("worker", ("server_side_tools", 0), "max_uses"),
+        ("workshop", ("approvals", "rules", "worker.call"), "quorum"),
+        ("workshop", ("models", "fast"), "base_url"),
+        ("workshop", ("models", "fast", "price"), "cache_read"),
+        ("workshop", ("creation_defaults", "toolsets", "shell"), "network"),
+        ("workshop", ("notify", 0), "secret_env"),
+        ("evaluation", ("cases", 0, "decide", 1), "times"),
+        ("evaluation", ("evaluators", 0, "Called"), "at_most"),
+        ("evaluation", ("judge",), "scores"),
+    ],
+)
+def test_inner_keys_are_known_at_their_place(kind: FileKind, path: tuple[str | int, ...], key: str) -> None:
+    assert keys_at(kind, path)[key].meaning
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "model: [a:b, c:d]",
+        "limits: {time: 2h, cost: 0.5}",
+        "limits: {time: 90}",
+        "toolsets:\n  filesystem:\n  delegation: {x: }",
+        "description:\nattachment_policy:\n",
+        "server_side_tools: [web_search, {tool_type: web_fetch, max_uses: 2}]",
+        "toolsets: {package.module.Class: {anything: 1, prefix: p_}}",
+    ],
+)
+def test_a_worker_that_the_reader_takes_fits(tmp_path: Path, front: str) -> None:
+    file = edited_file(tmp_path / "a.worker", f"{front}\n---\nRead.\n")
+    assert file is not None
+    assert [one for one in parse_worker(file.text, file.place, sha256="").problems if one.severity == "error"] == []
+    value = parse_yaml(file.front, file="a")[0].value
+    assert jsonschema.Draft202012Validator(published_schema("worker")).is_valid(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "approvals: {rules: {worker.call: blocked, sandbox: {ruling: needs_approval, timeout: 3d}}}",
+        "models: {fast: a:b, two: [a:b, c:d], own: {model: a:b, price: free}}",
+        "models: {dear: {model: a:b, price: {input: 1, output: 2.5}}}",
+        "views: {mine: {since: 7d}}",
+        "shell:\nmodel:\n",
+    ],
+)
+def test_a_workshop_that_the_reader_takes_fits(tmp_path: Path, text: str) -> None:
+    (tmp_path / "workshop.yaml").write_text(text)
+    _, problems, document = parse_workshop(tmp_path)
+    assert problems == []
+    assert jsonschema.Draft202012Validator(published_schema("workshop")).is_valid(document.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("worker", {"modle": "x"}),
+        ("worker", {"locked": "yes"}),
+        ("worker", {"limits": {"time": "soon"}}),
+        ("worker", {"toolsets": {"shell": {"rule": []}}}),
+        ("workshop", {"approvals": {"rules": {"worker.call": "maybe"}}}),
+        ("workshop", {"models": {"fast": {"url": "x"}}}),
+    ],
+)
+def test_mistakes_are_found(name: SchemaName, value: Any) -> None:
+    assert not jsonschema.Draft202012Validator(published_schema(name)).is_valid(value)
+
+
+def test_init_writes_the_schemas_that_its_modeline_names(tmp_path: Path) -> None:
+    make_workshop(tmp_path)
+    first = (tmp_path / "workshop.yaml").read_text().split("\n")[0]
+    assert first == modeline("workshop")
+    named = tmp_path / first.partition("$schema=")[2]
+    assert named.read_text() == published_json("workshop")
