@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+from collections.abc import Iterable
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.record.facts import read_facts
 from llm_do_temporal.client.record.files import WrittenFile, last_written, read_files, written_bytes
 from llm_do_temporal.client.views.run_list import read_run
-from llm_do_temporal.doors.values import RunFile
+from llm_do_temporal.doors.values import RunFile, SentFile, mistakes_in
 from llm_do_temporal.encryption.codec import ring_of
-from llm_do_temporal.errors import LlmDoError, UnknownHere
+from llm_do_temporal.errors import LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.policy.files.attachments import Attachment
 from llm_do_temporal.storage.places import workshop_blobs
+
+
+def sent_files(given: Iterable[tuple[str, str]]) -> tuple[SentFile, ...]:
+    """Return files of these names and contents in base64; of two with one name the later gets a number.
+
+    Raises UsageError for what cannot be attached.
+    """
+    found: dict[str, SentFile] = {}
+    for asked, content in given:
+        name, copy = asked, 1
+        while name in found:
+            copy += 1
+            name = f"{copy}-{asked}"
+        try:
+            found[name] = SentFile.model_validate({"name": name, "content": content})
+        except ValidationError as error:
+            raise UsageError(f"{name[:80]!a} cannot be attached: {mistakes_in(error)}") from None
+    return tuple(found.values())
 
 
 async def list_files(client: LlmDoClient, run: str) -> list[RunFile]:

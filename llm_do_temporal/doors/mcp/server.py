@@ -19,11 +19,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field, ValidationError
 
-from llm_do_temporal.doors.mcp.forms import answer_of, form_of, key_of, read_key
+from llm_do_temporal.doors.forms import answer_of
+from llm_do_temporal.doors.mcp.forms import form_of, key_of, read_key
 from llm_do_temporal.doors.mcp.tools import NAMES, PLAIN, tool_of, worker_name
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Run, Start
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Run, Start, mistakes_in
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
 
 VIA = "mcp"
@@ -124,10 +125,7 @@ class _Door:
         return {"resultType": "complete"}
 
     async def _begin(self, who: Principal, given: Mapping[str, Any]) -> str:
-        try:
-            start = Start.model_validate({name: value for name, value in given.items() if name != "key"})
-        except ValidationError as error:
-            raise UsageError(_mistakes(error)) from None
+        start = Start.of({name: value for name, value in given.items() if name != "key"})
         key = given.get("key")
         run, _ = await self._service.start(who, start, key=None if key is None else str(key)[:200])
         return run.run
@@ -160,7 +158,7 @@ class _Door:
         try:
             answer = Answer.model_validate({name: given[name] for name in _ANSWER if name in given})
         except ValidationError as error:
-            raise UsageError(_mistakes(error)) from None
+            raise UsageError(mistakes_in(error)) from None
         decided = await self._service.decide(who, run, question, answer, digest=_text(given, "digest"))
         return _said(decided.model_dump(mode="json"))
 
@@ -298,10 +296,6 @@ def _text(given: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise UsageError(f"'{name}' is missing, or no text")
     return value
-
-
-def _mistakes(error: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10])
 
 
 def _state(run: Run, asked: list[AskedQuestion], **more: Any) -> types.CallToolResult:
