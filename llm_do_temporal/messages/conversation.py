@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from llm_do_temporal.messages.base import Message, is_none
 from llm_do_temporal.messages.budget import Saved, Spending, Usage
@@ -135,6 +135,13 @@ class LiveText(Message):
     """Number of the attempt that writes it. The server keeps the text of an attempt until the next attempt has some."""
     part: Literal["text", "thinking", "tool-call"] = "text"
     """Kind of the part that is being written."""
+    said: int = 0
+    """Number of characters of all its texts so far, without thinking and calls."""
+    part_chars: int = 0
+    """Number of characters at the end of `text` that are of the part being written, as the model wrote them; 0 where
+    a key was taken out."""
+    asked_at: AwareDatetime | None = None
+    """Time at which the turn was scheduled, by which it is known; None from an earlier version."""
 
 
 class BatchedTurn(Message):

@@ -159,19 +159,20 @@ of different invocations in another order than a later one does.
 | `run.started` | `run` |
 | `invocation.started` | `worker`, `model`, `depth` |
 | `turn.started` | `turn` |
-| `turn.completed` | `turn`, `model`, `text`, `tools`, `calls` (of `tool` and `args`), `input_tokens`, `output_tokens` |
+| `turn.completed` | `turn`, `model`, `text`, `tools`, `calls`, `input_tokens`, `output_tokens` |
 | `call.reused` | of a fork: `tool`, and `reused`, where its result was taken from; `turn.completed` has `reused`, too |
 | `call.anew` | of a fork: `reason` why a recorded call is carried out again |
-| `call.failed` | `tool`, `reason`: what the model is told of a call that was refused, rejected or failed |
+| `call.failed` | `tool`, `call`, `reason`: what the model is told of a call that was refused, rejected or failed |
 | `activity.started`, `activity.completed`, `activity.failed` | `what`; when started `activity`; when failed `error` |
 | `approval.requested` | `tool`, `args`, `summary`, `reason`, `digest` |
 | `desk.changed` | `pending`: ids that can be answered now |
 | `approval.voted` | `id`, `summary`, `votes`: names of those who have agreed so far, where several must |
-| `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door`, `waited_seconds`; `source` |
+| `approval.decided` | `id`, `summary`, `decision`, `by`, `note`, `door`, `waited_seconds`; `source`, `via` |
 | `invocation.completed`, `.failed`, `.cancelled`, `.terminated`, `.timed_out` | `error` |
 | `item.completed`, `item.failed`, `item.cancelled` | the fields of an item, see below |
 
-`source` is the approval of another run, where a script answers as people did there.
+`source` is the approval of another run, where a script answers as people did there, `via` the protocol of the door that
+a decision came through. Each of `calls` has `tool`, `args` and `call`, its id within the conversation.
 `args` are for reading along: texts in them are cut at 200 characters, lists at 50 parts. `approvals --json` and
 `export` have all of them.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime
 from typing import Literal
 
 from pydantic_ai.exceptions import ModelRequestRejectedError, UnexpectedModelBehavior
@@ -52,8 +53,10 @@ _telling: set[asyncio.Task[None]] = set()
 class AnswerTail:
     """End of an answer that is being written."""
 
-    def __init__(self, attempt: int) -> None:
+    def __init__(self, attempt: int, asked_at: datetime | None = None) -> None:
         self.chars = 0
+        self._asked_at = asked_at
+        self._said = self._part_chars = 0
         self._attempt = attempt
         self._text = ""
         self._part: Literal["text", "thinking", "tool-call"] = "text"
@@ -71,8 +74,17 @@ class AnswerTail:
 
     def live_text(self) -> LiveText:
         """Return the tail as a heartbeat carries it, without keys."""
-        text = remove_keys(whole_characters(self._text[-LIVE_TEXT_CHARS:]))
-        return LiveText(text=text, chars=self.chars, attempt=self._attempt, part=self._part)
+        written = self._text[-LIVE_TEXT_CHARS:]
+        text = remove_keys(whole_characters(written))
+        return LiveText(
+            text=text,
+            chars=self.chars,
+            attempt=self._attempt,
+            part=self._part,
+            said=self._said,
+            part_chars=min(self._part_chars, len(text)) if text == written else 0,
+            asked_at=self._asked_at,
+        )
 
     def _begin(self, part: ModelResponsePart) -> None:
         if isinstance(part, ToolCallPart):
@@ -81,14 +93,22 @@ class AnswerTail:
             text, self._part = part.content, "text" if isinstance(part, TextPart) else "thinking"
         else:
             return
-        self._add(f"\n\n{text}" if self.chars else text)
+        if self.chars:
+            self._append("\n\n")
+        self._part_chars = 0
+        self._add(text)
 
     def _add(self, text: object) -> None:
         if isinstance(text, str) and text:
-            self.chars += len(text)
-            self._text += text
-            if len(self._text) > 2 * LIVE_TEXT_CHARS:
-                self._text = self._text[-LIVE_TEXT_CHARS:]
+            self._append(text)
+            self._part_chars += len(text)
+            self._said += len(text) if self._part == "text" else 0
+
+    def _append(self, text: str) -> None:
+        self.chars += len(text)
+        self._text += text
+        if len(self._text) > 2 * LIVE_TEXT_CHARS:
+            self._text = self._text[-LIVE_TEXT_CHARS:]
 
 
 def _written(call: ToolCallPart) -> str:
@@ -133,7 +153,7 @@ async def ask(
 async def _streamed(
     model: Model, messages: list[ModelMessage], settings: ModelSettings, parameters: ModelRequestParameters
 ) -> ModelResponse:
-    tail = AnswerTail(activity.info().attempt)
+    tail = AnswerTail(activity.info().attempt, activity.info().scheduled_time)
     telling = asyncio.create_task(_tell(tail))
     _telling.add(telling)
     telling.add_done_callback(_telling.discard)

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from temporalio.api.history.v1 import HistoryEvent
 
-from llm_do_temporal.client.history.payloads import first_object
+from llm_do_temporal.client.history.payloads import first_object, shortened
 from llm_do_temporal.messages.activities import KEEP_CONVERSATION, REQUEST_MODEL
 from llm_do_temporal.storage.external_storage import is_kept_outside
 from llm_do_temporal.telemetry.contents import (
+    arguments_of,
     conversation_part,
     new_messages,
     request_messages,
@@ -62,10 +63,27 @@ def is_failed(part: Mapping[str, Any]) -> bool:
     return part.get("part_kind") == "retry-prompt" or part.get("outcome") not in (None, "success")
 
 
-def failed_calls(parts: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Return the calls that were refused or failed, each as `tool` and the `reason` that the model is told."""
+def asked_calls(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the calls in an answer: `tool`, `args` for reading along, and id as `call`."""
     return [
-        {"tool": str(part.get("tool_name") or ""), "reason": scrubbed(part.get("content"), binary=False)}
+        {
+            "tool": str(part.get("tool_name")),
+            "args": shortened(arguments_of(part)),
+            "call": str(part.get("tool_call_id") or ""),
+        }
+        for part in parts
+        if part.get("part_kind") == "tool-call"
+    ]
+
+
+def failed_calls(parts: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Return the calls that were refused or failed: `tool`, id as `call`, and the `reason` that the model is told."""
+    return [
+        {
+            "tool": str(part.get("tool_name") or ""),
+            "call": str(part.get("tool_call_id") or ""),
+            "reason": scrubbed(part.get("content"), binary=False),
+        }
         for part in parts or ()
         if is_result(part) and is_failed(part)
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import ValidationError
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -39,6 +40,12 @@ class Tail:
     the text says what the turn waits for."""
     attempt: int
     """Number of the attempt at the turn, from 1; each begins anew."""
+    said: int = 0
+    """Number of characters of all texts of the answer so far."""
+    part_chars: int = 0
+    """Number of characters at the end of `text` that are of the part being written, as the model wrote them."""
+    asked_at: datetime | None = None
+    """Time of the event that has scheduled the turn; None where the worker service does not say."""
 
 
 async def tails(client: Client, view: RunView) -> dict[str, Tail]:
@@ -77,4 +84,6 @@ async def _tail(client: Client, pending: PendingActivityInfo) -> Tail | None:
         (told,) = await client.data_converter.decode(payloads[:1], [LiveText])
     except (ValidationError, ValueError, RuntimeError, KeyMismatch):
         return None
-    return Tail(told.text, told.chars, told.part, told.attempt) if told.attempt == pending.attempt else None
+    if told.attempt != pending.attempt:
+        return None
+    return Tail(told.text, told.chars, told.part, told.attempt, told.said, told.part_chars, told.asked_at)

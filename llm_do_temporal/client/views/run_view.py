@@ -22,7 +22,7 @@ from llm_do_temporal.client.history.events import ENDS, failed_activity, reason_
 from llm_do_temporal.client.history.local_activities import local_effect
 from llm_do_temporal.client.history.origins import LookUps, ReusedStep, origin_of_turn
 from llm_do_temporal.client.history.payloads import decode_json, first_object, shortened
-from llm_do_temporal.client.history.request_parts import RequestParts, failed_calls
+from llm_do_temporal.client.history.request_parts import RequestParts, asked_calls, failed_calls
 from llm_do_temporal.client.views.items import Item, counts_of
 from llm_do_temporal.messages.activities import REQUEST_MODEL
 from llm_do_temporal.messages.approvals import RequestApprovalInput
@@ -32,7 +32,6 @@ from llm_do_temporal.messages.definitions import CalledTemplate
 from llm_do_temporal.messages.runs import PendingApprovalMemo
 from llm_do_temporal.policy.models.ids import read_serving_id
 from llm_do_temporal.storage.external_storage import KEPT_OUTSIDE, is_kept_outside
-from llm_do_temporal.telemetry.contents import arguments_of
 
 
 class EventOrder(NamedTuple):
@@ -218,8 +217,8 @@ class Node:
             return [self._say("activity.completed", at, what=label)]
         response = first_object(attributes.result.payloads)
         parts = cast("list[dict[str, Any]]", response.get("parts") or [])
-        called = [part for part in parts if part.get("part_kind") == "tool-call"]
-        calls = [str(part.get("tool_name")) for part in called]
+        asked = asked_calls(parts)
+        calls = [str(one["tool"]) for one in asked]
         text = "".join(str(part.get("content") or "") for part in parts if part.get("part_kind") == "text")
         if any(is_kept_outside(payload) for payload in attributes.result.payloads):
             text = KEPT_OUTSIDE
@@ -234,7 +233,6 @@ class Node:
         guess: dict[str, Any] = {"estimated": True} if spent.estimated else {}
         if origin is not None:
             guess["reused"] = origin.place
-        asked = [{"tool": str(part.get("tool_name")), "args": shortened(arguments_of(part))} for part in called]
         told = {
             "turn": self.turns,
             "model": model,
@@ -273,6 +271,8 @@ class Node:
         shown = {name: verdict.get(name) for name in ("decision", "by", "note", "door")}
         if verdict.get("door") == "script" and verdict.get("granted_by"):
             shown["source"] = verdict["granted_by"]
+        if verdict.get("via"):
+            shown["via"] = verdict["via"]
         asked_at = self.asked_at.pop(str(message.get("key", "")), None)
         shown["waited_seconds"] = None if asked_at is None else (at - asked_at).total_seconds()
         return [self._say("approval.decided", at, id=message.get("id"), summary=summary, **shown)]
