@@ -19,6 +19,7 @@ from llm_do_temporal.client import LlmDoClient, Question, RunSummary
 from llm_do_temporal.client.batches import Attach
 from llm_do_temporal.client.record.event_json import ENDS, event_json
 from llm_do_temporal.client.start import StartRequest
+from llm_do_temporal.client.views.live_text import Tail, read_tail
 from llm_do_temporal.client.views.run_list import list_runs
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
@@ -32,6 +33,7 @@ from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.run_filter import RunFilter
+from llm_do_temporal.redaction.configured_keys import remove_keys
 
 LONGEST_WAIT = 50.0
 """Most seconds of one wait: clients of many protocols give up after a minute."""
@@ -200,6 +202,12 @@ class DoorService:
         """Return the number of the run's events so far."""
         await self.readable(who, run)
         return len([event async for event in self.client.events(run) if event.type not in ENDS])
+
+    async def live(self, who: Principal, run: str) -> Tail | None:
+        """Return the end of what the model of the run's entry worker is writing; None where none is, or may be told."""
+        await self._readable(who, run)
+        tail = await read_tail(self.client.temporal, run)
+        return tail if tail is None or remove_keys(tail.text) == tail.text else None
 
     async def files(self, who: Principal, run: str) -> list[RunFile]:
         """Return the files that the run was given, and that its file tools have written."""

@@ -13,12 +13,26 @@ import pytest
 from acp import PROTOCOL_VERSION, connect_to_agent, run_agent, text_block
 from acp.exceptions import RequestError
 from acp.helpers import embedded_text_resource, resource_block
-from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
+from acp.schema import (
+    AcceptElicitationResponse,
+    AllowedOutcome,
+    CancelElicitationResponse,
+    ClientCapabilities,
+    DeniedOutcome,
+    ElicitationCapabilities,
+    ElicitationFormCapabilities,
+    RequestPermissionResponse,
+)
 
 from llm_do_temporal.doors.acp.agent import VIA, WorkerAgent
+from llm_do_temporal.doors.live_words import ANEW
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.testing import call, scripted
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.providers.answers import Drop, Gate, Text
+from tests.support.providers.provider import fixed
+from tests.support.runs.live_tails import EIGHT_WORDS, STREAMED_MODEL
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
@@ -31,9 +45,12 @@ class Editor:
     """Person at an editor: chooses an option for each call, puts it aside (None), or never answers."""
 
     choose: Choose | None
+    fill: Callable[[Any], Any] | None = None
+    """Person who fills in forms; None: the editor has none."""
     asked: list[Any] = field(default_factory=list[Any])
     news: list[Any] = field(default_factory=list[Any])
     was_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    has_news: asyncio.Event = field(default_factory=asyncio.Event)
     agent: Any = None
 
     def on_connect(self, conn: Any) -> None:
@@ -53,12 +70,36 @@ class Editor:
         assert chosen in [option.option_id for option in options]
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
 
+    async def create_elicitation(self, message: str, mode: Any, **_more: Any) -> Any:
+        assert self.fill is not None
+        return self.fill(mode)
+
     async def session_update(self, session_id: str, update: Any, **_more: Any) -> None:
         self.news.append(update)
+        self.has_news.set()
 
     def words(self) -> str:
         """What the agent has said."""
         return "".join(one.content.text for one in self.news if one.session_update == "agent_message_chunk")
+
+    def titles(self) -> list[str]:
+        """Titles of calls, as they have changed."""
+        return [one.title for one in self.news if one.session_update.startswith("tool_call") and one.title]
+
+    def calls(self) -> dict[str, list[str]]:
+        """States of each call, in their order."""
+        found: dict[str, list[str]] = {}
+        for one in self.news:
+            if one.session_update in ("tool_call", "tool_call_update"):
+                found.setdefault(one.tool_call_id, []).append(one.status)
+        return found
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until the news say so."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not is_so():
+                self.has_news.clear()
+                await self.has_news.wait()
 
     async def new(self) -> str:
         """Open a session."""
@@ -70,18 +111,22 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(place: Place, choose: Choose | None) -> AsyncGenerator[Editor]:
+async def editor(
+    place: Place, choose: Choose | None, *, fill: Callable[[Any], Any] | None = None
+) -> AsyncGenerator[Editor]:
     """An editor that is connected to an agent as long as the block runs."""
     ours, theirs = socket.socketpair()
     reading, writing = await asyncio.open_connection(sock=ours)
     far_reading, far_writing = await asyncio.open_connection(sock=theirs)
     agent = WorkerAgent(DoorService(place.client, place.folder), ADA, "writer", version="1")
     serving = asyncio.create_task(run_agent(agent, writing, reading, use_unstable_protocol=True))  # pyright: ignore[reportArgumentType]
-    person = Editor(choose)
+    person = Editor(choose, fill)
     connection = connect_to_agent(person, far_writing, far_reading, use_unstable_protocol=True)  # pyright: ignore[reportArgumentType]
     person.agent = connection
     try:
-        await connection.initialize(protocol_version=PROTOCOL_VERSION)
+        forms = None if fill is None else ElicitationCapabilities(form=ElicitationFormCapabilities())
+        can = ClientCapabilities(elicitation=forms)
+        await connection.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=can)
         yield person
     finally:
         await connection.close()
@@ -144,7 +189,7 @@ async def test_a_question_that_was_open_when_the_editor_left_is_asked_once_when_
             sessions = (await ada.agent.list_sessions(cwd="/work")).sessions
         await ada.agent.load_session(cwd="/work", session_id=session, mcp_servers=[])
         assert await ada.prompt(session) == "end_turn"
-        assert [one.tool_call_id for one in ada.asked] == ["approval-a1"]
+        assert [one.field_meta for one in ada.asked] == [{"question": "a1"}]
         assert ada.news[0].session_update == "user_message_chunk"
         assert ada.news[0].content.text == "go"
     assert (await place.client.result(session)).output == "Done."
@@ -159,8 +204,7 @@ async def test_who_was_first_elsewhere_is_told_and_the_turn_ends(place: Place) -
         place.started.append(session)
         await place.decide(session, id="a1", by="bob")
         assert await prompting == "end_turn"
-        titles = [one.title for one in ada.news if one.session_update == "tool_call_update"]
-    assert titles == ["write_file /a.txt (2 bytes): approved by bob"]
+        assert "write_file /a.txt (2 bytes): approved by bob" in ada.titles()
 
 
 async def test_a_call_that_is_put_aside_waits_for_others(place: Place) -> None:
@@ -216,3 +260,96 @@ async def test_a_session_that_is_not_there_is_not_found_and_a_wrong_start_is_tol
         (place.folder / "workers" / "writer.worker").write_text("---\nmodel: 3\n---\n")
         assert await ada.prompt(await ada.new()) == "refusal"
         assert "model" in ada.words()
+
+
+async def test_words_come_while_they_are_written_and_none_comes_twice(place: Place, point_at: Any) -> None:
+    gate = Gate()
+    point_at(fixed(Text(EIGHT_WORDS, pause=gate)))
+    place.worker("writer", STREAMED_MODEL)
+    async with editor(place, None) as ada:
+        place.started.append(session := await ada.new())
+        prompting = asyncio.create_task(ada.prompt(session))
+        await ada.until(lambda: "one" in ada.words())
+        assert f"{EIGHT_WORDS} ".startswith(ada.words())
+        gate.open()
+        assert await prompting == "end_turn"
+    assert ada.words() == f"{EIGHT_WORDS}\n"
+
+
+async def test_a_turn_that_is_asked_again_says_so_and_begins_anew(place: Place, point_at: Any) -> None:
+    first, second = Gate(), Gate()
+    point_at(fixed(Drop(Text("Never finished, whatever it says.", pause=first)), Text(EIGHT_WORDS, pause=second)))
+    place.worker("writer", STREAMED_MODEL)
+    async with editor(place, None) as ada:
+        place.started.append(session := await ada.new())
+        prompting = asyncio.create_task(ada.prompt(session))
+        await ada.until(lambda: "Never" in ada.words())
+        first.open()
+        await ada.until(lambda: "one" in ada.words())
+        second.open()
+        await prompting
+    broken, words = ada.words().split(ANEW)
+    assert "Never finished, whatever it says.".startswith(broken.strip())
+    assert words == f"{EIGHT_WORDS}\n"
+
+
+async def test_calls_are_seen_from_their_beginning_to_their_end(place: Place) -> None:
+    writer(place, [write_call("/a.txt"), write_call("/b.txt"), call("read_file", path="/c.txt")], "Done.")
+    place.workshop(approvals={"rules": {"sandbox.read": "pre_approved"}})
+    async with editor(place, lambda one: "reject" if "/b.txt" in one.title else "approve") as ada:
+        place.started.append(session := await ada.new())
+        await ada.prompt(session)
+    assert ada.calls() == {
+        "main@1#1": ["in_progress", "pending", "in_progress", "completed"],
+        "main@1#2": ["in_progress", "pending", "failed", "failed"],
+        "main@1#3": ["in_progress", "failed"],
+    }
+    assert sorted(one.tool_call_id for one in ada.asked) == ["main@1#1", "main@1#2"]
+    async with editor(place, None) as later:
+        await later.agent.load_session(cwd="/work", session_id=session, mcp_servers=[])
+        await later.until(lambda: "Done." in later.words())
+        assert later.calls() == ada.calls()
+        assert "write_file /b.txt (2 bytes): rejected by ada via acp" in later.titles()
+
+
+async def test_an_editor_with_forms_changes_a_call_or_rejects_it_with_a_reason(place: Place) -> None:
+    writer(place, write_call("/a.txt"), write_call("/b.txt"), write_call("/c.txt"), "Done.")
+
+    def fill(form: Any) -> Any:
+        path = form.requested_schema.properties["change_path"].default
+        if path == "/a.txt":
+            return AcceptElicitationResponse(action="accept", content={"decision": "approve", "change_content": "ho"})
+        if path == "/b.txt":
+            return AcceptElicitationResponse(action="accept", content={"decision": "reject", "reason": "not this one"})
+        return CancelElicitationResponse(action="cancel")
+
+    async with editor(place, lambda _call: "form", fill=fill) as ada:
+        place.started.append(session := await ada.new())
+        prompting = asyncio.create_task(ada.prompt(session))
+        await ada.until(lambda: len(ada.asked) == 3)
+        await place.decide(session, id="a3", by="bob")
+        assert await prompting == "end_turn"
+    assert (place.folder / "a.txt").read_text() == "ho"
+    assert not (place.folder / "b.txt").exists()
+    verdicts = [one.verdict for one in await place.client.questions(session)]
+    assert [(one.decision, one.note, one.by) for one in verdicts if one is not None] == [
+        ("modify", "", "ada"),
+        ("reject", "not this one", "ada"),
+        ("approve", "", "bob"),
+    ]
+
+
+async def test_a_session_of_another_worker_or_person_is_not_there(place: Place) -> None:
+    writer(place)
+    place.worker("other", scripted("Hi."))
+    foreign = [await place.start("other"), await place.start("writer")]
+    async with editor(place, None) as ada:
+        for session in (*foreign, "writer-1", "../x", "writer-0000000g", "a" * 2_000):
+            with pytest.raises(RequestError):
+                await ada.agent.load_session(cwd="/work", session_id=session, mcp_servers=[])
+            assert await ada.prompt(session) == "refusal"
+            await ada.agent.cancel(session_id=session)
+        assert "there is no session" in ada.words()
+    assert {(await place.client.status(run)).started_by for run in foreign} == {""}
+    await place.pending(foreign[1])
+    await place.client.cancel(foreign[1])

@@ -7,15 +7,20 @@ that is decided elsewhere, or put aside here, is decided elsewhere.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
-from typing import Any, Protocol
+from base64 import b64encode
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote
 
 from acp import PROTOCOL_VERSION
 from acp.exceptions import RequestError
 from acp.helpers import update_agent_message_text, update_user_message_text
+from acp.interfaces import Client as Editor
 from acp.schema import (
     AgentCapabilities,
-    AllowedOutcome,
+    ClientCapabilities,
     Implementation,
     InitializeResponse,
     ListSessionsResponse,
@@ -23,7 +28,6 @@ from acp.schema import (
     NewSessionResponse,
     PromptCapabilities,
     PromptResponse,
-    RequestPermissionResponse,
     ResumeSessionResponse,
     SessionCapabilities,
     SessionInfo,
@@ -32,45 +36,19 @@ from acp.schema import (
     StopReason,
 )
 
-from llm_do_temporal.doors.acp.pictures import (
-    APPROVE,
-    OPTIONS,
-    REJECT,
-    REMEMBER,
-    SessionPlan,
-    call_of,
-    decided,
-    end_of,
-    words_of,
-)
+from llm_do_temporal.doors.acp.session import FollowedSession
+from llm_do_temporal.doors.files import sent_files
 from llm_do_temporal.doors.principal import Principal
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, Run, SentFile, Start
-from llm_do_temporal.errors import DecisionRefused, LlmDoError, UnknownHere
-from llm_do_temporal.messages.approvals import DecisionKind, Remember
+from llm_do_temporal.doors.values import Run, SentFile, Start
+from llm_do_temporal.errors import LlmDoError, UnknownHere
 from llm_do_temporal.policy.run_filter import RunFilter
 
 VIA = "acp"
+_NAME = re.compile(r"-[0-9a-f]{8}")
+"""End of the name of a session that this agent has named; runs of other names are not begun here."""
 _ENDED = "The run of this session has ended. Open a new session.\n"
-_ANSWERS = {
-    APPROVE: Answer(decision=DecisionKind.APPROVE),
-    REMEMBER: Answer(decision=DecisionKind.APPROVE, remember=Remember.SESSION),
-    REJECT: Answer(decision=DecisionKind.REJECT, note="Rejected in the editor, without a reason."),
-}
-
-
-class Editor(Protocol):
-    """The other end of the connection, as far as it is used here."""
-
-    async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
-        """Show news of a session."""
-        ...
-
-    async def request_permission(
-        self, session_id: str, tool_call: Any, options: Any, **kwargs: Any
-    ) -> RequestPermissionResponse:
-        """Ask the person at the editor."""
-        ...
+_GOES_ON = "The run of this session goes on with its first prompt; what you have just written was not given to it.\n"
 
 
 class WorkerAgent:
@@ -83,14 +61,20 @@ class WorkerAgent:
         self._version = version
         self._editor: Editor | None = None
         self._following: dict[str, asyncio.Task[StopReason]] = {}
-        self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._prompted: set[str] = set()
+        self._cancelled: set[str] = set()
+        self._has_forms = False
 
     def on_connect(self, conn: Editor) -> None:
         """Take the connection."""
         self._editor = conn
 
-    async def initialize(self, protocol_version: int, **_more: Any) -> InitializeResponse:
-        """Say what this agent can do."""
+    async def initialize(
+        self, protocol_version: int, client_capabilities: ClientCapabilities | None = None, **_more: Any
+    ) -> InitializeResponse:
+        """Say what this agent can do, and learn whether the editor can show forms."""
+        can = None if client_capabilities is None else client_capabilities.elicitation
+        self._has_forms = can is not None and can.form is not None
         return InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION),
             agent_capabilities=AgentCapabilities(
@@ -127,38 +111,55 @@ class WorkerAgent:
 
     async def prompt(self, session_id: str, prompt: list[Any], **_more: Any) -> PromptResponse:
         """Begin the run of a session, or go on with it; the answer comes when it has ended."""
+        self._prompted.add(session_id)
         try:
-            run = await self._known(session_id)
-            if run is not None and run.ended_at is not None:
-                await self._say(session_id, update_agent_message_text(_ENDED))
-                return PromptResponse(stop_reason="refusal")
-            if run is None:
-                start = Start(worker=self._worker, prompt=_text(prompt), attachments=_files(prompt))
-                await self._service.start(self._who, start, run=session_id)
-            return PromptResponse(stop_reason=await asyncio.shield(self._follow(session_id, told=0)))
+            return PromptResponse(stop_reason=await self._run(session_id, prompt))
         except LlmDoError as error:
-            await self._say(session_id, update_agent_message_text(f"{error.message}\n{error.next_step or ''}\n"))
+            await self._tell(session_id, f"{error.message}\n{error.next_step or ''}\n")
             return PromptResponse(stop_reason="refusal")
+        finally:
+            self._prompted.discard(session_id)
+            self._cancelled.discard(session_id)
 
     async def cancel(self, session_id: str, **_more: Any) -> None:
-        """Stop the run of a session, and everything below it."""
-        try:
-            await self._service.cancel(self._who, session_id)
-        except LlmDoError:
-            return  # it has not begun, or has ended
+        """Stop the run of a session, and everything below it; one that is being started, once it is there."""
+        if session_id in self._prompted:
+            self._cancelled.add(session_id)
+        with suppress(LlmDoError):  # it has ended
+            if await self._known(session_id) is not None:
+                await self._service.cancel(self._who, session_id)
 
     async def close(self) -> None:
         """Leave all sessions; their runs go on."""
-        tasks: list[asyncio.Task[Any]] = [*self._following.values(), *self._asking.values()]
+        tasks = list(self._following.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _run(self, session_id: str, prompt: list[Any]) -> StopReason:
+        run = await self._known(session_id)
+        if run is not None and run.ended_at is not None:
+            await self._tell(session_id, _ENDED)
+            return "refusal"
+        if run is None:
+            if _NAME.fullmatch(session_id.removeprefix(self._worker)) is None:
+                raise UnknownHere(f"there is no session '{session_id[:80]}'")
+            start = Start.of({"worker": self._worker, "prompt": _text(prompt), "attachments": _files(prompt)})
+            await self._service.start(self._who, start, run=session_id)
+        elif _text(prompt):
+            await self._tell(session_id, _GOES_ON)
+        if session_id in self._cancelled:
+            await self._service.cancel(self._who, session_id)
+        reason = await asyncio.shield(self._follow(session_id, told=0 if run is None else None))
+        return "cancelled" if session_id in self._cancelled else reason
+
     async def _known(self, session_id: str) -> Run | None:
+        """Return the run of a session; None where there is none, or it is no session of this worker and person."""
         try:
-            return await self._service.run(self._who, session_id)
+            run = await self._service.run(self._who, session_id)
         except UnknownHere:
             return None
+        return run if (run.worker, run.started_by) == (self._worker, self._who.name) else None
 
     async def _go_on(self, session_id: str, *, told: int | None) -> None:
         run = await self._known(session_id)
@@ -173,65 +174,14 @@ class WorkerAgent:
         """Return the task that shows the news of a session; there is one for each."""
         task = self._following.get(session_id)
         if task is None or task.done():
-            task = asyncio.create_task(self._show(session_id, told))
+            assert self._editor is not None
+            session = FollowedSession(self._service, self._who, self._editor, session_id, has_forms=self._has_forms)
+            task = asyncio.create_task(session.show(told))
             self._following[session_id] = task
         return task
 
-    async def _show(self, session_id: str, told: int | None) -> StopReason:
-        """Show the news of a run until it ends; `told` None: all that there is now was shown before."""
-        plan, said, number = SessionPlan(), False, 0
-        known = await self._count(session_id) if told is None else told
-        await self._ask_open(session_id)
-        async for event in self._service.events(self._who, session_id):
-            number += 1
-            change, words = plan.take(event), words_of(event)
-            if number > known:
-                for update in (one for one in (change, words) if one is not None):
-                    await self._say(session_id, update)
-            if words is not None and event["path"] == "main":
-                said = True
-            if event["type"] in ("desk.changed", "approval.decided"):
-                await self._ask_open(session_id)
-        ended = await self._service.run(self._who, session_id)
-        await self._ask_open(session_id)
-        last = end_of(ended, said=said)
-        if last is not None:
-            await self._say(session_id, last)
-        return "cancelled" if ended.state == "cancelled" else "end_turn"
-
-    async def _count(self, session_id: str) -> int:
-        """Return the number of events so far."""
-        return await self._service.count_events(self._who, session_id)
-
-    async def _ask_open(self, session_id: str) -> None:
-        """Ask about each open question once, and take back what needs no answer here any more."""
-        opened = {one.id: one for one in await self._service.questions(self._who, session_id)}
-        for (session, question), task in list(self._asking.items()):
-            if session == session_id and question not in opened and not task.done():
-                task.cancel()
-                about = await self._service.question(self._who, session_id, question)
-                await self._say(session_id, decided(about))
-        for name, question in opened.items():
-            if (session_id, name) not in self._asking:
-                self._asking[session_id, name] = asyncio.create_task(self._ask(session_id, question.id))
-
-    async def _ask(self, session_id: str, name: str) -> None:
-        """Ask the person at the editor; what is put aside there stays open for others."""
-        question = await self._service.question(self._who, session_id, name)
-        assert self._editor is not None
-        given = await self._editor.request_permission(
-            session_id=session_id, tool_call=call_of(question), options=list(OPTIONS)
-        )
-        if not isinstance(given.outcome, AllowedOutcome) or given.outcome.option_id not in _ANSWERS:
-            return
-        answer = _ANSWERS[given.outcome.option_id]
-        try:
-            about = await self._service.decide(self._who, session_id, name, answer, digest=question.digest)
-            await self._say(session_id, decided(about))
-        except DecisionRefused as refused:
-            await self._say(session_id, update_agent_message_text(f"{refused.message}\n"))
-        except LlmDoError as error:
-            await self._say(session_id, update_agent_message_text(f"Not decided: {error.message}\n"))
+    async def _tell(self, session_id: str, words: str) -> None:
+        await self._say(session_id, update_agent_message_text(words))
 
     async def _say(self, session_id: str, update: Any) -> None:
         assert self._editor is not None
@@ -252,16 +202,10 @@ def _text(prompt: list[Any]) -> str:
 
 
 def _files(prompt: list[Any]) -> tuple[SentFile, ...]:
-    """Return the texts and bytes that are embedded in a prompt as files, each with the last part of its address."""
-    from base64 import b64encode
-
-    found: dict[str, SentFile] = {}
-    for block in prompt:
-        resource = getattr(block, "resource", None)
-        if resource is None:
-            continue
-        name = str(resource.uri).rstrip("/").rpartition("/")[2] or "file"
+    """Return what is embedded in a prompt as files, each called by the last part of its address. Raises UsageError."""
+    found: list[tuple[str, str]] = []
+    for resource in (one for block in prompt if (one := getattr(block, "resource", None)) is not None):
+        name = unquote(str(resource.uri)).rstrip("/").rpartition("/")[2] or "file"
         text, blob = getattr(resource, "text", None), getattr(resource, "blob", None)
-        content = blob if blob is not None else b64encode(str(text or "").encode()).decode()
-        found[name] = SentFile.model_validate({"name": name, "content": content})
-    return tuple(found.values())
+        found.append((name, blob if blob is not None else b64encode(str(text or "").encode(errors="replace")).decode()))
+    return sent_files(found)

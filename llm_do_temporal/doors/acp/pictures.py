@@ -12,33 +12,31 @@ from acp.helpers import (
     tool_content,
     tool_diff_content,
     update_agent_message_text,
-    update_agent_thought_text,
     update_plan,
-    update_tool_call,
 )
 from acp.schema import (
     AgentMessageChunk,
     AgentPlanUpdate,
-    AgentThoughtChunk,
+    ElicitationFormSessionMode,
+    ElicitationSchema,
     PermissionOption,
     PlanEntry,
-    ToolCallProgress,
     ToolCallUpdate,
-    ToolKind,
 )
 
+from llm_do_temporal.doors.acp.calls import KINDS
+from llm_do_temporal.doors.forms import REQUIRED, fields_of
 from llm_do_temporal.doors.values import AskedQuestion, Run
 from llm_do_temporal.messages.base import ENTRY_PATH
 
-APPROVE, REMEMBER, REJECT = "approve", "approve-always", "reject"
+APPROVE, REMEMBER, REJECT, FORM = "approve", "approve-always", "reject", "form"
 OPTIONS = (
     PermissionOption(option_id=APPROVE, name="Approve", kind="allow_once"),
     PermissionOption(option_id=REMEMBER, name="Approve, and the same call again in this run", kind="allow_always"),
     PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"),
 )
-_KINDS: dict[str, ToolKind] = {"write_file": "edit", "edit_file": "edit", "read_file": "read", "shell": "execute"}
-_ENDED = {"completed": "completed", "failed": "completed", "cancelled": "completed"}
-Update = AgentMessageChunk | AgentThoughtChunk | AgentPlanUpdate | ToolCallProgress
+FORM_OPTION = PermissionOption(option_id=FORM, name="Change it, or reject it with a reason…", kind="reject_once")
+"""Option of editors that can show forms."""
 
 
 class SessionPlan:
@@ -62,40 +60,24 @@ class SessionPlan:
         return update_plan(self._entries.values())
 
 
-def words_of(event: Mapping[str, Any]) -> Update | None:
-    """Return what a model wrote in a turn: the entry's as the agent's words, those of others as thoughts."""
-    if event["type"] != "turn.completed" or not event.get("text"):
-        return None
-    text = f"{event['text']}\n"
-    if event["path"] == ENTRY_PATH:
-        return update_agent_message_text(text)
-    return update_agent_thought_text(f"{event['path']}: {text}")
-
-
-def call_of(question: AskedQuestion) -> ToolCallUpdate:
-    """Return the call that a question is about, with the change that it would make."""
+def call_of(question: AskedQuestion, name: str) -> ToolCallUpdate:
+    """Return the call that a question is about, with the change that it would make; `name` is its id."""
     return ToolCallUpdate(
-        tool_call_id=call_id(question.id),
+        tool_call_id=name,
         title=question.summary,
-        kind=_KINDS.get(question.tool, "other"),
+        kind=KINDS.get(question.tool, "other"),
         status="pending",
         content=_content(question),
         raw_input=question.args,
+        field_meta={"question": question.id},
     )
 
 
-def call_id(question: str) -> str:
-    """Return the id by which a session calls the call of a question."""
-    return f"approval-{question}"
-
-
-def decided(question: AskedQuestion) -> ToolCallProgress:
-    """Return the news that a question was decided, by whom and at which door."""
-    by = ", ".join(f"{vote.by or 'somebody'}{f' via {vote.via}' if vote.via else ''}" for vote in question.votes)
-    verdict = question.votes[-1].decision.done if question.votes else question.state
-    status = "failed" if verdict in ("rejected", "withdrawn") else "completed"
-    title = f"{question.summary}: {verdict}{f' by {by}' if by else ''}"
-    return update_tool_call(call_id(question.id), title=title, status=status)
+def form_of(question: AskedQuestion, session: str, call: str) -> ElicitationFormSessionMode:
+    """Return the form in which a question can be answered with changes or a reason."""
+    schema = {"type": "object", "properties": fields_of(question), "required": list(REQUIRED)}
+    asked = ElicitationSchema.model_validate(schema)
+    return ElicitationFormSessionMode(session_id=session, tool_call_id=call, requested_schema=asked)
 
 
 def end_of(run: Run, *, said: bool) -> AgentMessageChunk | None:

@@ -37,7 +37,7 @@ class AcpDoor(Door):
 
     def asked(self, run: str) -> str:
         """Return the question that the agent was killed over."""
-        return self._question.removeprefix("approval-")
+        return self._question
 
     def result(self, run: str) -> Ended:
         """Come back to the session, and stay to the end."""
@@ -63,7 +63,7 @@ class AcpDoor(Door):
             await editor.was_asked.wait()
             process.kill()
             await asyncio.gather(prompting, return_exceptions=True)
-        self._question = str(editor.asked[0])
+        self._question = editor.asked[0]
 
     async def _come_back(self, run: str) -> Ended:
         editor = _Editor()
@@ -93,7 +93,7 @@ class _Editor:
 
     async def request_permission(self, session_id: str, tool_call: Any, **_more: Any) -> RequestPermissionResponse:
         """Never answer."""
-        self.asked.append(tool_call.tool_call_id)
+        self.asked.append(tool_call.field_meta["question"])
         self.was_asked.set()
         await asyncio.Event().wait()
         return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))

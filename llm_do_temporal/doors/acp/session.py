@@ -1,0 +1,144 @@
+"""Session of an editor while it is followed: news of its run as they come, and each open question once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from acp.exceptions import RequestError
+from acp.helpers import update_agent_message_text, update_agent_thought_text
+from acp.interfaces import Client as Editor
+from acp.schema import AcceptElicitationResponse, AllowedOutcome, StopReason
+
+from llm_do_temporal.doors.acp import pictures
+from llm_do_temporal.doors.acp.calls import SessionCalls
+from llm_do_temporal.doors.forms import answer_of
+from llm_do_temporal.doors.live_words import LiveWords
+from llm_do_temporal.doors.principal import Principal
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.doors.values import Answer, AskedQuestion
+from llm_do_temporal.errors import DecisionRefused, LlmDoError, UsageError
+from llm_do_temporal.messages.approvals import DecisionKind, Remember
+from llm_do_temporal.messages.base import ENTRY_PATH
+
+_POLL_SECONDS = 0.3
+_NO_ANSWER = (RequestError, ConnectionError, ValueError)
+"""Errors of an editor that cannot ask, has gone, or answers with something that is no answer."""
+_ANSWERS = {
+    pictures.APPROVE: Answer(decision=DecisionKind.APPROVE),
+    pictures.REMEMBER: Answer(decision=DecisionKind.APPROVE, remember=Remember.SESSION),
+    pictures.REJECT: Answer(decision=DecisionKind.REJECT, note="Rejected in the editor, without a reason."),
+}
+
+
+class FollowedSession:
+    """Session whose run's news an editor is shown."""
+
+    def __init__(
+        self, service: DoorService, who: Principal, editor: Editor, session_id: str, *, has_forms: bool
+    ) -> None:
+        self._service = service
+        self._who = who
+        self._editor = editor
+        self._id = session_id
+        self._has_forms = has_forms
+        self._plan, self._calls, self._words = pictures.SessionPlan(), SessionCalls(), LiveWords()
+        self._said = False
+        self._telling = asyncio.Lock()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    async def show(self, told: int | None) -> StopReason:
+        """Show the news of the run until it ends; `told` None: all that there is now was shown before."""
+        count = await self._service.count_events(self._who, self._id)
+        known, number = count if told is None else told, 0
+        listening = asyncio.create_task(self._listen())
+        try:
+            async for event in self._service.events(self._who, self._id):
+                number += 1
+                await self._take(event, is_news=number > known)
+                if number == count or (number > count and event["type"] in ("desk.changed", "approval.decided")):
+                    await self._ask_open()
+            ended = await self._service.run(self._who, self._id)
+            last = pictures.end_of(ended, said=self._said)
+            if last is not None:
+                await self._say(last)
+            return "cancelled" if ended.state == "cancelled" else "end_turn"
+        finally:
+            await _stop(listening, *self._asking.values())
+
+    async def _listen(self) -> None:
+        """Say words while they are written."""
+        while True:
+            tail = await self._service.live(self._who, self._id) if self._words.is_open else None
+            async with self._telling:
+                if words := self._words.take(tail):
+                    await self._say(update_agent_message_text(words))
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _take(self, event: Mapping[str, Any], *, is_news: bool) -> None:
+        async with self._telling:
+            plan, words = self._plan.take(event), self._spoken(event)
+            news = [*([] if plan is None else [plan]), *([] if words is None else [words]), *self._calls.take(event)]
+            for update in news if is_news else ():
+                await self._say(update)
+
+    def _spoken(self, event: Mapping[str, Any]) -> Any:
+        """Return what models said: the entry's as the agent's words, that of others as thoughts."""
+        kind, path, text = event["type"], event["path"], str(event.get("text") or "")
+        if path == ENTRY_PATH and kind == "turn.started":
+            told = self._words.begin(str(event["ts"]))
+            return update_agent_message_text(told) if told else None
+        if kind != "turn.completed" or (path != ENTRY_PATH and not text):
+            return None
+        if path != ENTRY_PATH:
+            return update_agent_thought_text(f"{path}: {text}\n")
+        rest, self._said = self._words.end(text), self._said or bool(text)
+        return update_agent_message_text(f"{rest}\n") if text or rest else None
+
+    async def _ask_open(self) -> None:
+        """Ask about each open question once, and take back what needs no answer here any more."""
+        opened = {one.id: one for one in await self._service.questions(self._who, self._id)}
+        await _stop(*(task for question, task in self._asking.items() if question not in opened))
+        for name, question in opened.items():
+            if name not in self._asking:
+                self._asking[name] = asyncio.create_task(self._ask(question))
+
+    async def _ask(self, question: AskedQuestion) -> None:
+        """Ask the person at the editor; what is put aside there stays open for others."""
+        call = self._calls.name(question)
+        try:
+            answer = await self._answer(question, call)
+            if answer is not None:
+                await self._service.decide(self._who, self._id, question.id, answer, digest=question.digest)
+        except DecisionRefused as refused:
+            await self._say(update_agent_message_text(f"{refused.message}\n"))
+        except LlmDoError as error:
+            await self._say(update_agent_message_text(f"Not decided: {error.message}\n"))
+        except _NO_ANSWER:
+            return
+
+    async def _answer(self, question: AskedQuestion, call: str) -> Answer | None:
+        """Return the person's answer; None where they put the question aside. Raises UsageError."""
+        options = [*pictures.OPTIONS, pictures.FORM_OPTION] if self._has_forms else list(pictures.OPTIONS)
+        given = await self._editor.request_permission(
+            session_id=self._id, tool_call=pictures.call_of(question, call), options=options
+        )
+        if not isinstance(given.outcome, AllowedOutcome):
+            return None
+        if given.outcome.option_id == pictures.FORM and self._has_forms:
+            form = pictures.form_of(question, self._id, call)
+            filled = await self._editor.create_elicitation(message=question.summary, mode=form)
+            return answer_of(question, filled.content or {}) if isinstance(filled, AcceptElicitationResponse) else None
+        if given.outcome.option_id not in _ANSWERS:
+            raise UsageError("the editor chose an option that it was not given")
+        return _ANSWERS[given.outcome.option_id]
+
+    async def _say(self, update: Any) -> None:
+        await self._editor.session_update(session_id=self._id, update=update)
+
+
+async def _stop(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
