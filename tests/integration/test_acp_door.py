@@ -61,6 +61,7 @@ class Editor:
     ) -> RequestPermissionResponse:
         self.asked.append(tool_call)
         self.was_asked.set()
+        self.has_news.set()
         if self.choose is None:
             await asyncio.Event().wait()
         assert self.choose is not None
@@ -307,7 +308,7 @@ async def test_calls_are_seen_from_their_beginning_to_their_end(place: Place) ->
     assert sorted(one.tool_call_id for one in ada.asked) == ["main@1#1", "main@1#2"]
     async with editor(place, None) as later:
         await later.agent.load_session(cwd="/work", session_id=session, mcp_servers=[])
-        await later.until(lambda: "Done." in later.words())
+        assert "Done." in later.words()
         assert later.calls() == ada.calls()
         assert "write_file /b.txt (2 bytes): rejected by ada via acp" in later.titles()
 

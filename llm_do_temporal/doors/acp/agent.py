@@ -60,7 +60,7 @@ class WorkerAgent:
         self._worker = worker
         self._version = version
         self._editor: Editor | None = None
-        self._following: dict[str, asyncio.Task[StopReason]] = {}
+        self._following: dict[str, tuple[asyncio.Task[StopReason], FollowedSession]] = {}
         self._prompted: set[str] = set()
         self._cancelled: set[str] = set()
         self._has_forms = False
@@ -131,7 +131,7 @@ class WorkerAgent:
 
     async def close(self) -> None:
         """Leave all sessions; their runs go on."""
-        tasks = list(self._following.values())
+        tasks = [task for task, _ in self._following.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -150,7 +150,8 @@ class WorkerAgent:
             await self._tell(session_id, _GOES_ON)
         if session_id in self._cancelled:
             await self._service.cancel(self._who, session_id)
-        reason = await asyncio.shield(self._follow(session_id, told=0 if run is None else None))
+        task, _ = self._follow(session_id, told=0 if run is None else None)
+        reason = await asyncio.shield(task)
         return "cancelled" if session_id in self._cancelled else reason
 
     async def _known(self, session_id: str) -> Run | None:
@@ -166,26 +167,24 @@ class WorkerAgent:
         if run is None:
             raise RequestError.resource_not_found(session_id)
         if told == 0:
-            await self._say(session_id, update_user_message_text(run.task))
+            assert self._editor is not None
+            await self._editor.session_update(session_id=session_id, update=update_user_message_text(run.task))
         if run.ended_at is None or told == 0:
-            self._follow(session_id, told=told)
+            task, session = self._follow(session_id, told=told)
+            await (session.has_caught_up.wait() if run.ended_at is None else asyncio.shield(task))
 
-    def _follow(self, session_id: str, *, told: int | None) -> asyncio.Task[StopReason]:
-        """Return the task that shows the news of a session; there is one for each."""
-        task = self._following.get(session_id)
-        if task is None or task.done():
+    def _follow(self, session_id: str, *, told: int | None) -> tuple[asyncio.Task[StopReason], FollowedSession]:
+        """Return the task that shows the news of a session, and what it shows; there is one for each session."""
+        found = self._following.get(session_id)
+        if found is None or found[0].done():
             assert self._editor is not None
             session = FollowedSession(self._service, self._who, self._editor, session_id, has_forms=self._has_forms)
-            task = asyncio.create_task(session.show(told))
-            self._following[session_id] = task
-        return task
+            found = self._following[session_id] = asyncio.create_task(session.show(told)), session
+        return found
 
     async def _tell(self, session_id: str, words: str) -> None:
-        await self._say(session_id, update_agent_message_text(words))
-
-    async def _say(self, session_id: str, update: Any) -> None:
         assert self._editor is not None
-        await self._editor.session_update(session_id=session_id, update=update)
+        await self._editor.session_update(session_id=session_id, update=update_agent_message_text(words))
 
 
 def _info(run: Run, cwd: str | None) -> SessionInfo:

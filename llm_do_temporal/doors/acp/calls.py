@@ -43,6 +43,8 @@ class SessionCalls:
 
     def __init__(self) -> None:
         self._open: list[_Call] = []
+        self.heard = {""}
+        """Digests of the questions of which an event has told; an earlier version's have none."""
 
     def take(self, event: Mapping[str, Any]) -> list[ToolCallStart | ToolCallProgress]:
         """Return the news of calls that an event brings."""
@@ -75,8 +77,7 @@ class SessionCalls:
                 continue
             one = _Call(f"{path}@{event.get('turn')}#{number}", path, tool, args, str(asked.get("call") or ""))
             self._open.append(one)
-            title = _title(path, f"{tool} {json.dumps(args, ensure_ascii=False)}")
-            kind = KINDS.get(tool, "other")
+            title, kind = _title(path, f"{tool} {json.dumps(args, ensure_ascii=False)}"), KINDS.get(tool, "other")
             told.append(start_tool_call(one.id, title, kind=kind, status="in_progress", raw_input=args))
         return told
 
@@ -94,6 +95,7 @@ class SessionCalls:
     def _question(self, path: str, event: Mapping[str, Any]) -> list[ToolCallStart | ToolCallProgress]:
         mine = [one for one in self._open if one.path == path]
         if event["type"] == "approval.requested":
+            self.heard.add(str(event.get("digest") or ""))
             same = [one for one in mine if not one.summary and (one.tool, one.args) == (event["tool"], event["args"])]
             for one in same[:1]:
                 one.digest, one.summary = str(event.get("digest") or ""), str(event["summary"])

@@ -45,6 +45,8 @@ class FollowedSession:
         self._has_forms = has_forms
         self._plan, self._calls, self._words = pictures.SessionPlan(), SessionCalls(), LiveWords()
         self._said = False
+        self.has_caught_up = asyncio.Event()
+        """Set once all is shown that there was when the session began to be followed."""
         self._telling = asyncio.Lock()
         self._asking: dict[str, asyncio.Task[None]] = {}
 
@@ -57,14 +59,16 @@ class FollowedSession:
             async for event in self._service.events(self._who, self._id):
                 number += 1
                 await self._take(event, is_news=number > known)
+                if number == count:
+                    self.has_caught_up.set()
                 if number == count or (number > count and event["type"] in ("desk.changed", "approval.decided")):
                     await self._ask_open()
             ended = await self._service.run(self._who, self._id)
             last = pictures.end_of(ended, said=self._said)
-            if last is not None:
-                await self._say(last)
+            await self._say(*([] if last is None else [last]))
             return "cancelled" if ended.state == "cancelled" else "end_turn"
         finally:
+            self.has_caught_up.set()
             await _stop(listening, *self._asking.values())
 
     async def _listen(self) -> None:
@@ -78,30 +82,26 @@ class FollowedSession:
 
     async def _take(self, event: Mapping[str, Any], *, is_news: bool) -> None:
         async with self._telling:
-            plan, words = self._plan.take(event), self._spoken(event)
-            news = [*([] if plan is None else [plan]), *([] if words is None else [words]), *self._calls.take(event)]
-            for update in news if is_news else ():
-                await self._say(update)
+            news = [self._plan.take(event), self._spoken(event), *self._calls.take(event)]
+            await self._say(*(one for one in news if one is not None and is_news))
 
     def _spoken(self, event: Mapping[str, Any]) -> Any:
         """Return what models said: the entry's as the agent's words, that of others as thoughts."""
         kind, path, text = event["type"], event["path"], str(event.get("text") or "")
-        if path == ENTRY_PATH and kind == "turn.started":
-            told = self._words.begin(str(event["ts"]))
-            return update_agent_message_text(told) if told else None
-        if kind != "turn.completed" or (path != ENTRY_PATH and not text):
-            return None
         if path != ENTRY_PATH:
-            return update_agent_thought_text(f"{path}: {text}\n")
-        rest, self._said = self._words.end(text), self._said or bool(text)
-        return update_agent_message_text(f"{rest}\n") if text or rest else None
+            return update_agent_thought_text(f"{path}: {text}\n") if kind == "turn.completed" and text else None
+        told = self._words.begin(str(event["ts"])) if kind == "turn.started" else ""
+        if kind == "turn.completed":
+            rest, self._said = self._words.end(text), self._said or bool(text)
+            told = f"{rest}\n" if text or rest else ""
+        return update_agent_message_text(told) if told else None
 
     async def _ask_open(self) -> None:
         """Ask about each open question once, and take back what needs no answer here any more."""
         opened = {one.id: one for one in await self._service.questions(self._who, self._id)}
         await _stop(*(task for question, task in self._asking.items() if question not in opened))
         for name, question in opened.items():
-            if name not in self._asking:
+            if name not in self._asking and question.digest in self._calls.heard:
                 self._asking[name] = asyncio.create_task(self._ask(question))
 
     async def _ask(self, question: AskedQuestion) -> None:
@@ -134,8 +134,9 @@ class FollowedSession:
             raise UsageError("the editor chose an option that it was not given")
         return _ANSWERS[given.outcome.option_id]
 
-    async def _say(self, update: Any) -> None:
-        await self._editor.session_update(session_id=self._id, update=update)
+    async def _say(self, *updates: Any) -> None:
+        for update in updates:
+            await self._editor.session_update(session_id=self._id, update=update)
 
 
 async def _stop(*tasks: asyncio.Task[None]) -> None:
