@@ -7,11 +7,12 @@ import pytest
 from tests.support.doors.acp_door import AcpDoor
 from tests.support.doors.http_door import HttpDoor
 from tests.support.doors.mcp_doors import McpOverHttp, McpOverPipes
+from tests.support.doors.nexus_door import NexusDoor
 from tests.support.doors.scenario import Door, play, prepare
 from tests.support.doors.schedule_door import ScheduleDoor
 from tests.support.people.desk import Desk
 
-DOORS: tuple[type[Door], ...] = (HttpDoor, McpOverHttp, McpOverPipes, AcpDoor, ScheduleDoor)
+DOORS: tuple[type[Door], ...] = (HttpDoor, McpOverHttp, McpOverPipes, AcpDoor, NexusDoor, ScheduleDoor)
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)

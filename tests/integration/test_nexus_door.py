@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from temporalio import workflow
-from temporalio.api.nexus.v1 import EndpointSpec, EndpointTarget
-from temporalio.api.operatorservice.v1 import CreateNexusEndpointRequest
-from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from llm_do_temporal.client import LlmDoClient
@@ -24,10 +18,9 @@ from llm_do_temporal.doors.nexus.service import SERVICE, LlmDoHandler
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.service.build import ServiceSettings, build_worker
 from llm_do_temporal.testing import scripted
+from tests.support.doors.nexus_place import make_endpoint, other_namespace
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
-
-NAMESPACE = "another-team"
 
 
 @workflow.defn(name="Caller")
@@ -78,37 +71,12 @@ class Team:
         return " | ".join(words)
 
 
-async def other_namespace(client: Client) -> Client:
-    """Return a connection to the other team's namespace, which is made where it is not there."""
-    request = RegisterNamespaceRequest(
-        namespace=NAMESPACE, workflow_execution_retention_period=Duration(seconds=86_400)
-    )
-    with suppress(RPCError):  # another test has made it
-        await client.workflow_service.register_namespace(request)
-    connected = await Client.connect(client.service_client.config.target_host, namespace=NAMESPACE)
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await anext(connected.list_workflows(), None)
-                return connected
-            except RPCError:
-                await asyncio.sleep(0.1)
-
-
-async def new_endpoint(place: Place, queue: str) -> str:
-    """Make an endpoint that leads to this task queue, and return its name."""
-    name = f"team-{uuid4().hex[:8]}"
-    target = EndpointTarget(worker=EndpointTarget.Worker(namespace=place.client.temporal.namespace, task_queue=queue))
-    spec = EndpointSpec(name=name, target=target)
-    await place.client.temporal.operator_service.create_nexus_endpoint(CreateNexusEndpointRequest(spec=spec))
-    return name
-
-
 @asynccontextmanager
 async def team(place: Place, *, is_served: bool = True) -> AsyncGenerator[Team]:
     """A team with an endpoint of its own, which our service answers or does not."""
     queue = f"{place.queue}-nexus"
-    endpoint = await new_endpoint(place, queue)
+    endpoint = f"team-{uuid4().hex[:8]}"
+    await make_endpoint(place.client.temporal, endpoint, queue)
     doors = DoorService(LlmDoClient(place.client.temporal, task_queue=queue), place.folder)
     handler = LlmDoHandler(doors, [endpoint] if is_served else ["another"])
     settings = ServiceSettings(task_queue=queue, nexus_handlers=(handler,))
@@ -180,3 +148,34 @@ async def test_an_endpoint_that_the_operator_has_not_named_gets_no_answer(place:
     writer(place)
     async with team(place, is_served=False) as other:
         assert "not served" in await other.refusal("run", {"worker": "writer"})
+
+
+ODD = [
+    ("run", {}),
+    ("run", {"worker": 3}),
+    ("run", {"worker": "writer", "by": "ann"}),
+    ("run", {"worker": "writer", "run": "a/b"}),
+    ("run", {"worker": "writer", "run": "x" * 101}),
+    ("run", {"worker": "writer", "attachments": [{"name": "../x", "content": ""}]}),
+    ("run", {"worker": "writer", "attachments": [{"name": "x", "content": "\x00"}]}),
+    ("run", {"worker": "writer", "limits": {"max_requests": 10**9}}),
+    ("pending", {}),
+    ("pending", {"run": ["x"]}),
+    ("decide", {"run": "monday", "question": "a1", "decision": "approve"}),
+    ("decide", {"run": "monday", "question": "a1", "decision": "APPROVE", "by": "ann", "digest": ""}),
+    ("decide", {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": "0" * 64}),
+    ("decide", {"run": "monday", "question": "a" * 99, "decision": "approve", "by": "ann", "digest": ""}),
+    ("delete", {"run": "monday"}),
+]
+
+
+async def test_an_odd_call_is_refused_at_once_and_the_run_goes_on(place: Place) -> None:
+    writer(place)
+    async with team(place) as other:
+        calling = await other.begin("run", {"worker": "writer", "prompt": "go", "run": "monday"})
+        asked = await other.asked("monday")
+        for operation, given in ODD:
+            assert await other.refusal(operation, given), (operation, given)
+        answer = {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": asked[0]["digest"]}
+        await other.call("decide", answer)
+        assert (await calling.result())["output"] == "Done."

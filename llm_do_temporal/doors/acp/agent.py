@@ -46,7 +46,7 @@ from llm_do_temporal.policy.run_filter import RunFilter
 
 VIA = "acp"
 _NAME = re.compile(r"-[0-9a-f]{8}")
-"""End of the name of a session that this agent has named; runs of other names are not begun here."""
+"""End of the names that this agent gives to sessions; it begins no others."""
 _ENDED = "The run of this session has ended. Open a new session.\n"
 _GOES_ON = "The run of this session goes on with its first prompt; what you have just written was not given to it.\n"
 
@@ -76,7 +76,7 @@ class WorkerAgent:
         can = None if client_capabilities is None else client_capabilities.elicitation
         self._has_forms = can is not None and can.form is not None
         return InitializeResponse(
-            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            protocol_version=PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
                 load_session=True,
                 prompt_capabilities=PromptCapabilities(embedded_context=True),
@@ -188,10 +188,8 @@ class WorkerAgent:
 
 
 def _info(run: Run, cwd: str | None) -> SessionInfo:
-    at = run.ended_at or run.started_at
-    return SessionInfo(
-        session_id=run.run, cwd=cwd or "/", title=f"{run.task or run.run} ({run.state})", updated_at=at.isoformat()
-    )
+    at, title = run.ended_at or run.started_at, f"{run.task or run.run} ({run.state})"
+    return SessionInfo(session_id=run.run, cwd=cwd or "/", title=title, updated_at=at.isoformat())
 
 
 def _text(prompt: list[Any]) -> str:

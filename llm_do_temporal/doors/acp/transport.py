@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any, cast
 
-from acp import run_agent
+from acp import run_agent, stdio_streams
 
 from llm_do_temporal.doors.acp.agent import VIA, WorkerAgent
+from llm_do_temporal.doors.json_lines import MAX_LINE_BYTES, JsonLines
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.login import login_name
@@ -18,6 +19,7 @@ async def serve(service: DoorService, worker: str) -> None:
     who = Principal(login_name() or "somebody", frozenset(TokenScope), is_person=True, via=VIA)
     agent = WorkerAgent(service, who, worker, version=version("llm-do-temporal"))
     try:
-        await run_agent(cast("Any", agent), use_unstable_protocol=True)
+        reader, writer = await stdio_streams(limit=MAX_LINE_BYTES)
+        await run_agent(cast("Any", agent), JsonLines(reader, writer), use_unstable_protocol=True)
     finally:
         await agent.close()
