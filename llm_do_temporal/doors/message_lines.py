@@ -10,7 +10,7 @@ MAX_LINE_BYTES = 64 << 20
 """Most bytes of a line; attachments are in it, in base64. A longer one is passed over."""
 
 
-class JsonLines:
+class MessageLines:
     """Two streams, of which the reader was made for lines of MAX_LINE_BYTES."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
