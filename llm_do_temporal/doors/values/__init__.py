@@ -32,6 +32,7 @@ from llm_do_temporal.doors.values.runs import (
     Start,
     Vote,
     Worker,
+    mistakes_in,
 )
 
 __all__ = [
@@ -68,4 +69,5 @@ __all__ = [
     "TreeNode",
     "Vote",
     "Worker",
+    "mistakes_in",
 ]
