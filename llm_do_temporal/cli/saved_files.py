@@ -21,7 +21,7 @@ class SavedFiles:
     """Versions of some files; which they are is asked anew after each save."""
 
     def __init__(self, files: Callable[[], Iterable[Path]], *, any_change: bool = False) -> None:
-        """With `any_change`, which files there are is asked at each look, and new and missing ones count as saved."""
+        """Look at the files; with `any_change` these are asked for at each look, and new and missing ones count."""
         self._files = files
         self._any_change = any_change
         self._looked_at = tuple(files())

@@ -74,7 +74,6 @@ class Features:
             found = None if place is None else target_at(*place, WorkshopNames(place[0]))
             if found is None:
                 return None
-            # Names in Python and keys are in ASCII but for rare ones, before which nothing else stands.
             here = types.Position(found.spot.line, found.spot.column)
             return types.Location(self._buffers.uri_at(found.path), types.Range(here, here))
 
