@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Base64Bytes, Field, ValidationError
 from llm_do_temporal.client import Question, RunSummary
 from llm_do_temporal.doors.values.base import GivenValue, TakenBody, TakenValue
 from llm_do_temporal.errors import LlmDoError, UsageError
-from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember
+from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, Verdict
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
 from llm_do_temporal.messages.budget import Usage
@@ -214,8 +214,7 @@ class AskedQuestion(GivenValue):
     @classmethod
     def of(cls, question: Question) -> AskedQuestion:
         """Return the question as doors show it."""
-        asked, verdict = question.request, question.verdict
-        votes = question.votes or (() if verdict is None else (verdict,))
+        asked, votes = question.request, _answers(question)
         return cls(
             id=question.id,
             run=question.run,
@@ -241,6 +240,14 @@ class AskedQuestion(GivenValue):
 def mistakes_in(error: ValidationError) -> str:
     """Return what is wrong with a value that a program has sent, place by place."""
     return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:10])
+
+
+def _answers(question: Question) -> tuple[Verdict, ...]:
+    """Return the votes; a rejection, or nobody in time, comes after those who had agreed."""
+    votes, verdict = question.votes, question.verdict
+    if verdict is None or (votes and verdict.decision is not DecisionKind.REJECT):
+        return votes
+    return (*votes, verdict)
 
 
 def _state_of(question: Question) -> Literal["open", "held", "decided", "withdrawn"]:
