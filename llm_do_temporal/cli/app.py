@@ -30,6 +30,7 @@ from llm_do_temporal.cli.commands.doors.schedules import (
     show_schedule,
     trigger_schedule,
 )
+from llm_do_temporal.cli.commands.doors.slack import slack
 from llm_do_temporal.cli.commands.doors.tokens import create_token, list_tokens, revoke_token
 from llm_do_temporal.cli.commands.evaluations.addition import add
 from llm_do_temporal.cli.commands.evaluations.comparison import compare
@@ -110,6 +111,7 @@ _COMMANDS = {
     "mcp": mcp,
     "acp": acp,
     "lsp": lsp,
+    "slack": slack,
     "token": list_tokens,
     "gc": gc,
     "migrate-check": migrate_check,

@@ -169,6 +169,7 @@ COMMAND_HELP = {
     "mcp": CommandHelp(_SERVICES, "[FLAGS]", ("mcp  # an agent starts it", "mcp --http --port 8235")),
     "acp": CommandHelp(_SERVICES, "WORKER [FLAGS]", ("acp notes  # an editor starts it",)),
     "lsp": CommandHelp(_SERVICES, "[FLAGS]", ("lsp  # an editor starts it",)),
+    "slack": CommandHelp(_SERVICES, "[FLAGS]", ("slack --channel C0123ABCD",)),
     "token": CommandHelp(
         _SERVICES,
         "[FLAGS]",

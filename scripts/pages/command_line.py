@@ -59,6 +59,8 @@ server, which is joined where it runs and started where it does not. `check`, `c
 | `LLM_DO_NOTIFY` | `off` in the worker service: nobody is notified of what happens |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | collector of OpenTelemetry [traces](../how-to/observe.md#traces); none by default |
 | `LLM_DO_TOKEN` | for `mcp`: the [token](../how-to/http.md#who-may-do-what) of whoever it speaks for |
+| `SLACK_BOT_TOKEN`, `SLACK_APP_TOKEN` | for `slack`: the [tokens](../how-to/slack.md#the-app) of the app |
+| `SLACK_API_URL` | for `slack`: another address of Slack's Web API |
 | `LLM_DO_TASK_QUEUE` | the task queue, `llm-do` by default; the same for commands and worker service |
 | `XDG_CACHE_HOME` | where the servers of single worker files keep their state; `~/.cache` by default |
 | `LLM_DO_UNDO_SECONDS` | seconds for an [undo](../concepts/approvals.md#undo); 10 by default, at most 60, 0 for none |

@@ -25,6 +25,7 @@ from llm_do_temporal.definitions.evaluations.keys import CaseKeys, EvaluationFil
 from llm_do_temporal.definitions.keys.toolsets import PythonToolOptions
 from llm_do_temporal.definitions.workers.keys import WorkerFile
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
+from llm_do_temporal.definitions.workshop.slack_settings import SlackSettings
 from llm_do_temporal.policy.approvals import ApprovalRules, Rule
 from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.evaluations.spec import DecideEntry, JudgeSpec
@@ -51,6 +52,7 @@ TABLES: dict[str, tuple[tuple[str, type[BaseModel]], ...]] = {
     "allow": (("", AllowEntry),),
     "rule": (("", Rule),),
     "notify": (("", NotifyTarget),),
+    "slack": (("", SlackSettings),),
     "settings": (("", Settings),),
     "evaluation file": (("", EvaluationFile),),
     "evaluation case": (("", CaseKeys),),

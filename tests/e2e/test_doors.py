@@ -10,9 +10,18 @@ from tests.support.doors.mcp_doors import McpOverHttp, McpOverPipes
 from tests.support.doors.nexus_door import NexusDoor
 from tests.support.doors.scenario import Door, play, prepare
 from tests.support.doors.schedule_door import ScheduleDoor
+from tests.support.doors.slack_door import SlackDoor
 from tests.support.people.desk import Desk
 
-DOORS: tuple[type[Door], ...] = (HttpDoor, McpOverHttp, McpOverPipes, AcpDoor, NexusDoor, ScheduleDoor)
+DOORS: tuple[type[Door], ...] = (
+    HttpDoor,
+    McpOverHttp,
+    McpOverPipes,
+    AcpDoor,
+    NexusDoor,
+    ScheduleDoor,
+    SlackDoor,
+)
 
 
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)

@@ -10,6 +10,7 @@ from llm_do_temporal.definitions.keys.base import Text
 from llm_do_temporal.definitions.keys.models import ModelSettings
 from llm_do_temporal.definitions.keys.toolsets import Toolsets
 from llm_do_temporal.definitions.workshop.blob_settings import BlobSettings
+from llm_do_temporal.definitions.workshop.slack_settings import SlackSettings
 from llm_do_temporal.messages.base import Strict
 from llm_do_temporal.messages.definitions import ReviewMode, Turns
 from llm_do_temporal.policy.approvals import ApprovalRules
@@ -77,6 +78,7 @@ class WorkshopConfig(Strict):
     turns: Turns | None = None
     """Whether models are asked at once, or through the batch APIs of their providers."""
     notify: tuple[NotifyTarget, ...] = Field(default=(), max_length=MAX_TARGETS)
+    slack: SlackSettings = SlackSettings()
     views: dict[ViewName, RunFilter] = Field(default_factory=dict, max_length=MAX_VIEWS)
     """Filters of the list of runs, by the names that people know them by."""
     ui_url: Annotated[str, AfterValidator(check_ui_url)] | None = None

@@ -1,0 +1,1 @@
+"""The Slack door: questions as messages with buttons, in Socket Mode."""

@@ -1,0 +1,145 @@
+"""Cards: messages of Slack about one question, or about one run, and the marks by which the door finds them again.
+
+Pictures only. All words of models and people are plain text; the button to the page is the only link.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from llm_do_temporal.doors.slack_channel import CARD_EVENT, END_EVENT, CardMark
+from llm_do_temporal.doors.values import AskedQuestion, Run
+from llm_do_temporal.doors.words import call_words, circumstances_words, headline_words, spent_words, vote_words
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.notifications import link_to
+from llm_do_temporal.redaction.slack_text import AS_IT_IS, plain, plain_piece, slack_text, slack_texts
+
+APPROVE, REJECT, OPEN = "llm_do_approve", "llm_do_reject", "llm_do_open"
+REASON = "llm_do_reason"
+MAX_REASON_CHARS = 3_000
+"""Most characters of a reason: as many as Slack lets people type into a field."""
+_MOST_PIECES = 4
+"""Most texts in which one card shows a call, or an answer: about 8,000 characters."""
+
+
+def read_mark(value: object) -> CardMark:
+    """Return the mark of a button or form. Raises UsageError for what is none."""
+    try:
+        return CardMark.model_validate_json(value if isinstance(value, str) else "")
+    except ValidationError:
+        raise UsageError("this button is none of this door's") from None
+
+
+def mark_of(question: AskedQuestion, *, told: bool = False) -> CardMark:
+    """Return the mark of a question as it is now."""
+    digest, votes = question.digest, len(question.votes)
+    return CardMark(run=question.run, question=question.id, digest=digest, state=question.state, votes=votes, told=told)
+
+
+def question_card(question: AskedQuestion, page: str | None, *, told: bool = False) -> dict[str, Any]:
+    """Return the card of a question, with buttons while it is open; `page` is the address of the web page."""
+    mark = mark_of(question, told=told)
+    headline, shown = headline_words(question), _pieces(call_words(question))
+    blocks = [_section(headline), _section(question.summary), *_sections(shown[0])]
+    if not shown[1]:
+        blocks.append(_section("… This is not all of it. The page and `llm-do-temporal approvals` show the whole."))
+    blocks += [_section(vote_words(vote)) for vote in question.votes[-10:]]
+    blocks.append({"type": "context", "elements": [plain(circumstances_words(question))]})
+    buttons = _buttons(mark, question, page, is_whole=shown[1])
+    if buttons:
+        blocks.append({"type": "actions", "elements": buttons})
+    return _message(f"{headline}: {question.summary}", blocks, CARD_EVENT, mark)
+
+
+def run_card(run: Run, page: str | None, *, told: bool = False) -> dict[str, Any]:
+    """Return the card of a run that was started here."""
+    headline = f"{run.worker} was started by {run.started_by or 'somebody'}: {run.state}"
+    blocks = [_section(headline), *([_section(run.task)] if run.task else [])]
+    blocks.append({"type": "context", "elements": [plain(f"run {run.run}")]})
+    if (link := link_to(page, run.run)) is not None:
+        blocks.append({"type": "actions", "elements": [_open(link)]})
+    return _message(headline, blocks, CARD_EVENT, CardMark(run=run.run, state=run.state, told=told))
+
+
+def end_message(run: Run) -> dict[str, Any]:
+    """Return what the thread of a run is told at its end: state, result or error, and what was spent."""
+    headline = f"{run.worker}: {run.state}"
+    words = run.output if isinstance(run.output, str) else json.dumps(run.output, ensure_ascii=False, indent=1)
+    if run.error is not None:
+        words = run.error.message
+    pieces, is_whole = _pieces(words if run.output is not None or run.error is not None else "")
+    blocks = [_section(headline), *_sections(pieces)]
+    if not is_whole:
+        blocks.append(_section(f"… `llm-do-temporal result {run.run}` prints the whole."))
+    blocks.append({"type": "context", "elements": [plain(spent_words(run))]})
+    return _message(headline, blocks, END_EVENT, CardMark(run=run.run, state=run.state, told=True))
+
+
+def reason_form(mark: CardMark, value: str) -> dict[str, Any]:
+    """Return the form that asks for the reason of a rejection; `value` comes back with it."""
+    field = {"type": "plain_text_input", "action_id": REASON, "multiline": True, "max_length": MAX_REASON_CHARS}
+    return {
+        "type": "modal",
+        "callback_id": REASON,
+        "private_metadata": value,
+        "title": plain("Reject"),
+        "submit": plain("Reject"),
+        "close": plain("Cancel"),
+        "blocks": [
+            _section(f"{mark.question} of run {mark.run}"),
+            {"type": "input", "block_id": REASON, "label": plain("Reason, which the worker is told"), "element": field},
+        ],
+    }
+
+
+def note(text: str) -> dict[str, Any]:
+    """Return a few words of the door as a message."""
+    return {"text": slack_text(text), "blocks": [_section(text)], **AS_IT_IS}
+
+
+def _message(text: str, blocks: list[dict[str, Any]], event: str, mark: CardMark) -> dict[str, Any]:
+    metadata = {"event_type": event, "event_payload": mark.model_dump()}
+    return {"text": slack_text(text), "blocks": blocks, "metadata": metadata, **AS_IT_IS}
+
+
+def _section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": plain(text or " ")}
+
+
+def _sections(pieces: list[str]) -> list[dict[str, Any]]:
+    return [{"type": "section", "text": plain_piece(piece)} for piece in pieces if piece.strip()]
+
+
+def _pieces(text: str) -> tuple[list[str], bool]:
+    return slack_texts(text, _MOST_PIECES)
+
+
+def _buttons(mark: CardMark, question: AskedQuestion, page: str | None, *, is_whole: bool) -> list[dict[str, Any]]:
+    buttons: list[dict[str, Any]] = []
+    value = mark.model_dump_json(include={"run", "question", "digest"})
+    if question.state == "open":
+        if not question.is_review:
+            approve = {"type": "button", "action_id": APPROVE, "text": plain("Approve"), "value": value}
+            unseen = {} if is_whole else {"confirm": _confirmation()}
+            buttons.append({**approve, "style": "primary", **unseen})
+        reject = {"type": "button", "action_id": REJECT, "text": plain("Reject …"), "value": value, "style": "danger"}
+        buttons.append(reject)
+    if (link := link_to(page, question.run, question.id)) is not None:
+        buttons.append(_open(link))
+    return buttons
+
+
+def _confirmation() -> dict[str, Any]:
+    return {
+        "title": plain("Approve what is not shown?"),
+        "text": plain("This message shows only the beginning of the call."),
+        "confirm": plain("Approve all of it"),
+        "deny": plain("Cancel"),
+    }
+
+
+def _open(link: str) -> dict[str, Any]:
+    return {"type": "button", "action_id": OPEN, "text": plain("Open"), "url": link}

@@ -1,0 +1,274 @@
+"""The Slack door as a process of its own, at a Slack on this machine, with runs of a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.testing import scripted
+from tests.support.runs.parked import write_call
+from tests.support.runs.place import Place
+from tests.support.slack.fake_slack import ADA, APP_TOKEN, BOB, BOT_TOKEN, CHANNEL, FakeSlack, actions, shown
+from tests.support.slack.slack_process import PEOPLE, begun, said, variables
+
+APPROVE, REJECT, OPEN = "llm_do_approve", "llm_do_reject", "llm_do_open"
+ADA_HERSELF = Principal("ada", frozenset(TokenScope), is_person=True, via="test")
+_there = asyncio.to_thread
+
+
+@pytest.fixture
+def slack() -> Iterator[FakeSlack]:
+    with FakeSlack() as server:
+        yield server
+        assert server.problems == []
+
+
+def writer(place: Place, *turns: Any, **keys: Any) -> None:
+    place.workshop(slack=PEOPLE, **keys)
+    place.worker("writer", scripted(*(turns or (write_call("/a.txt"), "Done."))), toolsets={"filesystem": {}})
+
+
+async def test_a_call_is_approved_by_a_click_and_the_thread_has_the_end(place: Place, slack: FakeSlack) -> None:
+    writer(place, ui_url="https://page.example")
+    run = await place.start("writer")
+    with begun(place, slack):
+        card = await _there(slack.card, run, "a1")
+        assert "write_file /a.txt (2 bytes)" in shown(card)
+        assert "+hi" in shown(card)
+        assert actions(card) == [APPROVE, REJECT, OPEN]
+        (link,) = [one["url"] for one in card["blocks"][-1]["elements"] if one["action_id"] == OPEN]
+        assert link == f"https://page.example/runs/{run}/approvals/a1"
+        await _there(slack.click, ADA, card, APPROVE)
+        assert (await place.client.result(run)).output == "Done."
+        decided = await _there(lambda: slack.card(run, "a1", says="approved by ada via slack"))
+        assert actions(decided) == [OPEN]
+        end = await _there(slack.reply, card, "Done.")
+        assert "2 requests" in shown(end)
+    assert len(slack.cards(run)) == 1
+    (question,) = await place.client.questions(run)
+    assert question.verdict is not None
+    assert (question.verdict.by, question.verdict.via) == ("ada", "slack")
+    assert question.verdict.digest == question.request.digest
+
+
+async def test_a_rejection_asks_for_its_reason_and_the_worker_is_told(place: Place, slack: FakeSlack) -> None:
+    writer(place)
+    run = await place.start("writer")
+    with begun(place, slack):
+        card = await _there(slack.card, run, "a1")
+        await _there(slack.click, BOB, card, REJECT)
+        await _there(slack.until, lambda: slack.forms, "the form opens")
+        assert f"a1 of run {run}" in shown(slack.forms[0])
+        await _there(slack.fill, BOB, "not <today>")
+        rejected = await _there(lambda: slack.card(run, "a1", says="rejected by bob via slack"))
+        assert "not [&lt;]today&gt;" in shown(rejected)
+        await place.client.result(run)
+    (question,) = await place.client.questions(run)
+    assert question.verdict is not None
+    assert question.verdict.note == "not <today>"
+
+
+async def test_who_was_first_elsewhere_is_shown_and_a_late_click_is_told(place: Place, slack: FakeSlack) -> None:
+    writer(place)
+    run = await place.start("writer")
+    with begun(place, slack):
+        card = dict(await _there(slack.card, run, "a1"))
+        await place.decide(run, id="a1", by="bob")
+        await _there(lambda: slack.card(run, "a1", says="approved by bob"))
+        await _there(slack.click, ADA, card, APPROVE)
+        await _there(slack.whisper, "already decided: approved by bob")
+
+
+async def test_a_question_that_nobody_answers_in_time_says_so(place: Place, slack: FakeSlack) -> None:
+    writer(place, approvals={"timeout": "8s", "on_timeout": "reject"})
+    with begun(place, slack):
+        await _there(slack.connected)
+        run = await place.start("writer")
+        await _there(slack.card, run, "a1")
+        late = await _there(lambda: slack.card(run, "a1", says="rejected by timeout"))
+        assert "nobody decided within" in shown(late)
+        assert actions(late) == []
+        await place.client.result(run)
+
+
+async def test_a_run_that_is_cancelled_takes_its_question_back_and_its_thread_says_so(
+    place: Place, slack: FakeSlack
+) -> None:
+    writer(place)
+    run = await place.start("writer")
+    with begun(place, slack):
+        card = await _there(slack.card, run, "a1")
+        await place.client.cancel(run)
+        gone = await _there(lambda: slack.card(run, "a1", says="needs no answer any more"))
+        assert actions(gone) == []
+        await _there(slack.reply, card, "writer: cancelled")
+
+
+async def test_a_quorum_counts_on_the_card_and_one_person_counts_once(place: Place, slack: FakeSlack) -> None:
+    rule = {"sandbox.write": {"ruling": "needs_approval", "approvers": ["ada", "bob"], "quorum": 2}}
+    writer(place, approvals={"rules": rule})
+    run = await place.start("writer")
+    with begun(place, slack):
+        card = await _there(slack.card, run, "a1")
+        assert "for ada, bob · 0 of 2 have agreed" in shown(card)
+        await _there(slack.click, ADA, card, APPROVE)
+        card = await _there(lambda: slack.card(run, "a1", says="1 of 2 have agreed"))
+        assert "approved by ada via slack" in shown(card)
+        await _there(slack.click, ADA, card, APPROVE)
+        await _there(slack.whisper, "'ada' has agreed already")
+        await _there(slack.click, BOB, card, APPROVE)
+        await _there(lambda: slack.card(run, "a1", says="approved by bob via slack"))
+        assert (await place.client.result(run)).output == "Done."
+
+
+async def test_a_rejection_after_somebody_has_agreed_is_shown_as_one(place: Place, slack: FakeSlack) -> None:
+    writer(place, approvals={"rules": {"sandbox.write": {"ruling": "needs_approval", "quorum": 2}}})
+    run = await place.start("writer")
+    with begun(place, slack):
+        await _there(slack.click, ADA, await _there(slack.card, run, "a1"), APPROVE)
+        await _there(lambda: slack.card(run, "a1", says="1 of 2 have agreed"))
+        await place.decide(run, "reject", id="a1", by="bob", note="no")
+        assert "approved by ada" in shown(
+            await _there(lambda: slack.card(run, "a1", says="rejected by bob: write_file"))
+        )
+        await place.client.result(run)
+
+
+async def test_a_door_that_was_killed_finds_its_cards_and_shows_what_has_become_of_them(
+    place: Place, slack: FakeSlack
+) -> None:
+    writer(place, [write_call("/a.txt"), write_call("/b.txt")], "Done.")
+    run = await place.start("writer")
+    with begun(place, slack):
+        await _there(slack.card, run, "a1")
+        await _there(slack.card, run, "a2")
+    await place.decide(run, id="a1", by="bob")
+    with begun(place, slack):
+        await _there(lambda: slack.card(run, "a1", says="approved by bob"))
+        await _there(slack.click, ADA, await _there(slack.card, run, "a2"), APPROVE)
+        await _there(slack.reply, min(slack.cards(run), key=lambda one: one["ts"]), "Done.")
+    assert [len(slack.cards(run, one)) for one in ("a1", "a2")] == [1, 1]
+    with begun(place, slack):
+        await _there(slack.connected)
+        later = await place.start("writer")
+        await _there(slack.card, later, "a1")
+    threads = [one["thread_ts"] for one in slack.messages.values() if "thread_ts" in one]
+    assert len([ts for ts in threads if ts in [one["ts"] for one in slack.cards(run)]]) == 1
+
+
+async def test_two_doors_at_once_leave_one_card(place: Place, slack: FakeSlack) -> None:
+    writer(place)
+    with begun(place, slack), begun(place, slack):
+        await _there(slack.connected, 2)
+        run = await place.start("writer")
+        card = await _there(slack.card, run, "a1")
+        await _there(slack.click, ADA, card, APPROVE)
+        await place.client.result(run)
+        await _there(slack.until, lambda: len(slack.cards(run)) == 1, "one card is left")
+        await _there(slack.reply, slack.cards(run)[0], "Done.")
+
+
+async def test_a_mention_starts_one_run_with_its_files_however_often_it_is_sent(place: Place, slack: FakeSlack) -> None:
+    writer(place)
+    place.worker("hand", "offline:by-hand", toolsets={"filesystem": {}})
+    with begun(place, slack):
+        await _there(slack.connected)
+        say = 'start hand write_file {"path": "/x.txt", "content": "a &lt; b"}'
+        ts = await _there(lambda: slack.write(ADA, say, files={"deck.txt": b"seven"}))
+        started = await _there(slack.started, "hand was started by ada")
+        again = {key: value for key, value in slack.messages[ts].items() if key not in ("type", "files")}
+        await _there(slack.mention, {**again, "type": "message", "subtype": "file_share"})
+        run = started["metadata"]["event_payload"]["run"]
+        assert [one.name for one in await DoorService(place.client, place.folder).files(ADA_HERSELF, run)] == [
+            "deck.txt"
+        ]
+        place.started.append(run)
+        await _there(slack.click, ADA, await _there(slack.card, run, "a1"), APPROVE)
+        await _there(slack.reply, started, "completed")
+        assert len(slack.cards(run, "")) == 1
+    assert (place.folder / "x.txt").read_text() == "a < b"
+    assert [one.worker for one in await place.client.runs() if one.started_by == "ada"].count("hand") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("hello", "Say: start WORKER PROMPT"),
+        ("start", "Say: start WORKER PROMPT"),
+        ("start nobody do it", "nobody"),
+    ],
+)
+async def test_a_mention_that_starts_nothing_says_why(place: Place, slack: FakeSlack, text: str, told: str) -> None:
+    writer(place)
+    with begun(place, slack):
+        await _there(slack.connected)
+        await _there(slack.write, ADA, text)
+        await _there(slack.whisper, told)
+    assert slack.cards(None, "") == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"SLACK_BOT_TOKEN": ""}, "SLACK_BOT_TOKEN is not set"),
+        ({"SLACK_APP_TOKEN": BOT_TOKEN}, "SLACK_APP_TOKEN does not begin with xapp-"),
+        ({"SLACK_BOT_TOKEN": "xoxb-wrong-wrong"}, "Slack refuses 'auth.test': invalid_auth"),
+        ({"SLACK_APP_TOKEN": "xapp-wrong-wrong"}, "Slack refuses 'apps.connections.open'"),
+        ({"SLACK_API_URL": "http://slack.example/api/"}, "SLACK_API_URL cannot be used"),
+    ],
+)
+async def test_a_door_that_cannot_begin_says_why_and_no_token(
+    place: Place, slack: FakeSlack, wrong: dict[str, str], told: str
+) -> None:
+    writer(place)
+    environment = variables(place, slack, **wrong)
+    done = await _there(said, environment, "--workshop", str(place.folder))
+    assert done.returncode != 0
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    for token in (BOT_TOKEN, APP_TOKEN, "wrong-wrong"):
+        assert token not in done.stdout + done.stderr
+
+
+async def test_a_channel_that_is_none_or_that_the_app_is_not_in_is_named(place: Place, slack: FakeSlack) -> None:
+    place.workshop()
+    environment = variables(place, slack)
+    named = "--workshop", str(place.folder)
+    for flags, told in (
+        ((), "no channel of Slack is named"),
+        (("--channel", "#general"), "'#general' is no channel"),
+        (("--channel", "C0ELSEWHERE"), "channel_not_found"),
+    ):
+        done = await _there(said, environment, *flags, *named)
+        assert (done.returncode != 0, told in done.stderr) == (True, True), done.stderr
+    assert slack.problems.pop() == "conversations.history: channel_not_found"
+
+
+async def test_a_long_call_is_shown_in_part_and_approving_it_asks_again(place: Place, slack: FakeSlack) -> None:
+    writer(place, write_call("/a.txt", "line\n" * 10_000), "Done.")
+    run = await place.start("writer")
+    with begun(place, slack):
+        card = await _there(slack.card, run, "a1")
+        assert "This is not all of it" in shown(card)
+        (button,) = [one for one in card["blocks"][-1]["elements"] if one["action_id"] == APPROVE]
+        assert "not shown" in button["confirm"]["title"]["text"]
+        await _there(slack.click, ADA, card, APPROVE)
+        await place.client.result(run)
+
+
+async def test_a_lost_connection_comes_back(place: Place, slack: FakeSlack) -> None:
+    writer(place)
+    run = await place.start("writer")
+    with begun(place, slack):
+        card = await _there(slack.card, run, "a1")
+        await _there(slack.connected)
+        await _there(slack.hang_up)
+        await _there(slack.connected)
+        await _there(slack.click, ADA, card, APPROVE)
+        assert (await place.client.result(run)).output == "Done."
+    assert CHANNEL in str(slack.calls)

@@ -1,0 +1,1 @@
+"""A Slack of the tests' own."""
