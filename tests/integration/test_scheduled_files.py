@@ -76,25 +76,34 @@ async def test_a_question_of_such_a_run_is_answered_and_its_tree_is_that_of_any_
     await Schedules(place.client).delete(name)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (Path.unlink, "'news.txt' does not exist"),
-        (lambda path: path.write_bytes(b""), "'news.txt' is empty"),
-        (lambda path: path.write_bytes(b"x" * 200), "'news.txt' is too large"),
-        (lambda path: (path.unlink(), path.mkdir()), "'news.txt' is a folder"),
-    ],
-    ids=["missing", "empty", "too large", "a folder"],
-)
-async def test_a_run_whose_file_cannot_be_attached_fails_and_names_it(
-    place: Place, spoil: Callable[[Path], object], words: str
-) -> None:
+def _writes(data: bytes) -> Callable[[Path], object]:
+    def write(path: Path) -> None:
+        path.write_bytes(data)
+
+    return write
+
+
+def _makes_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+SPOILT: dict[str, Callable[[Path], object]] = {
+    "does not exist": Path.unlink,
+    "is empty": _writes(b""),
+    "is too large": _writes(b"x" * 200),
+    "is a folder": _makes_folder,
+}
+
+
+@pytest.mark.parametrize("words", SPOILT)
+async def test_a_run_whose_file_cannot_be_attached_fails_and_names_it(place: Place, words: str) -> None:
     reader(place, attachment_policy={"max_total_bytes": 100})
     put(place, "news.txt")
     name = await made(place, reads=reads(place, "news.txt"))
-    spoil(place.folder / "news.txt")
+    SPOILT[words](place.folder / "news.txt")
     run = await triggered(place, name)
-    with pytest.raises(AttachmentRefusal, match=words):
+    with pytest.raises(AttachmentRefusal, match=f"'news.txt' {words}"):
         await place.client.result(run)
     await Schedules(place.client).delete(name)
 
