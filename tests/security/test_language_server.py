@@ -237,7 +237,7 @@ async def test_no_message_ends_the_server_or_tells_where_it_stands(workshop: Pat
     async with raw(workshop) as process:
         assert process.stdin is not None
         assert process.stderr is not None
-        greeting = {"processId": None, "rootUri": workshop.as_uri(), "capabilities": {}}
+        greeting: dict[str, Any] = {"processId": None, "rootUri": workshop.as_uri(), "capabilities": {}}
         process.stdin.write(request(1, "initialize", greeting))
         await answer(process, 1)
         process.stdin.write(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,11 +24,15 @@ class Editor:
         self._news = asyncio.Condition()
         self._versions: dict[str, int] = {}
 
-        @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(self._published())
+
+    def _published(self) -> Callable[[types.PublishDiagnosticsParams], Awaitable[None]]:
         async def publish(params: types.PublishDiagnosticsParams) -> None:
             async with self._news:
                 self._found[params.uri] = params
                 self._news.notify_all()
+
+        return publish
 
     def open(self, path: Path, text: str | None = None) -> types.TextDocumentIdentifier:
         """Open a file, with another text than it has on disk where one is given."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 import pytest
+from pydantic import BaseModel
 
 from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind, edited_file
 from llm_do_temporal.definitions.language.outline import keys_at
@@ -54,21 +55,25 @@ def test_what_check_accepts_fits(path: Path) -> None:
     assert [error.message for error in errors] == []
 
 
-@pytest.mark.parametrize("model", sorted(models(), key=lambda one: one.__name__), ids=lambda one: one.__name__)
-def test_every_key_of_the_models_has_a_meaning(model: Any) -> None:
+MODELS = {model.__name__: model for model in models()}
+
+
+@pytest.mark.parametrize("model", [MODELS[name] for name in sorted(MODELS)], ids=sorted(MODELS))
+def test_every_key_of_the_models_has_a_meaning(model: type[BaseModel]) -> None:
     assert set(model.model_fields) - {"kind"} <= set(key_meanings().get(model.__name__, {})) | {"kind"}
 
 
-def nameless(schema: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+def nameless(schema: object, path: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the keys of a schema that have no meaning."""
     if isinstance(schema, dict):
-        for key, value in schema.get("properties", {}).items():
+        inner = cast("dict[str, Any]", schema)
+        for key, value in cast("dict[str, Any]", inner.get("properties", {})).items():
             if not value.get("description"):
                 yield "/".join((*path, key))
-        for key, value in schema.items():
-            yield from nameless(value, (*path, str(key)))
+        for key, value in inner.items():
+            yield from nameless(value, (*path, key))
     elif isinstance(schema, list):
-        for number, value in enumerate(schema):
+        for number, value in enumerate(cast("list[object]", schema)):
             yield from nameless(value, (*path, str(number)))
 
 
