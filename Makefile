@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 ASIDE := -n 4 --dist worksteal
 
 .PHONY: help setup demo browser test test-fast layers evaluations doors security check lock histories bench bench-cluster certify power compose-images compose-test \
-    cluster cluster-down cluster-test cluster-faults chart-test clean
+    cluster cluster-down cluster-test cluster-faults chart-test editor-test clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -134,8 +134,13 @@ chart-test: .venv/.ready  ## Install, upgrade and remove the Helm chart on a Kub
 	@$(BIN)/python -m tests.chart build
 	$(call PYTEST,chart) --verbose tests/chart/check_*.py $(CHART_CHECKS)
 
+# Its packages come from the registry that npm is set up for, at the versions and hashes of the lock file; none of their scripts is run.
+editor-test:  ## Build, test and package the extension for VS Code; needs npm and Node 20
+	@mkdir -p test-output
+	cd editors/vscode && npm ci --no-progress && JUNIT=$(CURDIR)/test-output/editor.xml npm test && npm run package
+
 clean:  ## Remove what these targets made in this folder; programs that were built, clusters and images stay
-	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output
+	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output editors/vscode/node_modules editors/vscode/dist editors/vscode/out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What .venv has so far: the product alone, or with the tools of development, and of more. requirements/ has the versions.

@@ -50,6 +50,7 @@ describe("the package", () => {
       "head-configuration.json",
       "language-configuration.json",
       "package.json",
+      "snippets/body.json",
       "snippets/head.json",
       "snippets/worker.json",
       "syntaxes/worker.tmLanguage.json",
