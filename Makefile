@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest --junit-xml=test-output/$(1).xml
 ASIDE := -n 4 --dist worksteal
 
 .PHONY: help setup demo browser test test-fast layers evaluations doors security check lock histories bench bench-cluster certify power compose-images compose-test \
-    cluster cluster-down cluster-test cluster-faults chart-test editor-test clean
+    cluster cluster-down cluster-test cluster-faults chart-test editor-test editor-try clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -138,6 +138,9 @@ chart-test: .venv/.ready  ## Install, upgrade and remove the Helm chart on a Kub
 editor-test:  ## Build, test and package the extension for VS Code; needs npm and Node 20
 	@mkdir -p test-output
 	cd editors/vscode && npm ci --no-progress && JUNIT=$(CURDIR)/test-output/editor.xml npm test && npm run package
+
+editor-try: .venv/.ready editor-test  ## Drive the extension in code-server, a real editor, which it builds first; needs ripgrep, a C++ compiler
+	$(call PYTEST,editor-try) --verbose tests/editor/check_*.py
 
 clean:  ## Remove what these targets made in this folder; programs that were built, clusters and images stay
 	rm -rf .venv .pytest_cache .ruff_cache .coverage test-output editors/vscode/node_modules editors/vscode/dist editors/vscode/out

@@ -1,0 +1,140 @@
+"""The extension for VS Code, in a real editor that a person sits at; not part of `make test`, see `make editor-try`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from playwright.async_api import async_playwright, expect
+
+from tests.editor.code_server import CodeServer, build, code_server_in
+from tests.editor.window import Window
+from tests.support.patience import PATIENCE_SECONDS, eventually
+from tests.support.people.chromium import launch
+
+expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+WORKERS = Path(__file__).parents[2] / "workers"
+SIZE = {"width": 1000, "height": 640}
+FIRST = "pitch_evaluator.worker"
+
+
+@pytest.fixture(scope="module")
+def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CodeServer]:
+    build()
+    with code_server_in(tmp_path_factory.mktemp("editor")) as editor:
+        yield editor
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The examples, to be changed."""
+    return Path(shutil.copytree(WORKERS, tmp_path / "shop"))
+
+
+@asynccontextmanager
+async def window_on(editor: CodeServer, folder: Path, *, trusted: bool = True) -> AsyncIterator[Window]:
+    """A window with the folder open, and the first question answered."""
+    async with async_playwright() as playwright:
+        browser = await launch(playwright)
+        try:
+            page = await (await browser.new_context(viewport=SIZE)).new_page()  # pyright: ignore[reportArgumentType]
+            page.set_default_timeout(PATIENCE_SECONDS * 1000)
+            await page.goto(editor.window(folder))
+            window = Window(page)
+            await window.answer_trust(trusted=trusted)
+            yield window
+        finally:
+            await browser.close()
+
+
+async def test_head_and_body_and_templates_have_colours_of_their_own(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file(FIRST)
+        await window.expect_colours("You are an analyst", "readonly", "15000000", "file")
+        await window.picture("colours")
+
+
+async def test_mistakes_are_listed_while_a_person_types(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file(FIRST)
+        await window.add_line(3, "modle: anthropic:claude-sonnet-5-5")
+        await window.run("Problems: Focus on Problems View")
+        await expect(window.problems().filter(has_text="modle")).to_have_count(1)
+        await window.picture("problems")
+
+
+async def test_comments_are_of_yaml_in_the_head_and_of_templates_in_the_body(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file("greeter.worker")
+        for line in (3, 5):
+            await window.go_to(line)
+            await window.page.keyboard.press("Control+/")
+        await expect(window.line("# description:")).to_be_visible()
+        await expect(window.line("{# Greet the person")).to_be_visible()
+
+
+async def test_a_snippet_is_offered_in_the_head(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file("greeter.worker")
+        await window.expect_colours("Greet the person", "description")
+        await window.add_line(3, "toolsets-sh")
+        await window.page.keyboard.press("Control+Space")
+        await expect(window.completions().first).to_contain_text("toolsets-shell")
+        await window.page.keyboard.press("Enter")
+        await expect(window.line("pattern: git status")).to_be_visible()
+
+
+async def test_a_workshop_is_checked_in_a_terminal(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file(FIRST)
+        await window.run("llm-do-temporal: Check Workshop")
+        await expect(window.page.locator(".terminal-wrapper.active")).to_be_visible()
+        await expect(window.page.locator(".part.panel")).to_contain_text("check")
+        await window.picture("check")
+
+
+async def test_a_folder_that_is_not_trusted_has_colours_and_no_server(editor: CodeServer, shop: Path) -> None:
+    before = editor.language_servers()
+    async with window_on(editor, shop, trusted=False) as window:
+        await window.open_file(FIRST)
+        await window.expect_colours("You are an analyst", "readonly")
+        await window.page.keyboard.press("F1")
+        await window.page.keyboard.type("llm-do-temporal: ")
+        await expect(window.page.get_by_text("No matching commands")).to_be_visible()
+        assert editor.language_servers() == before
+        await window.page.keyboard.press("Escape")
+        await window.run("Workspaces: Manage Workspace Trust")
+        await window.page.get_by_role("button", name="Trust", exact=True).click()
+        eventually(lambda: len(editor.language_servers()) > len(before), "the server starts once the folder is trusted")
+
+
+async def test_a_folder_decides_nothing_about_the_program_that_is_started(editor: CodeServer, shop: Path) -> None:
+    trap, sprung = shop / "llm-do-temporal", shop / "sprung"
+    trap.write_text(f"#!/bin/sh\ntouch {sprung}\n", encoding="utf-8")
+    trap.chmod(0o755)
+    (shop / ".vscode").mkdir()
+    settings = {"llm-do-temporal.command": [str(trap)]}
+    (shop / ".vscode/settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    async with window_on(editor, shop) as window:
+        await window.open_file(FIRST)
+        await window.add_line(3, "modle: anthropic:claude-sonnet-5-5")
+        await window.run("Problems: Focus on Problems View")
+        await expect(window.problems().filter(has_text="modle")).to_have_count(1)
+        before = editor.language_servers()
+        await window.run("llm-do-temporal: Restart Server")
+        eventually(lambda: set(editor.language_servers()) - set(before), "another server is started")
+    assert not sprung.exists()
+
+
+async def test_a_program_that_is_missing_is_told_with_a_way_out(tmp_path: Path, shop: Path) -> None:
+    build()
+    with code_server_in(tmp_path / "editor", ["/nowhere/llm-do-temporal"]) as editor:
+        async with window_on(editor, shop) as window:
+            await window.open_file(FIRST)
+            said = window.page.locator(".notification-toast", has_text="did not start")
+            await expect(said).to_contain_text("llm-do-temporal[lsp]")
+            await expect(said.get_by_role("button", name="Open Setting")).to_be_visible()
