@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import async_playwright, expect
 
+from llm_do_temporal.definitions.check import check_workshop
 from tests.editor.code_server import CodeServer, build, code_server_in
 from tests.editor.window import Window
 from tests.support.patience import PATIENCE_SECONDS, eventually
@@ -19,7 +20,7 @@ from tests.support.people.chromium import launch
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 WORKERS = Path(__file__).parents[2] / "workers"
 SIZE = {"width": 1000, "height": 640}
-FIRST = "pitch_evaluator.worker"
+FIRST, CALLER = "pitch_evaluator.worker", "pitch_orchestrator.worker"
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +83,77 @@ async def test_a_snippet_is_offered_in_the_head(editor: CodeServer, shop: Path) 
         await window.open_file("greeter.worker")
         await window.expect_colours("Greet the person", "description")
         await window.add_line(3, "toolsets-sh")
-        await window.page.keyboard.press("Control+Space")
-        await expect(window.completions().first).to_contain_text("toolsets-shell")
+        await window.ask("Control+Space", shows=window.completions().first, text="toolsets-shell")
         await window.page.keyboard.press("Enter")
         await expect(window.line("pattern: git status")).to_be_visible()
+
+
+async def test_keys_models_and_workers_are_completed(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file(CALLER)
+        await window.expect_colours("You coordinate", "delegation")
+        await window.add_line(3, "comp")
+        await window.ask("Control+Space", shows=window.completions().first, text="compatible_models")
+        await window.page.keyboard.press("Enter")
+        await expect(window.line("compatible_models:")).to_be_visible()
+        await window.page.keyboard.press("Control+Shift+K")
+        await window.add_line(3, "model: anth")
+        await window.ask("Control+Space", shows=window.completions().first, text="anthropic:")
+        await window.page.keyboard.press("Escape")
+        await window.page.keyboard.press("Control+Shift+K")
+        await window.add_line(7, "")
+        await window.ask("Control+Space", shows=window.page.locator(".suggest-widget.visible"), text="calculator")
+        await window.picture("completion")
+
+
+async def test_what_a_worker_may_do_is_told_where_it_is_named(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file(CALLER)
+        await window.expect_colours("You coordinate", "delegation")
+        await window.go_to(2, 10)
+        await window.ask("Control+K", "Control+I", shows=window.hover(), text="What it may do")
+        await expect(window.hover()).to_contain_text("after a person has agreed")
+        await window.picture("hover")
+
+
+async def test_a_name_leads_to_the_file_of_the_worker_and_to_all_that_name_it(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file(CALLER)
+        await window.expect_colours("You coordinate", "delegation")
+        await window.go_to(7, 8)
+        places = window.page.locator(".reference-zone-widget")
+        await window.ask("Shift+F12", shows=places, text="pitch_evaluator.eval.yaml")
+        await window.picture("references")
+        await window.page.keyboard.press("Escape")
+        await window.ask("F12", shows=window.page.locator(".tab.active"), text=FIRST)
+
+
+async def test_a_worker_is_renamed_with_its_file_and_wherever_it_is_named(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file("evaluation_judge.worker")
+        await window.expect_colours("You judge", "description")
+        await window.go_to(2, 10)
+        name = window.page.locator(".rename-box:visible")
+        await window.ask("F2", shows=name, text="to Rename")
+        await expect(name.locator("input")).to_have_value("evaluation_judge")
+        await window.page.keyboard.press("Control+A")
+        await window.page.keyboard.type("pitch_judge")
+        await window.picture("rename")
+        await window.page.keyboard.press("Enter")
+        await expect(window.page.locator(".tab.active")).to_contain_text("pitch_judge.worker")
+        eventually(lambda: "pitch_judge" in (shop / "pitch_evaluator.eval.yaml").read_text("utf-8"), "it is saved")
+        await window.picture("renamed")
+    assert not (shop / "evaluation_judge.worker").exists()
+    assert [str(one) for one in check_workshop(shop) if one.severity == "error"] == []
+
+
+async def test_the_workshop_file_stays_yaml_and_is_looked_at_too(editor: CodeServer, shop: Path) -> None:
+    async with window_on(editor, shop) as window:
+        await window.open_file("workshop.yaml")
+        await window.add_line(4, "modle: offline:notes")
+        await expect(window.page.get_by_role("button", name="YAML")).to_be_visible()
+        await window.run("Problems: Focus on Problems View")
+        await expect(window.problems().filter(has_text="modle")).to_have_count(1)
 
 
 async def test_a_workshop_is_checked_in_a_terminal(editor: CodeServer, shop: Path) -> None:

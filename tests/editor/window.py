@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from playwright.async_api import Locator, Page, expect
 
+from tests.support.patience import PATIENCE_SECONDS
+
 TRUST, NO_TRUST = "Yes, I trust the authors", "No, I don't trust the authors"
+_LOOK_MILLISECONDS = 5000
+"""How long a person waits for an answer before asking again."""
 PICTURES = Path(__file__).parents[2] / "test-output/editor"
 
 
@@ -50,6 +55,8 @@ class Window:
     async def add_line(self, after: int, text: str) -> None:
         """Write a line below another one, letter by letter."""
         await self.go_to(after)
+        # Once to the end of what is shown in one row, and to that of the line.
+        await self.page.keyboard.press("End")
         await self.page.keyboard.press("End")
         await self.page.keyboard.press("Enter")
         await self.page.keyboard.type(text, delay=30)
@@ -68,7 +75,22 @@ class Window:
 
     def hover(self) -> Locator:
         """What is shown of the word at the cursor."""
-        return self.page.locator(".monaco-hover:visible .hover-contents")
+        return self.page.locator(".monaco-hover:visible .hover-row").first
+
+    async def ask(self, *keys: str, shows: Locator, text: str) -> None:
+        """Press keys until it shows the text: a language server that is still starting has no answer yet."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            for key in keys:
+                await self.page.keyboard.press(key)
+            try:
+                await expect(shows).to_contain_text(text, timeout=_LOOK_MILLISECONDS)
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+                await self.page.keyboard.press("Escape")
+            else:
+                return
 
     def word(self, text: str) -> Locator:
         """The piece of one colour that has the text."""
@@ -84,4 +106,4 @@ class Window:
     async def picture(self, name: str) -> None:
         """Keep what the window looks like."""
         PICTURES.mkdir(parents=True, exist_ok=True)
-        await self.page.screenshot(path=PICTURES / f"{name}.png")
+        await self.page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
