@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def window_on(editor: CodeServer, folder: Path, *, trusted: bool = True) -> AsyncIterator[Window]:
+async def window_on(editor: CodeServer, folder: Path, *, trusted: bool = True) -> AsyncGenerator[Window]:
     """A window with the folder open, and the first question answered."""
     async with async_playwright() as playwright:
         browser = await launch(playwright)
@@ -142,6 +142,7 @@ async def test_a_worker_is_renamed_with_its_file_and_wherever_it_is_named(editor
         await window.page.keyboard.press("Enter")
         await expect(window.page.locator(".tab.active")).to_contain_text("pitch_judge.worker")
         eventually(lambda: "pitch_judge" in (shop / "pitch_evaluator.eval.yaml").read_text("utf-8"), "it is saved")
+        await expect(window.page.get_by_role("button", name="No Problems")).to_be_visible()
         await window.picture("renamed")
     assert not (shop / "evaluation_judge.worker").exists()
     assert [str(one) for one in check_workshop(shop) if one.severity == "error"] == []

@@ -146,6 +146,6 @@ def code_server_in(folder: Path, command: list[str] | None = None) -> Generator[
 
 def _is_up(link: str) -> bool:
     try:
-        return httpx2.get(f"{link}/healthz").status_code == httpx2.codes.OK
+        return httpx2.get(f"{link}/healthz").is_success
     except httpx2.TransportError:
         return False
