@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from llm_do_temporal.definitions.workshop.keys import WorkshopConfig
-from llm_do_temporal.doors.slack_channel import MAX_FILE_BYTES, SlackFailed
+from llm_do_temporal.doors.slack_workspace.channel import MAX_FILE_BYTES, SlackFailed
 from llm_do_temporal.testing import scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place

@@ -12,8 +12,8 @@ from typing import Any
 
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.slack.cards import end_message, mark_of, question_card, run_card
-from llm_do_temporal.doors.slack_channel import Bot, Card, CardMark, SlackChannel, SlackFailed
-from llm_do_temporal.doors.slack_people import READER
+from llm_do_temporal.doors.slack_workspace.channel import Bot, Card, CardMark, SlackChannel, SlackFailed
+from llm_do_temporal.doors.slack_workspace.people import READER
 from llm_do_temporal.errors import LlmDoError, UnknownHere
 
 _PAUSE_SECONDS = 1.0

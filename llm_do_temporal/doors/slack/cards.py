@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from llm_do_temporal.doors.slack_channel import CARD_EVENT, END_EVENT, CardMark
+from llm_do_temporal.doors.slack_workspace.channel import CARD_EVENT, END_EVENT, CardMark
 from llm_do_temporal.doors.values import AskedQuestion, Run
 from llm_do_temporal.doors.words import call_words, circumstances_words, headline_words, spent_words, vote_words
 from llm_do_temporal.errors import UsageError

@@ -21,6 +21,7 @@ def faults_of(root: Path, page: str) -> list[Fault]:
     (root / "docs/how-to/observe.md").write_text("# Observability\n\n## Traces\n")
     (root / "docs/how-to/encrypt.md").write_text("# Encryption\n\n## A key that is missing or wrong\n")
     (root / "docs/how-to/http.md").write_text("# The HTTP door\n\n## Who may do what\n")
+    (root / "docs/how-to/slack.md").write_text("# The Slack door\n\n## The app\n")
     (root / "docs/reference/shell.md").write_text("# The shell toolset\n")
     (root / check_docs.COMMANDS_PAGE).write_text(page)
     return check_docs.check_docs(root, lambda: COMMANDS, ())
