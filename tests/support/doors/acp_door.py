@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Any, cast
+from asyncio.subprocess import Process
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
 
 from acp import PROTOCOL_VERSION, spawn_agent_process, text_block
+from acp.exceptions import RequestError
 from acp.helpers import embedded_blob_resource, resource_block
 from acp.schema import DeniedOutcome, RequestPermissionResponse
 
 from tests.support.doors.scenario import DECK, PROMPT, Door, Ended
 from tests.support.patience import PATIENCE_SECONDS
+
+T = TypeVar("T")
 
 
 class AcpDoor(Door):
@@ -19,6 +24,8 @@ class AcpDoor(Door):
 
     session = ""
     """The session, which is the run."""
+    _begun = ""
+    """The key that it was begun with."""
     _question = ""
 
     def open(self) -> None:
@@ -49,34 +56,59 @@ class AcpDoor(Door):
         return spawn_agent_process(cast("Any", editor), command, *arguments, env=self.desk.environment)
 
     async def _begin(self) -> None:
+        """Begin the session of this key, or go on with it where a visit before has got so far."""
         editor = _Editor()
-        async with self._agent(editor) as (
-            agent,
-            process,
-        ):
-            await agent.initialize(protocol_version=PROTOCOL_VERSION)
-            self.session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
-            deck = embedded_blob_resource("file:///deck.txt", base64.b64encode(DECK).decode())
-            prompting = asyncio.create_task(
-                agent.prompt(session_id=self.session, prompt=[text_block(PROMPT), resource_block(deck)])
-            )
+
+        async def prompt(agent: Any, process: Process) -> None:
+            if self._begun != self.key:
+                self.session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+                self._begun = self.key
+            if not await self._is_there(agent):
+                deck = embedded_blob_resource("file:///deck.txt", base64.b64encode(DECK).decode())
+                blocks = [text_block(PROMPT), resource_block(deck)]
+                prompting = asyncio.create_task(agent.prompt(session_id=self.session, prompt=blocks))
+                prompting.add_done_callback(lambda task: task.cancelled() or task.exception())
             await editor.was_asked.wait()
             process.kill()
-            await asyncio.gather(prompting, return_exceptions=True)
+
+        await self._visit(editor, prompt)
         self._question = editor.asked[0]
 
     async def _come_back(self, run: str) -> Ended:
         editor = _Editor()
-        async with self._agent(editor) as (
-            agent,
-            _,
-        ):
-            await agent.initialize(protocol_version=PROTOCOL_VERSION)
+
+        async def load(agent: Any, _process: Process) -> Any:
             await agent.load_session(cwd="/", session_id=run, mcp_servers=[])
             await asyncio.wait_for(editor.was_told.wait(), PATIENCE_SECONDS)
-            (session,) = [one for one in (await agent.list_sessions(cwd="/")).sessions if one.session_id == run]
+            return [one for one in (await agent.list_sessions(cwd="/")).sessions if one.session_id == run]
+
+        (session,) = await self._visit(editor, load)
         assert editor.asked == []
         return Ended(str(session.title).rpartition("(")[2].rstrip(")"), editor.words)
+
+    async def _is_there(self, agent: Any) -> bool:
+        try:
+            await agent.load_session(cwd="/", session_id=self.session, mcp_servers=[])
+        except RequestError:
+            return False
+        return True
+
+    async def _visit(self, editor: _Editor, work: Callable[[Any, Process], Awaitable[T]]) -> T:
+        """Start the agent, and work with it. Raises ConnectionError where it dies before that is done."""
+        async with self._agent(editor) as (agent, process):
+
+            async def working() -> T:
+                await agent.initialize(protocol_version=PROTOCOL_VERSION)
+                return await work(agent, process)
+
+            done, dead = asyncio.create_task(working()), asyncio.create_task(process.wait())
+            await asyncio.wait((done, dead), return_when=asyncio.FIRST_COMPLETED)
+            dead.cancel()
+            if not done.done():
+                done.cancel()
+                await asyncio.gather(done, return_exceptions=True)
+                raise ConnectionError("the agent has died")
+            return done.result()
 
 
 class _Editor:
