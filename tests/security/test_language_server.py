@@ -7,13 +7,15 @@ import json
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from lsprotocol import types
 
-from tests.support.doors.editor import COMMAND, PATIENCE_SECONDS, editor
+from tests.support.doors.editor import COMMAND, PATIENCE_SECONDS, Editor, editor
 
 GOOD = "description: Reads\ntoolsets:\n  delegation: {}\n---\nRead.\n"
 TEXTS = {
@@ -49,26 +51,46 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def workshop(tmp_path: Path) -> Path:
-    root = tmp_path / "workshop"
+def made(root: Path) -> Path:
     (root / "workers").mkdir(parents=True)
     (root / "workshop.yaml").write_text("models: {fast: offline:echo}\n")
     (root / "workers/good.worker").write_text(GOOD)
     return root
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-async def test_no_text_ends_the_server(workshop: Path, text: str) -> None:
+@pytest.fixture
+def workshop(tmp_path: Path) -> Path:
+    return made(tmp_path / "workshop")
+
+
+@dataclass
+class Served:
+    """A workshop, and an editor at a server that goes through many attacks."""
+
+    workshop: Path
+    at: Editor
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Served]:
+    workshop = made(tmp_path_factory.mktemp("served") / "workshop")
     async with editor(workshop) as at:
-        document = at.open(workshop / "workers/hostile.worker", text)
-        lines = text.split("\n")
-        for line, column in ((0, 0), (0, 3), (len(lines) - 1, 2), (2**31 - 1, 2**31 - 1)):
-            await at.hover(document, line, column)
-            await at.offered(document, line, column)
-        good = at.open(workshop / "workers/good.worker")
-        assert await at.problems(good) == []
-        assert "Calls of other workers" in await at.hover(good, 2, 4)
+        yield Served(workshop, at)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+async def test_no_text_ends_the_server(served: Served, text: str) -> None:
+    at, workers = served.at, served.workshop / "workers"
+    document = at.open(workers / "hostile.worker", text)
+    lines = text.split("\n")
+    for line, column in ((0, 0), (0, 3), (len(lines) - 1, 2), (2**31 - 1, 2**31 - 1)):
+        await at.hover(document, line, column)
+        await at.offered(document, line, column)
+    good = at.open(workers / "good.worker")
+    assert await at.problems(good) == []
+    assert "Calls of other workers" in await at.hover(good, 2, 4)
+    at.close(good)
+    at.close(document)
 
 
 @pytest.mark.parametrize("text", list(TEXTS.values())[:5], ids=list(TEXTS)[:5])
@@ -273,8 +295,8 @@ async def test_an_editor_that_dies_takes_the_server_with_it(workshop: Path, key:
 
 
 @pytest.mark.parametrize("new", ["../../x", "/etc/x", "a\0b", "", "x" * 5_000, "con/aux", "UPPER", "shell", "a b"])
-async def test_a_rename_leads_nowhere_else(workshop: Path, new: str) -> None:
-    async with editor(workshop) as at:
-        document = at.open(workshop / "workers/good.worker")
-        with pytest.raises(Exception, match=r"not valid|reserved"):
-            await at.rename(document, 0, 3, new)
+async def test_a_rename_leads_nowhere_else(served: Served, new: str) -> None:
+    document = served.at.open(served.workshop / "workers/good.worker")
+    with pytest.raises(Exception, match=r"not valid|reserved"):
+        await served.at.rename(document, 0, 3, new)
+    served.at.close(document)

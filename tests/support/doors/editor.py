@@ -43,6 +43,11 @@ class Editor:
         self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
         return types.TextDocumentIdentifier(uri)
 
+    def close(self, document: types.TextDocumentIdentifier) -> None:
+        """Close an open file, and forget what was found in it."""
+        self.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+        self._found.pop(document.uri, None)
+
     def type(self, document: types.TextDocumentIdentifier, text: str) -> int:
         """Replace the text of an open file, and return its version."""
         self._versions[document.uri] += 1
