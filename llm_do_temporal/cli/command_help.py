@@ -155,7 +155,7 @@ COMMAND_HELP = {
             "check --output-format github  # in GitHub Actions",
         ),
     ),
-    "schema": CommandHelp(_WORKSHOP, "KIND", ("schema workshop > .schemas/workshop.json",)),
+    "schema": CommandHelp(_WORKSHOP, "KIND", ("schema workshop",)),
     "doctor": CommandHelp(_WORKSHOP),
     "models": CommandHelp(_WORKSHOP, "[NAME] [FLAGS]", ("models", "models haiku")),
     "import": CommandHelp(_WORKSHOP, "PATH [FLAGS]", ("import ../agents --into my-shop",)),

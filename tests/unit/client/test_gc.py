@@ -169,10 +169,18 @@ class Unreachable:
         assert run_id == "1"
         return self
 
+    async def list_schedules(self) -> AsyncIterator[Any]:
+        return _nothing()
+
     async def fetch_history_events(self) -> AsyncIterator[HistoryEvent]:
         yield HistoryEvent(event_id=1)
         if self._listed:
             raise self._error
+
+
+async def _nothing() -> AsyncIterator[Any]:
+    for one in ():
+        yield one
 
 
 @pytest.mark.parametrize("listed", [False, True])
@@ -181,6 +189,22 @@ async def test_nothing_is_removed_where_the_histories_cannot_be_read(listed: boo
     blobs.put_bytes(b"text")
     with pytest.raises(ConnectionFailed, match="so nothing was removed"):
         await collect(cast("Client", Unreachable(listed=listed)), blobs, older_than=timedelta(0))
+    assert len(blobs.stored()) == 1
+
+
+class WithoutSchedules(Unreachable):
+    """A client of a server that breaks off after all histories, when it is asked for schedules."""
+
+    async def list_schedules(self) -> AsyncIterator[Any]:
+        raise RPCError("gone", RPCStatusCode.UNAVAILABLE, b"")
+
+
+async def test_nothing_is_removed_where_the_schedules_cannot_be_read(tmp_path: Path) -> None:
+    blobs = LocalBlobStore(tmp_path)
+    blobs.put_bytes(b"text")
+    client = cast("Client", WithoutSchedules(listed=True, status=RPCStatusCode.NOT_FOUND))
+    with pytest.raises(ConnectionFailed, match="so nothing was removed"):
+        await collect(client, blobs, older_than=timedelta(0))
     assert len(blobs.stored()) == 1
 
 

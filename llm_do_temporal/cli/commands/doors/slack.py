@@ -13,7 +13,6 @@ from cyclopts import Parameter
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import ConnectionFailed, UsageError
-from llm_do_temporal.policy.notifications import check_target
 from llm_do_temporal.signals import leave_when_told
 
 if TYPE_CHECKING:
@@ -113,6 +112,8 @@ def _token(variable: str) -> str:
 
 def _address() -> str:
     """Return the address of Slack's Web API. Raises UsageError for one to which no token should go."""
+    from llm_do_temporal.policy.notifications import check_target
+
     address = os.environ.get("SLACK_API_URL", "").strip() or _SLACK
     try:
         return check_target(address, allow_http=False)
