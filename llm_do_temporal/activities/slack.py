@@ -12,14 +12,8 @@ from typing import Any
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.notifications import Notification
 from llm_do_temporal.policy.notifications import NotifyEvent
-from llm_do_temporal.redaction.hidden_characters import hidden_marks, written_out
-from llm_do_temporal.redaction.inert_text import inert
+from llm_do_temporal.redaction.slack_text import AS_IT_IS, plain, slack_text
 
-MAX_BLOCK_CHARS = 2_000
-"""Most characters of one text as it is sent; Slack refuses a message with more than 3,000 in one."""
-_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_AS_IT_IS = {"mrkdwn": False, "parse": "none", "link_names": False, "unfurl_links": False, "unfurl_media": False}
-"""Options by which Slack looks for no format, names or addresses in the text above the blocks."""
 _TAKEN = {
     DecisionKind.APPROVE: "approved",
     DecisionKind.REJECT: "rejected",
@@ -31,30 +25,13 @@ def slack_message(told: Notification) -> dict[str, Any]:
     """Return the notification as a message for Slack."""
     headline = _headline(told)
     texts = [headline, told.summary, told.note, _content(told)]
-    blocks: list[dict[str, Any]] = [{"type": "section", "text": _plain(text)} for text in texts if text]
-    blocks.append({"type": "context", "elements": [_plain(_circumstances(told))]})
+    blocks: list[dict[str, Any]] = [{"type": "section", "text": plain(text)} for text in texts if text]
+    blocks.append({"type": "context", "elements": [plain(_circumstances(told))]})
     if told.link is not None:
-        button = {"type": "button", "text": _plain("Open"), "url": told.link}
+        button = {"type": "button", "text": plain("Open"), "url": told.link}
         blocks.append({"type": "actions", "elements": [button]})
     text = ": ".join(filter(None, (headline, told.summary)))
-    return {"text": slack_text(text), "blocks": blocks, **_AS_IT_IS}
-
-
-def slack_text(text: str) -> str:
-    """Text that Slack shows as it is: `<!channel>` is how people are pinged, and `<…|…>` how links are disguised."""
-    room = MAX_BLOCK_CHARS
-    shown: list[str] = []
-    for char, hidden in hidden_marks(inert(text)):
-        piece = _ESCAPED.get(char) or (written_out(char) if hidden and char != "\n" else char)
-        room -= len(piece)
-        if room <= 0:
-            return "".join((*shown, "…"))
-        shown.append(piece)
-    return "".join(shown)
-
-
-def _plain(text: str) -> dict[str, Any]:
-    return {"type": "plain_text", "text": slack_text(text), "emoji": False}
+    return {"text": slack_text(text), "blocks": blocks, **AS_IT_IS}
 
 
 def _headline(told: Notification) -> str:

@@ -11,12 +11,13 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from llm_do_temporal.activities.notifications import notify
-from llm_do_temporal.activities.slack import MAX_BLOCK_CHARS, slack_message, slack_text
+from llm_do_temporal.activities.slack import slack_message
 from llm_do_temporal.client.embedded.server import any_free_port
 from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.batches import ItemCounts
 from llm_do_temporal.messages.notifications import Notification, NotifyInput
 from llm_do_temporal.policy.notifications import NotifyEvent, NotifyTarget
+from llm_do_temporal.redaction.slack_text import MAX_TEXT_CHARS, slack_text
 from tests.support.servers.receiver import Receiver
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -115,7 +116,7 @@ def test_text_is_sent_in_ascii_whatever_is_in_it(receiver: Receiver) -> None:
 )
 def test_text_for_slack(text: str, shown: str) -> None:
     assert slack_text(text) == shown
-    assert len(shown) <= MAX_BLOCK_CHARS
+    assert len(shown) <= MAX_TEXT_CHARS
 
 
 @pytest.mark.parametrize(
