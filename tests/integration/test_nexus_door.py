@@ -150,7 +150,7 @@ async def test_an_endpoint_that_the_operator_has_not_named_gets_no_answer(place:
         assert "not served" in await other.refusal("run", {"worker": "writer"})
 
 
-ODD = [
+ODD: list[tuple[str, dict[str, Any]]] = [
     ("run", {}),
     ("run", {"worker": 3}),
     ("run", {"worker": "writer", "by": "ann"}),

@@ -241,7 +241,7 @@ async def test_what_a_worker_says_stays_within_its_line(place: Place, arguments:
 
 async def test_a_task_is_known_to_the_next_process_after_a_kill_and_to_nobody_else(place: Place) -> None:
     writer(place)
-    meta = {
+    meta: dict[str, Any] = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
