@@ -205,7 +205,7 @@ class DoorService:
 
     async def live(self, who: Principal, run: str) -> Tail | None:
         """Return the end of what the model of the run's entry worker is writing; None where none is, or may be told."""
-        await self._readable(who, run)
+        await self.readable(who, run)
         tail = await read_tail(self.client.temporal, run)
         return tail if tail is None or remove_keys(tail.text) == tail.text else None
 
