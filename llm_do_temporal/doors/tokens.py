@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ PREFIX = "lldt_"
 """Beginning of every token, by which scanners of repositories know one."""
 MAX_NAME_CHARS = 100
 _FILE = "tokens.json"
+_log = logging.getLogger(__name__)
 
 
 class TokenRecord(Strict):
@@ -102,9 +104,17 @@ class TokenFile:
         return found
 
     def find(self, token: str) -> TokenRecord | None:
-        """Return the facts of a token; None for one that is not known here. Raises UsageError."""
+        """Return the facts of a token; None for one that is not known here, and where the file cannot be read.
+
+        Who asks has no token yet: the log has the reason, and the file's place.
+        """
         digest = _digest(token)
-        matching = [one for one in self.records() if hmac.compare_digest(one.sha256, digest)]
+        try:
+            records = self.records()
+        except UsageError as error:
+            _log.error("nobody's token counts: %s %s", error.message, error.next_step)
+            return None
+        matching = [one for one in records if hmac.compare_digest(one.sha256, digest)]
         return matching[0] if matching else None
 
     @contextmanager

@@ -70,6 +70,13 @@ class RunFilter(Value):
         meant = f"; did you mean '{close[0]}'?" if close else ""
         raise ValueError(f"there is no state '{state[:40]}'; there are {', '.join(STATES)}{meant}")
 
+    @field_validator("worker", "who", "text", "begins", "schedule")
+    @classmethod
+    def _without_controls(cls, text: str) -> str:
+        if any(character < " " or character == "\x7f" for character in text):
+            raise ValueError("it has control characters, which no name or task of a run is found by")
+        return text
+
     @field_validator("since", "until")
     @classmethod
     def _readable_moment(cls, moment: str) -> str:

@@ -20,7 +20,7 @@ from llm_do_temporal.ui import connections
 from tests.support.doors.http_client import PREFIX, person, program
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
-from tests.support.servers.sockets import PATIENCE_SECONDS, ask, request, serving, status_of
+from tests.support.servers.sockets import PATIENCE_SECONDS, ask, everything, request, serving, status_of
 
 WRITE: dict[str, Any] = {"toolsets": {"filesystem": {}}, "export": True}
 
@@ -214,3 +214,41 @@ async def test_hundreds_of_waits_are_answered_and_keep_nobody_out(place: Place) 
     assert (await ada.decide(run, "a1")).status == 200
     replies = await asyncio.gather(*waits)
     assert {(reply.status, reply.body["state"]) for reply in replies} == {(200, "completed")}
+
+
+async def test_a_stream_tells_nothing_once_its_token_is_taken_back(place: Place) -> None:
+    place.worker("writer", scripted(write_call("/a.txt"), "Done."), **WRITE)
+    key = token(place, "victim")
+    tokens = TokenFile.of_workshop(place.folder)
+    run = (await person(place).start("writer")).body["run"]
+    place.started.append(run)
+    await place.pending(run)
+    headers = (("Host", "x"), ("Authorization", f"Bearer {key}"))
+    async with serving(build_api(DoorService(place.client, place.folder), tokens)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request("GET", f"{PREFIX}/runs/{run}/events", *headers))
+        heard = await asyncio.wait_for(reader.readuntil(b"approval.requested"), PATIENCE_SECONDS)
+        tokens.revoke("victim")
+        assert (await person(place, "bob").decide(run, "a1")).status == 200
+        heard += await everything(reader)
+        writer.close()
+    assert b"approval.decided" not in heard
+    assert b"event: end" not in heard
+    assert b"Done." not in heard
+
+
+async def test_a_broken_file_of_tokens_opens_nothing_and_is_named_in_the_log_alone(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    ada = person(place)
+    (place.folder / ".llm-do/tokens.json").write_text("{")
+    refused = await ada.ask("GET", "/runs")
+    assert (refused.status, str(place.folder) in str(refused.body)) == (401, False)
+    assert "nobody's token counts" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["begins", "worker", "who", "text"])
+async def test_a_control_character_in_a_filter_is_a_mistake_and_no_outage(place: Place, name: str) -> None:
+    refused = await person(place).ask("GET", f"/runs?{name}=%00")
+    assert (refused.status, refused.body["code"]) == (422, "UsageError")
+    assert "SQL" not in str(refused.body)

@@ -43,12 +43,7 @@ async def get_question(
     "/runs/{run}/questions/{question}/decision", responses=answers(404, 409, 412, 428), response_model=AskedQuestion
 )
 async def decide_question(
-    service: Service,
-    caller: Caller,
-    run: RunId,
-    question: QuestionId,
-    answer: Answer,
-    if_match: Tag = None,
+    service: Service, caller: Caller, run: RunId, question: QuestionId, answer: Answer, if_match: Tag = None
 ) -> Any:
     """Decide a question as it was shown. The first answer of all doors wins: 409 says whose that was."""
     asked = await service.question(caller, run, question)

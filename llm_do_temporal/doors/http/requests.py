@@ -33,9 +33,7 @@ def _service(request: Request) -> DoorService:
 
 
 def _caller(
-    request: Request,
-    response: Response,
-    given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    request: Request, response: Response, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Principal:
     """Return the owner of the request's token. Raises HTTPException."""
     response.headers.update(NO_STORE)
@@ -46,6 +44,12 @@ def _caller(
     if record is None:
         raise HTTPException(401, "no token, or none that is known here; `llm-do-temporal token create` makes one")
     return record.principal(VIA)
+
+
+def is_known(request: Request) -> bool:
+    """Return whether the token of a request is known at this moment: its answer may go on for days."""
+    token = request.headers["Authorization"].partition(" ")[2].strip()
+    return cast("TokenFile", request.app.state.tokens).find(token) is not None
 
 
 Service = Annotated[DoorService, Depends(_service)]

@@ -7,13 +7,13 @@ from contextlib import aclosing
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from llm_do_temporal.client.views.run_list import read_filter
 from llm_do_temporal.doors import accounts, forks
 from llm_do_temporal.doors.http.problems import answers
-from llm_do_temporal.doors.http.requests import NO_STORE, PREFIX, After, Caller, Key, RunId, Service
+from llm_do_temporal.doors.http.requests import NO_STORE, PREFIX, After, Caller, Key, RunId, Service, is_known
 from llm_do_temporal.doors.service import LONGEST_WAIT, RunsPage
 from llm_do_temporal.doors.values.accounts import BatchItems, RunTree, TranscriptPart
 from llm_do_temporal.doors.values.forks import Fork, ForkForecast
@@ -36,13 +36,7 @@ async def list_workers(service: Service, caller: Caller) -> list[Worker]:
 
 
 @router.post("/runs", status_code=202, responses=answers(413))
-async def start_run(
-    service: Service,
-    caller: Caller,
-    start: Start,
-    response: Response,
-    key: Key = None,
-) -> Run:
+async def start_run(service: Service, caller: Caller, start: Start, response: Response, key: Key = None) -> Run:
     """Start a run. The same `Idempotency-Key` of the same owner starts one run, whatever is lost on the way."""
     run, _ = await service.start(caller, start, key=key)
     return _located(run, response)
@@ -97,12 +91,20 @@ async def _followed(
 
 @router.get("/runs/{run}/events", response_class=EventSourceResponse, responses=answers(404))
 async def follow_run(
-    service: Service, caller: Caller, run: RunId, events: Annotated[AsyncIterator[Any], Depends(_followed)]
+    service: Service,
+    caller: Caller,
+    run: RunId,
+    events: Annotated[AsyncIterator[Any], Depends(_followed)],
+    request: Request,
 ) -> AsyncIterator[ServerSentEvent]:
     """Send the events of a run as they come, behind the number in `Last-Event-ID`; ends with the event `end`."""
     async for event in events:
+        if not is_known(request):
+            return
         yield ServerSentEvent(data=event, event=str(event["type"]), id=str(event["seq"]))
     ended = await service.run(caller, run)
+    if not is_known(request):
+        return
     yield ServerSentEvent(data=ended.model_dump(mode="json"), event="end")
 
 

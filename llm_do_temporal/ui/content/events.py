@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from dataclasses import asdict
 from typing import Any
 
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
@@ -24,6 +23,8 @@ _LONGEST_SECONDS = 600
 """Longest stream: a browser comes back by itself, and a stream without a reader ends."""
 _ALIVE_SECONDS = 15
 """Longest silence: proxies close silent connections."""
+_SHOWN = ("text", "chars", "part", "attempt")
+"""Fields of a text being written that the pages are told."""
 
 
 async def news(client: Client, workflow_id: str, streams: set[object]) -> AsyncGenerator[str]:
@@ -52,7 +53,7 @@ async def _events(client: Client, workflow_id: str) -> AsyncGenerator[str]:
         raw = description.raw_description
         grown = (description.run_id, description.history_length)
         tail = await tail_in(client, raw)
-        data = None if tail is None else asdict(tail)
+        data = None if tail is None else {name: getattr(tail, name) for name in _SHOWN}
         if data != sent:
             sent, silent = data, 0.0
             yield _event("tail", data)

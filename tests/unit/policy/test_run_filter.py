@@ -88,6 +88,8 @@ def test_who_started_a_run_and_its_task_stand_in_its_memo(written: dict[str, str
     ("written", "words"),
     [
         ({"state": "compleated"}, "did you mean 'completed'"),
+        ({"begins": "a\0"}, "control characters"),
+        ({"who": "ada\x7f"}, "control characters"),
         ({"state": "gone"}, "there is no state 'gone'; there are open, running"),
         ({"since": "soon"}, "'soon' is no time"),
         ({"colour": "red"}, "Extra inputs"),
