@@ -30,6 +30,9 @@ def test_a_schedule_and_its_run_survive_the_death_of_dev_with_its_server_and_ser
     desk.type("schedule", "trigger", "decks")
     run: str = eventually(lambda: shown(desk, "decks")["recent"], "a run has begun")[0]
     first = {one["id"] for one in desk.pending(run, 2)}
+    skipped = desk.type("schedule", "trigger", "decks", code=2).stderr
+    assert f"{run} still goes on, and overlap is skip: no run begins" in skipped
+    assert "begins a run" not in skipped
     desk.kill_group(dev)
     desk.begin("dev", *ports)
     assert desk.host.kind == "dev"
@@ -86,6 +89,10 @@ def test_kept_files_may_lie_anywhere_and_a_name_is_taken_once(shop: Desk, tmp_pa
     file.unlink()
     assert "there is already a schedule 'pinned'" in shop.type(*typed[:-3], code=2).stderr
     assert shown(shop, "pinned")["pinned"] == ["deck.txt"]
+    shop.type("schedule", "pause", "pinned")
+    assert shown(shop, "pinned")["note"].startswith("by ")
+    shop.type("schedule", "resume", "pinned")
+    assert shown(shop, "pinned")["note"].startswith("resumed by ")
     shop.type("schedule", "trigger", "pinned")
     run: str = eventually(lambda: shown(shop, "pinned")["recent"], "a run has begun")[0]
     shop.type("result", run)

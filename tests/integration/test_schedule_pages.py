@@ -10,6 +10,7 @@ from llm_do_temporal.testing import scripted
 from tests.support.doors.scheduled import YEARLY, made, put, ran, reads, triggered
 from tests.support.people.browser import Browser, Page
 from tests.support.people.signed_in import SCRIPT, page_with, signed_in_browser
+from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
 
@@ -59,6 +60,20 @@ async def test_people_pause_resume_trigger_and_delete_it_by_forms(place: Place) 
     assert name not in [one.name for one in await Schedules(place.client).all()]
     assert (await ada.open(f"/schedules/{name}")).status == 404
     assert (await place.client.result(run)).output == "Done."
+
+
+async def test_the_button_says_that_no_run_begins_while_another_goes_on(place: Place) -> None:
+    place.worker("writer", scripted(write_call("/a.txt"), "Done."), toolsets={"filesystem": {}})
+    name = await made(place)
+    run = await triggered(place, name)
+    await place.pending(run)
+    ada = await signed_in_browser(place)
+    page = await press(ada, await ada.open(f"/schedules/{name}"), "trigger")
+    assert "No run begins: one of this schedule still goes on" in page.text
+    assert "A run begins." not in page.text
+    await Schedules(place.client).delete(name)
+    await place.decide(run)
+    await place.client.result(run)
 
 
 async def test_nothing_is_done_without_the_forms_secret_or_by_opening_an_address(place: Place) -> None:

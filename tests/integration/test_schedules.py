@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from llm_do_temporal.client.schedules.meetings import MeetingFate
 from llm_do_temporal.client.schedules.plan import OVERLAPS, SchedulePlan
 from llm_do_temporal.client.schedules.schedules import Schedules
 from llm_do_temporal.errors import UsageError
@@ -65,18 +66,39 @@ async def test_runs_begin_by_themselves_until_the_schedule_is_paused(place: Plac
 
 async def test_a_run_that_is_due_while_the_last_one_goes_on_is_skipped(place: Place) -> None:
     writer(place, write_call("/a.txt"), "Done.")
-    name = await made(place)
+    name = await made(place, SchedulePlan(every=timedelta(seconds=1)))
     schedules = Schedules(place.client)
-    await schedules.trigger(name)
     (first,) = (await ran(place, name)).recent
     await place.pending(first)
-    await schedules.trigger(name)
     while (await schedules.one(name)).skipped == 0:
         pass
     assert (await schedules.one(name)).recent == (first,)
+    await schedules.delete(name)
     await place.decide(first)
     await place.client.result(first)
+
+
+async def test_a_run_that_is_triggered_while_another_goes_on_is_told_its_fate(place: Place) -> None:
+    writer(place, write_call("/a.txt"), "Done.")
+    name = await made(place)
+    schedules = Schedules(place.client)
+    assert (await schedules.trigger(name)).fate is MeetingFate.BEGINS
+    (first,) = (await ran(place, name)).recent
+    await place.pending(first)
+    meeting = await schedules.trigger(name)
+    assert (meeting.fate, meeting.going_on) == (MeetingFate.SKIPPED, (first,))
+    assert meeting.words == f"{first} still goes on, and overlap is skip: no run begins"
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    passed = start, start + timedelta(hours=12)
+    assert (await schedules.backfill(name, *passed, overlap="skip")).fate is MeetingFate.SKIPPED
+    shown = await schedules.one(name)
+    assert (shown.recent, shown.skipped, shown.waiting) == ((first,), 0, 0)
+    assert (await schedules.backfill(name, *passed)).fate is MeetingFate.WAITS
+    while (await schedules.one(name)).waiting != 1:
+        pass
     await schedules.delete(name)
+    await place.decide(first)
+    await place.client.result(first)
 
 
 async def test_a_time_that_has_passed_can_be_filled_in(place: Place) -> None:

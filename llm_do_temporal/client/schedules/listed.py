@@ -43,6 +43,10 @@ class ListedSchedule:
     upcoming: tuple[datetime, ...]
     recent: tuple[str, ...]
     """Ids of the last runs, the newest first."""
+    going_on: tuple[str, ...]
+    """Ids of the runs that go on, as far as the server remembers them."""
+    waiting: int
+    """Runs that are due, and begin once those before them have ended."""
     missed: int
     skipped: int
     """Runs that did not begin since the one before went on."""
@@ -87,6 +91,12 @@ async def listed_schedule(described: ScheduleDescription) -> ListedSchedule:
         recent=tuple(
             one.workflow_id for one in reversed(ran[-_SHOWN:]) if isinstance(one, ScheduleActionExecutionStartWorkflow)
         ),
+        going_on=tuple(
+            one.workflow_id
+            for one in described.info.running_actions
+            if isinstance(one, ScheduleActionExecutionStartWorkflow)
+        ),
+        waiting=described.raw_description.info.buffer_size,
         missed=described.info.num_actions_missed_catchup_window,
         skipped=described.info.num_actions_skipped_overlap,
         reads="" if request.reads is None else request.reads.words,

@@ -15,6 +15,7 @@ from temporalio.client import (
     ScheduleDescription,
     ScheduleHandle,
     ScheduleState,
+    WorkflowExecutionStatus,
 )
 from temporalio.common import TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
@@ -22,6 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from llm_do_temporal.client.client import LlmDoClient
 from llm_do_temporal.client.connection.errors import is_missing, refuses_attributes, translated
 from llm_do_temporal.client.schedules.listed import ListedSchedule, listed_schedule
+from llm_do_temporal.client.schedules.meetings import Meeting, MeetingFate
 from llm_do_temporal.client.schedules.plan import OVERLAPS, SchedulePlan
 from llm_do_temporal.client.start import check_request_size
 from llm_do_temporal.client.start_options import start_options
@@ -128,21 +130,46 @@ class Schedules:
         async with self._known(name) as (handle, _):
             await handle.unpause(note=note or None)
 
-    async def trigger(self, name: str) -> None:
-        """Begin a run now, also where the schedule is paused."""
-        async with self._known(name) as (handle, _):
-            await handle.trigger()
+    async def trigger(self, name: str) -> Meeting:
+        """Begin a run now, also where the schedule is paused, and return what it meets; skipped: nothing was sent."""
+        async with self._known(name) as (handle, described):
+            meeting = await self._meeting(described)
+            if meeting.fate is not MeetingFate.SKIPPED:
+                await handle.trigger()
+            return meeting
 
-    async def backfill(self, name: str, start: datetime, end: datetime, *, overlap: str = "buffer-all") -> None:
-        """Begin the runs of a time that has passed, one after the other unless `overlap` says otherwise."""
+    async def backfill(self, name: str, start: datetime, end: datetime, *, overlap: str = "buffer-all") -> Meeting:
+        """Begin the runs of a time that has passed, one after the other unless `overlap` says otherwise.
+
+        Returns what they meet; where all would be skipped, nothing was sent.
+        """
         if overlap not in OVERLAPS:
             raise UsageError(f"there is no overlap policy '{overlap[:40]}'; there are {', '.join(OVERLAPS)}")
         if end <= start:
             raise UsageError("--from is not before --to")
         if end > datetime.now(UTC):
             raise UsageError("--to is in the future; only a time that has passed can be filled in")
-        async with self._known(name) as (handle, _):
-            await handle.backfill(ScheduleBackfill(start_at=start, end_at=end, overlap=OVERLAPS[overlap]))
+        async with self._known(name) as (handle, described):
+            meeting = await self._meeting(described, overlap)
+            if meeting.fate is not MeetingFate.SKIPPED:
+                await handle.backfill(ScheduleBackfill(start_at=start, end_at=end, overlap=OVERLAPS[overlap]))
+            return meeting
+
+    async def _meeting(self, described: ScheduleDescription, overlap: str = "") -> Meeting:
+        """Return what a run would meet now. What the server remembers as going on may have ended: it is looked at."""
+        shown = await listed_schedule(described)
+        looked = await asyncio.gather(*(self._goes_on(run) for run in shown.going_on))
+        on = tuple(run for run, is_on in zip(shown.going_on, looked, strict=True) if is_on)
+        return Meeting(overlap or shown.overlap, on, shown.waiting if on else 0)
+
+    async def _goes_on(self, run: str) -> bool:
+        try:
+            found = await self._temporal.get_workflow_handle(run).describe()
+        except RPCError as error:
+            if is_missing(error):
+                return False
+            raise
+        return found.status is WorkflowExecutionStatus.RUNNING
 
     async def delete(self, name: str) -> None:
         """End the schedule; its runs stay as they are."""

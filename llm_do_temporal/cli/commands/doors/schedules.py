@@ -17,9 +17,12 @@ from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.output import print_json
 from llm_do_temporal.cli.tables import ahead, print_table
 from llm_do_temporal.cli.text import say, visible_line
+from llm_do_temporal.errors import UsageError
+from llm_do_temporal.login import login_name
 
 if TYPE_CHECKING:
     from llm_do_temporal.client.schedules.listed import ListedSchedule
+    from llm_do_temporal.client.schedules.meetings import Meeting
     from llm_do_temporal.client.schedules.schedules import Schedules
 
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -110,6 +113,7 @@ async def show_schedule(
     lines += [f"next      {one:%Y-%m-%d %H:%M:%S} UTC, {ahead(one)}" for one in found.upcoming]
     lines += [f"files     {line}" for line in _file_lines(found)]
     lines += [f"run       {run.run}  {run.state}" for run in runs]
+    lines += [f"waiting   {found.waiting} due, until the run before has ended"] if found.waiting else []
     lines.append(f"overlap   {found.overlap}; {found.skipped} skipped, {found.missed} missed")
     print("\n".join(visible_line(line, 400) for line in lines), flush=True)
     return 0
@@ -165,7 +169,8 @@ async def pause_schedule(
         Why, for whoever looks at it.
     """
     async with _schedules(location) as schedules:
-        await schedules.pause(name, note)
+        by = f"by {login_name() or 'somebody'}"
+        await schedules.pause(name, f"{note} ({by})" if note else by)
     say(f"schedule {name} is paused")
     return 0
 
@@ -184,7 +189,7 @@ async def resume_schedule(
         Name of the schedule.
     """
     async with _schedules(location) as schedules:
-        await schedules.resume(name)
+        await schedules.resume(name, f"resumed by {login_name() or 'somebody'}")
     say(f"schedule {name} goes on")
     return 0
 
@@ -203,8 +208,9 @@ async def trigger_schedule(
         Name of the schedule.
     """
     async with _schedules(location) as schedules:
-        await schedules.trigger(name)
-    say(f"schedule {name} begins a run; `{location.command(f'schedule show {quote(name)}')}` shows it")
+        meeting = await schedules.trigger(name)
+    if _begins(meeting):
+        say(f"schedule {name} begins a run; `{location.command(f'schedule show {quote(name)}')}` shows it")
     return 0
 
 
@@ -233,9 +239,21 @@ async def backfill_schedule(
     now = datetime.now(UTC)
     start, end = moment(from_, "--from", now), moment(to, "--to", now)
     async with _schedules(location) as schedules:
-        await schedules.backfill(name, start, end, overlap=overlap)
+        meeting = await schedules.backfill(name, start, end, overlap=overlap)
+    _begins(meeting)
     say(f"schedule {name} begins the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC")
     return 0
+
+
+def _begins(meeting: Meeting) -> bool:
+    """Return whether a run begins at once, and say otherwise why not. Raises UsageError where it never does."""
+    from llm_do_temporal.client.schedules.meetings import MeetingFate
+
+    if meeting.fate is MeetingFate.SKIPPED:
+        raise UsageError(meeting.words, next_step="Let that run end, answer what it asks, or cancel it.")
+    if meeting.fate is not MeetingFate.BEGINS:
+        say(meeting.words)
+    return meeting.fate is MeetingFate.BEGINS
 
 
 async def delete_schedule(

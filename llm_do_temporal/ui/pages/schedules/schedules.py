@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from llm_do_temporal.client.connection.errors import translated
 from llm_do_temporal.client.schedules.listed import ListedSchedule
+from llm_do_temporal.client.schedules.meetings import MeetingFate
 from llm_do_temporal.client.schedules.schedules import Schedules
 from llm_do_temporal.client.views.run_list import ListedRun
 from llm_do_temporal.errors import UsageError
@@ -23,10 +24,13 @@ SHORT, LONG = 3, 20
 """Runs that are shown of a schedule in the list, and on its own page."""
 _AT_ONCE = 8
 _NOTE_CHARS = 200
-_SAID = {
+_SAID: dict[str, str] = {
     "paused": "Paused: no more runs begin by themselves. Those that go on, go on.",
     "resumed": "Runs begin again.",
-    "triggered": "A run begins. It is below in a moment.",
+    MeetingFate.BEGINS: "A run begins. It is below in a moment.",
+    MeetingFate.WAITS: "A run of this schedule still goes on. The new one waits, and begins when that has ended.",
+    MeetingFate.REPLACES: "A run of this schedule still goes on. It is ended first, then the new one begins.",
+    MeetingFate.SKIPPED: "No run begins: one of this schedule still goes on, and its overlap says so.",
 }
 
 
@@ -69,8 +73,8 @@ async def resume_schedule(request: Request) -> Response:
 
 async def trigger_schedule(request: Request) -> Response:
     """Begin a run now."""
-    await _schedules(request).trigger(request.path_params["schedule"])
-    return _back(request, "triggered")
+    meeting = await _schedules(request).trigger(request.path_params["schedule"])
+    return _back(request, meeting.fate)
 
 
 async def confirm_delete(request: Request) -> Response:
