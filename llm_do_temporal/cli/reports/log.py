@@ -79,6 +79,7 @@ def _approval(what: str, data: dict[str, Any]) -> str:
         names = ", ".join(name or "somebody" for name in votes)
         return f"{data.get('id')} agreed to so far by {names}: {data.get('summary')}"
     who = data.get("by") or ("a timer" if data.get("door") == "timer" else "somebody")
+    who += f" via {data['via']}" if data.get("via") else ""
     who += f" (from {data['source']})" if data.get("source") else ""
     note = f" ({data['note']})" if data.get("note") else ""
     waited = data.get("waited_seconds")

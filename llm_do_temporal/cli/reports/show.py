@@ -188,6 +188,7 @@ def _models_json(by_model: dict[str, Usage]) -> dict[str, Any]:
 def _decision_line(event: ViewEvent) -> str:
     data = event.data
     who = data.get("by") or "somebody"
+    who += f" via {data['via']}" if data.get("via") else ""
     note = f" ({data['note']})" if data.get("note") else ""
     when = f"{event.at:%Y-%m-%d %H:%M:%S} UTC"
     waited = data.get("waited_seconds")
@@ -215,7 +216,7 @@ def _pending_json(one: PendingApprovalMemo) -> dict[str, Any]:
 
 def _decided_json(event: ViewEvent) -> dict[str, Any]:
     names = ("id", "summary", "decision", "by", "note", "door", "waited_seconds")
-    source = {"source": event.data["source"]} if event.data.get("source") else {}
+    source = {name: event.data[name] for name in ("source", "via") if event.data.get(name)}
     return {"path": event.path, "at": _iso(event.at)} | {name: event.data.get(name) for name in names} | source
 
 

@@ -48,6 +48,10 @@ def event(kind: str, path: str = "main", **data: object) -> ViewEvent:
             "a1 reject by ann: write /a (no)",
         ),
         (
+            event("approval.decided", id="a1", decision="approve", by="ann", summary="x", door="update", via="http"),
+            "a1 approve by ann via http: x",
+        ),
+        (
             event("approval.decided", id="a1", decision="reject", by="", summary="write /a", door="timer"),
             "a1 reject by a timer: write /a",
         ),

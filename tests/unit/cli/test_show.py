@@ -112,6 +112,17 @@ def test_a_question_that_several_must_decide_in_time_says_so(view: RunView) -> N
     assert (shown["votes"], shown["quorum"], shown["deadline"]) == (1, 2, "2026-01-02T04:00:00Z")
 
 
+def test_the_door_that_a_decision_came_through_is_told(view: RunView) -> None:
+    through = ViewEvent(DECIDED.type, DECIDED.at, DECIDED.path, {**DECIDED.data, "via": "http"})
+    console = Console(width=200, color_system=None, highlight=False)
+    with console.capture() as capture:
+        console.print(render_record(SUMMARY, view, [through, DECIDED], after(75)))
+    assert "  a1  reject  ann via http, 2026" in capture.get()
+    assert "  a1  reject  ann, 2026" in capture.get()
+    shown = record_json(SUMMARY, view, [through, DECIDED])["approvals"]
+    assert [one.get("via") for one in shown] == ["http", None]
+
+
 def test_the_record_as_json(view: RunView) -> None:
     view.pending = [PENDING]
     view.trouble = "nobody has asked for work"
