@@ -117,7 +117,7 @@ COMMAND_HELP = {
         (
             "schedule create nightly notes 'tidy up' --cron '0 7 * * 1-5' --timezone Europe/Berlin",
             "schedule create pulse checker --every 15m",
-            "schedule create decks deck_reader --every 1d --each 'inbox/*.pdf'",
+            "schedule create files notes --every 1d --each 'files/*.md'",
             "schedule trigger nightly",
         ),
     ),

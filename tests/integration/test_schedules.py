@@ -177,6 +177,18 @@ async def test_a_name_is_taken_once_and_a_giant_prompt_is_refused(place: Place) 
     await schedules.delete(name)
 
 
+async def test_a_day_that_no_month_has_is_refused_and_its_name_is_not_taken(place: Place) -> None:
+    schedules, request = Schedules(place.client), StartRunInput(worker="writer", prompt="x")
+    name = f"never-{uuid4().hex[:8]}"
+    with pytest.raises(UsageError, match="none of these times ever comes"):
+        await schedules.create(name, request, SchedulePlan(cron=("0 7 31 2 *",)))
+    with pytest.raises(UsageError, match="there is no schedule"):
+        await schedules.one(name)
+    await schedules.create(name, request, SchedulePlan(cron=("0 7 31 2 *", "0 7 29 2 *")))
+    assert (await schedules.one(name)).upcoming
+    await schedules.delete(name)
+
+
 @pytest.mark.parametrize("cron", ["", "x", "1 2 3", "99 99 * * *", "* * * * * * * * *", "@never"])
 async def test_a_time_that_never_comes_is_refused_in_words(place: Place, cron: str) -> None:
     with pytest.raises(UsageError, match="does not take this schedule"):
@@ -188,14 +200,15 @@ async def test_a_time_that_never_comes_is_refused_in_words(place: Place, cron: s
     [
         {},
         {"every": timedelta(0)},
-        {"every": timedelta(hours=1), "timezone": "Mars/Base"},
-        {"every": timedelta(hours=1), "timezone": "../../etc/passwd"},
+        {"every": timedelta(hours=1), "timezone": "Europe/Berlin"},
+        {"cron": ("0 7 * * *",), "timezone": "Mars/Base"},
+        {"cron": ("0 7 * * *",), "timezone": "../../etc/passwd"},
         {"every": timedelta(hours=1), "overlap": "twice"},
         {"every": timedelta(hours=1), "jitter": timedelta(hours=1)},
         {"every": timedelta(days=100_000)},
         {"every": timedelta(hours=1), "catch_up": timedelta(seconds=9)},
-        {"every": timedelta(hours=1), "timezone": "Europe"},
-        {"every": timedelta(hours=1), "timezone": "a\0b"},
+        {"cron": ("0 7 * * *",), "timezone": "Europe"},
+        {"cron": ("0 7 * * *",), "timezone": "a\0b"},
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_before_anything_is_sent(given: dict[str, object]) -> None:

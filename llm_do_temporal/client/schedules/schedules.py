@@ -82,7 +82,8 @@ class Schedules:
         )
         schedule = Schedule(action=action, spec=plan.spec, policy=plan.policy, state=ScheduleState())
         try:
-            await self._temporal.create_schedule(name, schedule)
+            handle = await self._temporal.create_schedule(name, schedule)
+            comes = (await handle.describe()).info.next_action_times
         except RPCError as error:
             if error.status is not RPCStatusCode.INVALID_ARGUMENT or refuses_attributes(error):
                 raise
@@ -90,6 +91,11 @@ class Schedules:
                 f"the server does not take this schedule: {error.message}",
                 next_step="Five fields are minute, hour, day, month and weekday: --cron '0 7 * * 1-5'.",
             ) from error
+        if not comes:
+            await handle.delete()
+            raise UsageError(
+                "none of these times ever comes", next_step="Look at day and month of --cron, like 31 and 2."
+            )
 
     async def all(self) -> list[ListedSchedule]:
         """Return the schedules that start runs, by name. A new one is in the list a moment later."""

@@ -34,7 +34,7 @@ class ScheduleTimes:
         tuple[str, ...],
         Parameter(negative=(), help="Minute, hour, day, month and weekday, like '0 7 * * 1-5'; may be repeated."),
     ] = ()
-    every: Annotated[str | None, Parameter(help="Time from one run to the next, like 90s, 15m or 1d.")] = None
+    every: Annotated[str | None, Parameter(help="Time from one run to the next, like 90s, 15m or 1d; counted from midnight UTC.")] = None
     timezone: Annotated[str, Parameter(help="Time zone of --cron, like Europe/Berlin; UTC by default.")] = ""
     overlap: Annotated[
         str,
@@ -71,7 +71,7 @@ class ScheduleFiles:
     ] = ()
     each: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Run the worker once for each file that matches then, like 'inbox/*.pdf', quoted."),
+        Parameter(negative=(), help="Run the worker once for each file that matches then, like 'files/*.md', quoted."),
     ] = ()
     each_line: Annotated[
         Path | None, Parameter(help="Run it once for each line that a file has then; JSON where it ends in .jsonl.")
