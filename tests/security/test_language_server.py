@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import pytest_asyncio
 from lsprotocol import types
 
+from llm_do_temporal.definitions.language.findings import saved_lines
 from tests.support.doors.editor import COMMAND, PATIENCE_SECONDS, Editor, editor
 
 GOOD = "description: Reads\ntoolsets:\n  delegation: {}\n---\nRead.\n"
@@ -155,6 +158,44 @@ async def test_a_link_out_of_the_workshop_is_not_read(workshop: Path, tmp_path: 
         found += [str(one.documentation) for one in await at.offered(document, 1, 16)]
         assert await at.problems_of(workshop / "workers/stolen.worker")
     assert "hunter2" not in "".join(found)
+
+
+SHOWN = ("workers/evil.worker", "workers/evil.eval.yaml", "workshop.yaml")
+"""Files that have a problem, so that the place of it is looked for in their text."""
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("kind", ["a secret", "five gigabytes", "a file that never ends"])
+async def test_a_problem_of_what_may_not_be_read_tells_nothing_of_it(
+    workshop: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    out = tmp_path / "out"
+    out.write_bytes(b"hunter2" * 100)
+    if kind == "five gigabytes":
+        os.truncate(out, 5 * 1024**3)
+    (workshop / name).unlink(missing_ok=True)
+    (workshop / name).symlink_to("/proc/kmsg" if kind == "a file that never ends" else out)
+    async with editor(workshop) as at:
+        good = at.open(workshop / "workers/good.worker")
+        (problem, *_) = await at.problems_of(workshop / name)
+        assert problem.range.end == problem.range.start
+        assert "hunter2" not in problem.message
+        assert "Calls of other workers" in await at.hover(good, 2, 4)
+        assert server_bytes() < 400 * 1024**2
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_pipe_is_not_waited_for(workshop: Path, name: str) -> None:
+    (workshop / name).unlink(missing_ok=True)
+    os.mkfifo(workshop / name)
+    assert saved_lines(name, workshop) == ()
+
+
+def server_bytes() -> int:
+    """Return the memory of the largest server that this process has started."""
+    servers = [one for one in psutil.Process().children(recursive=True) if "lsp" in one.cmdline()]
+    assert servers
+    return max(one.memory_info().rss for one in servers)
 
 
 @pytest.mark.parametrize("keys", ["{MODEL_KEY: x}\nmodel: ", "toolsets:\n  mcp:\n    m:\n      env: ["])

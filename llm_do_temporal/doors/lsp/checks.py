@@ -9,8 +9,7 @@ from pathlib import Path
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from llm_do_temporal.definitions.language.edited_file import plain_lines
-from llm_do_temporal.definitions.language.findings import find_problems
+from llm_do_temporal.definitions.language.findings import find_problems, saved_lines
 from llm_do_temporal.definitions.workers.places import PACKAGE_PREFIX
 from llm_do_temporal.definitions.yaml.problems import Problem
 from llm_do_temporal.doors.lsp.buffers import Buffers, OpenFile
@@ -62,9 +61,9 @@ class Checks:
             except Exception as error:  # the next change is checked again
                 say_failure("check", error)
                 continue
-            self._publish(root, problems, files)
+            await self._publish(root, problems, files)
 
-    def _publish(self, root: Path, problems: Sequence[Problem], files: Mapping[str, OpenFile]) -> None:
+    async def _publish(self, root: Path, problems: Sequence[Problem], files: Mapping[str, OpenFile]) -> None:
         by_uri: dict[str, list[Problem]] = {uri: [] for uri in files}
         for problem in problems:
             if not problem.file.startswith(PACKAGE_PREFIX):
@@ -72,7 +71,7 @@ class Checks:
         gone = self._published.get(root, set()) - by_uri.keys()
         for uri, found in by_uri.items():
             file = files.get(uri)
-            lines = file.source.lines if file is not None else _saved_lines(root / found[0].file)
+            lines = file.source.lines if file else await asyncio.to_thread(saved_lines, found[0].file, root)
             self._publish_file(uri, None if file is None else file.version, lines, found)
         for uri in gone:
             self.clear(uri)
@@ -88,10 +87,3 @@ def _diagnostic(problem: Problem, lines: Sequence[str], encoding: str) -> types.
     message = problem.message if problem.next_step is None else f"{problem.message}\n{problem.next_step}"
     where = whole_line(lines, max((problem.line or 1) - 1, 0), encoding)
     return types.Diagnostic(where, message, severity=_SEVERITIES[problem.severity], source=SOURCE)
-
-
-def _saved_lines(path: Path) -> Sequence[str]:
-    try:
-        return plain_lines(path.read_bytes()[:1_000_000].decode("utf-8", "replace")).split("\n")
-    except OSError:
-        return ()
