@@ -6,26 +6,28 @@ Pure but for reading: the editor writes. Texts of instructions are changed where
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from llm_do_temporal.definitions.language.edited_file import EditedFile, FileKind
 from llm_do_temporal.definitions.language.mentions import Mention, mentions_of, workshop_files
 from llm_do_temporal.definitions.language.vocabulary import name_kind
-from llm_do_temporal.definitions.workers.places import SHIPPED, WorkerPlace, known_names, places_of
+from llm_do_temporal.definitions.workers.places import SHIPPED, SUFFIXES, WorkerPlace, known_names, places_of
 from llm_do_temporal.definitions.yaml.lines import KeyPath, parse_yaml
 from llm_do_temporal.definitions.yaml.spans import TextPlace
-from llm_do_temporal.definitions.yaml.text_files import Unreadable, decode, label_of, read_bytes
+from llm_do_temporal.definitions.yaml.text_files import Missing, Unreadable, label_of, read_bytes
 from llm_do_temporal.errors import DefinitionError, UsageError
 from llm_do_temporal.policy.delegation import check_name
 
 _DISTINCT = re.compile(r"[_\d-]")
-_CALLERS = ("call_worker", "call_tool")
-"""Functions by which Python calls workers."""
+_CALLERS = ("call_worker", "call_tool", "run_worker", "StartRunInput", "Start")
+"""Functions and classes to which Python gives a worker's name."""
 _MAX_MODULES = 500
+_MAX_FILES = 20_000
 _WORKERS = "workers"
 
 
@@ -118,28 +120,64 @@ def _check_readable(file: EditedFile, worker: str) -> None:
 
 
 def _check_python(worker: str, root: Path) -> None:
-    """Raise UsageError where Python of the workshop calls the worker by its name: no Python is changed."""
-    paths = (
-        path for path in root.rglob("*.py") if not any(part.startswith(".") for part in path.relative_to(root).parts)
-    )
-    for path in sorted(paths)[:_MAX_MODULES]:
+    """Raise UsageError where Python of the workshop calls the worker by its name, or may: no Python is changed."""
+    parsed = 0
+    for number, path in enumerate(_python_files(root)):
+        label = label_of(path, root)
+        unknown = f"so calls of '{worker}' in it are not known"
         try:
-            tree = ast.parse(decode(read_bytes(path, root), label_of(path, root)))
-        except (Unreadable, SyntaxError, ValueError, RecursionError, MemoryError):
+            text = read_bytes(path, root)
+        except Missing:
             continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and any(_is_text(one, worker) for one in _given(node)):
-                where = f"{label_of(path, root)}:{node.lineno}"
-                raise UsageError(f"{where} names '{worker}', and Python is not changed", next_step="Change it first.")
+        except Unreadable as error:
+            raise UsageError(f"{error}, {unknown}") from error
+        if number >= _MAX_FILES or (parsed >= _MAX_MODULES and worker.encode() in text):
+            raise UsageError(f"'{label}' is one Python file too many to look into, {unknown}")
+        if parsed >= _MAX_MODULES or not any(one.encode() in text for one in _CALLERS):
+            continue
+        parsed += 1
+        try:
+            line = _call_line(text, worker)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            if worker.encode() not in text:
+                continue
+            raise UsageError(f"'{label}' is no valid Python, {unknown}", next_step="Mend it first.") from error
+        if line is not None:
+            raise UsageError(
+                f"{label}:{line} names '{worker}', and Python is not changed", next_step="Change it first."
+            )
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    """Yield the Python files of a workshop; none of hidden folders, and none of a virtual environment."""
+    for folder, inner, files in os.walk(root):
+        inner[:] = sorted(one for one in inner if one[0] != "." and not (Path(folder) / one / "pyvenv.cfg").exists())
+        yield from (Path(folder) / one for one in sorted(files) if one.endswith(".py") and one[0] != ".")
+
+
+def _call_line(text: bytes, worker: str) -> int | None:
+    """Return the first line on which Python gives the worker's name, or its file, to what calls workers."""
+    tree = ast.parse(text)
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) in _CALLERS)
+    given = ((call, part) for call in calls for one in _given(call) for part in ast.walk(one))
+    return next((call.lineno for call, part in given if _names(part, worker)), None)
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _given(call: ast.Call) -> Iterable[ast.expr]:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return [*call.args, *(one.value for one in call.keywords)] if name in _CALLERS else []
+    return [*call.args, *(one.value for one in call.keywords)]
 
 
-def _is_text(node: ast.expr, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
+def _names(node: ast.AST, worker: str) -> bool:
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return False
+    return node.value == worker or (
+        node.value.endswith(SUFFIXES)
+        and worker in (PurePosixPath(node.value).stem, PurePosixPath(node.value).parent.name)
+    )
 
 
 def _edit(mention: Mention, length: int) -> NameEdit:

@@ -106,6 +106,22 @@ def test_a_worker_in_a_folder_moves_with_it(root: Path) -> None:
         ("../x", {}, "not valid"),
         ("fresh", {"workers/bad.worker": "a: [\n---\nx\n"}, "not valid YAML"),
         ("fresh", {"tools.py": "import x\nx.call_worker('deck_reader', 'go')\n"}, "tools.py:2 names"),
+        ("fresh", {"tools.py": "call_worker('deck_reader', 1)\ndef g(:\n"}, "tools.py' is no valid Python"),
+        ("fresh", {"tools.py": "run_worker('deck_' 'reader')"}, "tools.py:1 names"),
+        ("fresh", {"tools.py": "start(StartRunInput(worker='deck_reader'))"}, "tools.py:1 names"),
+        ("fresh", {"tools.py": "run_worker(Path('workers/deck_reader.worker'))"}, "tools.py:1 names"),
+        ("fresh", {"tools.py": "c.call_tool('worker_call', {'worker': 'deck_reader'})"}, "tools.py:1 names"),
+        ("fresh", {"tools.py": "#" * 1024 * 1024 + "\ncall_worker('deck_reader', 1)"}, "tools.py' is larger than"),
+        (
+            "fresh",
+            {f"m{n:03}.py": "x = 1\n" for n in range(600)} | {"tools.py": "call_worker('deck_reader', 1)"},
+            "tools.py:1 names",
+        ),
+        (
+            "fresh",
+            {f"m{n:03}.py": "call_worker('x', 'of deck_reader')\n" for n in range(501)},
+            "m500.py' is one Python file too many",
+        ),
         ("fresh", {"deck_reader.worker": "---\nx\n"}, "both define"),
         ("fresh", {"workers/fresh/x.md": "x"}, "is there already"),
         ("fresh", {"workers/a.worker": 'toolsets: {delegation: {"deck\\u005freader": {}}}\n---\nx\n'}, "in place"),
@@ -122,6 +138,13 @@ def test_a_rename_that_cannot_be_whole_is_refused_with_its_reason(
     write(root, files)
     with pytest.raises(UsageError, match=reason):
         plan_rename("deck_reader", new, root, {})
+
+
+def test_python_that_only_has_the_word_stops_no_rename(root: Path) -> None:
+    half = "NOTE = 'deck_reader'\ndef g(:\n"
+    write(root, {"notes.py": half, ".venv/x.py": f"call_worker('deck_reader', 1)\n{half}", "env/pyvenv.cfg": ""})
+    write(root, {"env/lib/x.py": "call_worker('deck_reader', 1)\n", "tools.py": "call_worker('other', 'read')\n"})
+    assert plan_rename("deck_reader", "fresh", root, {}).name == "fresh"
 
 
 def test_a_file_behind_a_link_is_not_renamed(root: Path) -> None:
