@@ -13,6 +13,7 @@ from llm_do_temporal.doors.service import DoorService, run_id
 from llm_do_temporal.doors.values.forks import Fork, ForkForecast
 from llm_do_temporal.doors.values.runs import Run
 from llm_do_temporal.messages.runs import StartRunInput
+from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.storage.places import workshop_blobs
 
 
@@ -49,6 +50,7 @@ async def retry(service: DoorService, who: Principal, run: str, *, key: str | No
     async def prepared() -> StartRunInput:
         left = await service.client.unfinished(run)
         attempt = await prepare_attempt(service.client.temporal, run, left)
+        who.check_mode(attempt.start.mode, has_limits=attempt.start.limits != Limits())
         return attempt.start.model_copy(update={"started_by": who.name})
 
     name = None if key is None else run_id(who, summary.worker, f"rest of {run}\0{key}")

@@ -1,20 +1,24 @@
 """Principals: the people and programs that come through a door, and what each of them may do.
 
 Owns the rules about programs, once for all doors: a program starts exported workers only, in no mode that asks less,
-sees what it has started, and never decides about that. What people may decide, the run's desk knows.
+sees what it has started, and never decides about that. A program is recorded as `program:NAME`, so that it is nobody
+else. What people may decide, the run's desk knows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from llm_do_temporal.client import Question
 from llm_do_temporal.errors import AccessRefused, UsageError
-from llm_do_temporal.policy.approvals import Mode
+from llm_do_temporal.policy.approvals import Mode, person
 
 OF_AGENTS = ("mcp", "nexus")
 """Protocols by which programs hand on what a person is said to have decided."""
+PROGRAM = "program:"
+"""Beginning of the names of programs in runs and decisions; no person's name begins so."""
 
 
 class TokenScope(StrEnum):
@@ -38,6 +42,16 @@ class Principal:
     is_person: bool
     via: str
     """Protocol of the door, like `http`."""
+
+    def __post_init__(self) -> None:
+        """Raise AccessRefused for a person who is named like a program."""
+        if self.is_person and is_named_as_program(self.name):
+            raise AccessRefused(f"{self.name[:40]!a} is no name of a person: names of programs begin with '{PROGRAM}'")
+
+    @classmethod
+    def program(cls, name: str, scopes: Iterable[TokenScope], via: str) -> Principal:
+        """Return the program of this name."""
+        return cls(f"{PROGRAM}{name}", frozenset(scopes), is_person=False, via=via)
 
     @property
     def is_present(self) -> bool:
@@ -102,11 +116,21 @@ class Principal:
             )
         if self.is_person:
             return
-        if started_by == self.name:
+        if person(started_by) == person(self.name):
             raise AccessRefused(
                 f"'{self.name}' is a program that has started run '{question.run}': it never decides about its calls",
                 next_step="A person decides: on the page, in a terminal, or with a token of their own.",
             )
+
+
+def is_named_as_program(name: str) -> bool:
+    """Return whether people would read this as the name of a program in a run or a decision."""
+    return person(name).startswith(PROGRAM)
+
+
+def is_kept(name: str) -> bool:
+    """Return whether programs without a token are called so: agents of this machine, and endpoints of Nexus."""
+    return person(name) == "mcp" or person(name).startswith("nexus-")
 
 
 def read_scopes(text: str) -> frozenset[TokenScope]:

@@ -18,9 +18,10 @@ from pathlib import Path
 from pydantic import AwareDatetime, Field, TypeAdapter, ValidationError
 
 from llm_do_temporal.client.embedded.server import locked
-from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.principal import Principal, TokenScope, is_kept, is_named_as_program
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.base import Strict
+from llm_do_temporal.policy.approvals import person
 from llm_do_temporal.policy.files.sandbox import STATE_FOLDER
 from llm_do_temporal.storage.private_files import make_private, write_private
 
@@ -42,7 +43,9 @@ class TokenRecord(Strict):
 
     def principal(self, via: str) -> Principal:
         """Return its owner, who came through the door of a protocol like `http`."""
-        return Principal(self.name, frozenset(self.scopes), self.is_person, via)
+        if not self.is_person:
+            return Principal.program(self.name, self.scopes, via)
+        return Principal(self.name, frozenset(self.scopes), is_person=True, via=via)
 
 
 _RECORDS = TypeAdapter(tuple[TokenRecord, ...])
@@ -74,8 +77,7 @@ class TokenFile:
 
     def create(self, name: str, scopes: frozenset[TokenScope], *, is_person: bool) -> str:
         """Keep a new token, and return it: nothing can show it again. Raises UsageError for a name that has one."""
-        if not name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARS or name != name.strip():
-            raise UsageError(f"'{name[:40]}' is no name; it has 1 to {MAX_NAME_CHARS} characters that can be printed")
+        _check_name(name, is_person=is_person)
         token = PREFIX + secrets.token_urlsafe(32)
         record = TokenRecord(
             name=name,
@@ -85,10 +87,10 @@ class TokenFile:
             created_at=datetime.now(UTC),
         )
         with self._changing() as known:
-            if any(one.name.casefold() == name.casefold() for one in known):
+            if (same := next((one.name for one in known if person(one.name) == person(name)), None)) is not None:
                 raise UsageError(
-                    f"'{name}' has a token already",
-                    next_step=f"Choose another name, or take the old one back: `llm-do-temporal token revoke {name}`.",
+                    f"'{same}' has a token already",
+                    next_step=f"Choose another name, or take the old one back: `llm-do-temporal token revoke {same}`.",
                 )
             self._write((*known, record))
         return token
@@ -130,6 +132,19 @@ class TokenFile:
     def _write(self, records: tuple[TokenRecord, ...]) -> None:
         ordered = tuple(sorted(records, key=lambda one: one.name))
         write_private(self._path, _RECORDS.dump_json(ordered, indent=2).decode() + "\n")
+
+
+def _check_name(name: str, *, is_person: bool) -> None:
+    """Raise UsageError for a name that shows as nothing, as a program's, or as that of a door's own programs."""
+    if not person(name) or not name.isprintable() or len(name) > MAX_NAME_CHARS or name != name.strip():
+        raise UsageError(f"'{name[:40]}' is no name; it has 1 to {MAX_NAME_CHARS} characters that can be printed")
+    if is_named_as_program(name):
+        raise UsageError(f"'{name[:40]}' is how a program is recorded", next_step="Leave out what it begins with.")
+    if not is_person and is_kept(name):
+        raise UsageError(
+            f"'{name[:40]}' is kept for programs that have no token: agents of this machine, endpoints of Nexus",
+            next_step="Choose another name.",
+        )
 
 
 def _digest(token: str) -> str:

@@ -76,7 +76,7 @@ async def test_items_are_read_in_parts_and_those_that_failed_are_done_again_once
     assert again[0].body["run"] == again[1].body["run"] != run
     place.started.append(again[0].body["run"])
     assert (await ci.until(again[0].body["run"], "completed"))["items"]["completed"] == 1
-    assert again[0].body["started_by"] == "ci"
+    assert again[0].body["started_by"] == "program:ci"
 
     bot = program(place, "bot")
     refused = await bot.ask("POST", f"/runs/{run}/retry")

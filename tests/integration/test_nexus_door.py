@@ -111,7 +111,7 @@ async def test_a_workflow_of_another_namespace_calls_a_worker_and_hands_on_a_dec
     (question,) = await place.client.questions(run)
     assert question.verdict is not None
     assert (question.verdict.by, question.verdict.via) == ("ann", "nexus")
-    assert (await place.client.status(run)).started_by == f"nexus-{other.endpoint}"
+    assert (await place.client.status(run)).started_by == f"program:nexus-{other.endpoint}"
 
 
 async def test_a_caller_is_told_what_is_wrong_and_reaches_nothing_else(place: Place) -> None:

@@ -301,3 +301,44 @@ async def test_what_a_worker_says_is_data_in_one_place_of_the_answer(place: Plac
     assert result["structuredContent"]["output"] == text
     assert json.loads(result["content"][0]["text"])["output"] == text
     place.started.append(result["structuredContent"]["run"])
+
+
+@pytest.mark.parametrize("name", ["root", "ada", "mcp-agent"])
+async def test_a_program_named_like_a_person_is_not_that_person(place: Place, name: str) -> None:
+    writer(place)
+    run = await place.start("writer", started_by=name)
+    await place.pending(run)
+    same, boss = program(place, name, frozenset({TokenScope.START, TokenScope.READ})), person(place, "boss")
+    assert (await same.ask("GET", f"/runs/{run}")).status == 404
+    assert (await same.ask("POST", f"/runs/{run}/cancel")).status == 404
+    assert (await same.ask("POST", f"/runs/{run}/retry")).status == 404
+    assert (await same.ask("GET", "/questions")).body == []
+    own = await waiting(place, same)
+    assert (await boss.ask("GET", f"/runs/{own}")).body["started_by"] == f"program:{name}"
+    for one in (run, own):
+        await place.client.cancel(one)
+
+
+@pytest.mark.parametrize("name", ["ci", "CI", "ｃｉ"])
+async def test_a_name_that_counts_as_the_same_decides_nothing(place: Place, name: str) -> None:
+    writer(place)
+    run = await waiting(place, program(place))
+    TokenFile.of_workshop(place.folder).revoke("ci")
+    again = program(place, name)
+    refused = await again.decide(run, "a1")
+    assert (refused.status, refused.body["code"]) == (403, "AccessRefused"), refused.body
+    assert not (place.folder / "a.txt").exists()
+    await place.client.cancel(run)
+
+
+@pytest.mark.parametrize("more", [{"mode": "approve_all"}, {"limits": {"turns": 100}}], ids=repr)
+async def test_no_batch_in_a_mode_that_asks_less_is_done_again_by_a_program(place: Place, more: dict[str, Any]) -> None:
+    def fail(*_: object) -> object:
+        raise RuntimeError("no")
+
+    place.worker("reader", scripted(fail), export=True)  # pyright: ignore[reportArgumentType]
+    batch = {"items": [{"name": "one", "prompt": "a"}]}
+    run = await place.start("reader", started_by="program:ci", batch=batch, **more)
+    await place.client.result(run)
+    refused = await program(place).ask("POST", f"/runs/{run}/retry")
+    assert (refused.status, refused.body["code"]) == (403, "AccessRefused"), refused.body

@@ -13,7 +13,7 @@ import pytest
 
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.tokens import TokenFile
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.errors import AccessRefused, UsageError
 
 READ = frozenset({TokenScope.READ})
 MAKE = """
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.tokens import TokenFile
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.errors import AccessRefused, UsageError
 tokens, made = TokenFile.of_workshop(Path(sys.argv[1])), 0
 while made < 10:
     try:
@@ -124,3 +124,43 @@ def test_the_file_is_for_its_owner_whatever_the_umask_and_the_modes_before(tmp_p
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize(
+    "name", ["program:ci", "Program:ci", "ｐｒｏｇｒａｍ：ci", "program:", "\u115f", "\u2800\u3164"]
+)
+@pytest.mark.parametrize("is_person", [True, False])
+def test_a_name_that_shows_as_a_programs_or_as_nothing_gets_no_token(
+    tmp_path: Path, name: str, *, is_person: bool
+) -> None:
+    tokens = TokenFile.of_workshop(tmp_path)
+    with pytest.raises(UsageError):
+        tokens.create(name, READ, is_person=is_person)
+    assert names(tokens) == []
+
+
+@pytest.mark.parametrize("name", ["mcp", "MCP", "ｍｃｐ", "nexus-llm-do", "Nexus-x"])
+def test_no_token_makes_a_program_one_that_has_none(tmp_path: Path, name: str) -> None:
+    tokens = TokenFile.of_workshop(tmp_path)
+    with pytest.raises(UsageError, match="programs that have no token"):
+        tokens.create(name, READ, is_person=False)
+    tokens.create(name, READ, is_person=True)  # a person is recorded otherwise
+
+
+@pytest.mark.parametrize("name", ["ci", "CI", "ｃｉ", "c\u3164i"])
+def test_names_that_count_as_one_have_one_token(tmp_path: Path, name: str) -> None:
+    tokens = TokenFile.of_workshop(tmp_path)
+    tokens.create("ci", READ, is_person=False)
+    with pytest.raises(UsageError, match="'ci' has a token already"):
+        tokens.create(name, READ, is_person=True)
+
+
+def test_a_person_who_stands_in_the_file_under_the_name_of_a_program_is_refused(tmp_path: Path) -> None:
+    tokens = TokenFile.of_workshop(tmp_path)
+    token = tokens.create("ada", READ, is_person=True)
+    file = tmp_path / ".llm-do" / "tokens.json"
+    file.write_text(file.read_text().replace('"ada"', '"program:ci"'))
+    record = tokens.find(token)
+    assert record is not None
+    with pytest.raises(AccessRefused, match="no name of a person"):
+        record.principal("http")

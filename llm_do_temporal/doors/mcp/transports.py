@@ -31,7 +31,7 @@ def local_principal(tokens: TokenFile | None, token: str) -> Principal:
     Raises UsageError for a token that is not known.
     """
     if not token:
-        return Principal(LOCAL_NAME, frozenset({TokenScope.START, TokenScope.READ}), is_person=False, via=VIA)
+        return Principal.program(LOCAL_NAME, (TokenScope.START, TokenScope.READ), VIA)
     record = None if tokens is None else tokens.find(token)
     if record is None:
         raise UsageError(

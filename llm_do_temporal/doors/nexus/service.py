@@ -14,7 +14,7 @@ from pydantic import Field
 from temporalio import nexus
 
 from llm_do_temporal.client.start_options import start_options
-from llm_do_temporal.doors.principal import Principal, TokenScope
+from llm_do_temporal.doors.principal import PROGRAM, Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Start
 from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere
@@ -109,9 +109,9 @@ class LlmDoHandler:
     async def decide(self, _ctx: StartOperationContext, given: PersonsAnswer) -> AskedQuestion:
         """Take the decision of the person whom the caller names, in a run that it started."""
         who = self._caller()
-        person = Principal(given.by, frozenset({TokenScope.DECIDE, TokenScope.READ}), is_person=True, via=VIA)
         answer = Answer.model_validate(given.model_dump(include=set(Answer.model_fields)))
         try:
+            person = Principal(given.by, frozenset({TokenScope.DECIDE, TokenScope.READ}), is_person=True, via=VIA)
             run = _run_id(who, given.run)
             await self._doors.run(who, run)
             return await self._doors.decide(person, run, given.question, answer, digest=given.digest)
@@ -123,13 +123,12 @@ class LlmDoHandler:
         endpoint = nexus.info().endpoint
         if endpoint not in self._endpoints:
             raise HandlerError("this endpoint is not served", type=HandlerErrorType.NOT_FOUND)
-        scopes = frozenset({TokenScope.START, TokenScope.READ})
-        return Principal(f"{VIA}-{endpoint}", scopes, is_person=False, via=VIA)
+        return Principal.program(f"{VIA}-{endpoint}", (TokenScope.START, TokenScope.READ), VIA)
 
 
 def _run_id(who: Principal, name: str) -> str:
     """Return the id of the run that a caller calls so."""
-    return f"{who.name}-{name}"
+    return f"{who.name.removeprefix(PROGRAM)}-{name}"
 
 
 def _refused(error: LlmDoError) -> HandlerError:

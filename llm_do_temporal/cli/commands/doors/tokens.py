@@ -25,7 +25,7 @@ def create_token(
     Parameters
     ----------
     name
-        Whose token it is; runs and decisions record the name.
+        Whose token it is; runs and decisions record the name, of a program as `program:NAME`.
     person
         It is a person's: it sees all runs, starts all workers, and decides as that person where its scopes say so.
         Without the flag it is a program's, which starts exported workers, sees what it started, and never decides
