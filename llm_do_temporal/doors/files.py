@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import mimetypes
 from collections.abc import Iterable
 from pathlib import Path
@@ -51,8 +52,13 @@ async def list_files(client: LlmDoClient, run: str) -> list[RunFile]:
     return found
 
 
-async def read_file(client: LlmDoClient, workshop: Path, run: str, origin: str, name: str) -> tuple[bytes, str]:
-    """Return the bytes of one of these files, and its media type; of a written one as it is now. Raises UnknownHere."""
+async def read_file(
+    client: LlmDoClient, workshop: Path, run: str, origin: str, name: str, *, as_left: bool
+) -> tuple[bytes, str]:
+    """Return the bytes of one of these files, and its media type; of a written one as it is now. Raises UnknownHere.
+
+    `as_left`: a written one that is not any more as the run has left it is not found.
+    """
     unknown = UnknownHere(f"run '{run}' has no such file as '{name[:200]}', or not any more")
     try:
         if origin == "given":
@@ -64,7 +70,10 @@ async def read_file(client: LlmDoClient, workshop: Path, run: str, origin: str, 
         found = next((one for one in await _written(client, run) if one.place.path == name), None)
         if found is None:
             raise unknown
-        return await asyncio.to_thread(written_bytes, workshop, found.place), _media_type(name)
+        data = await asyncio.to_thread(written_bytes, workshop, found.place)
+        if as_left and hashlib.sha256(data).hexdigest() != found.sha256:
+            raise unknown
+        return data, _media_type(name)
     except (LlmDoError, OSError) as error:
         raise unknown from error
 

@@ -106,8 +106,11 @@ class Principal:
                 next_step="Use the token of a person: `llm-do-temporal token create NAME --person`.",
             )
 
-    def check_decision(self, question: Question, *, started_by: str) -> None:
-        """Raise AccessRefused where it may not answer the question of a run that `started_by` has started."""
+    def check_decision(self, question: Question, starters: Iterable[str | None]) -> None:
+        """Raise AccessRefused where it may not answer the question of a run.
+
+        `starters` have started it and the runs that it does again; None: one of these is not known any more.
+        """
         self.check(TokenScope.DECIDE)
         if question.request.names_people and not self.is_present:
             raise AccessRefused(
@@ -116,9 +119,10 @@ class Principal:
             )
         if self.is_person:
             return
-        if person(started_by) == person(self.name):
+        if any(one is None or person(one) == person(self.name) for one in starters):
             raise AccessRefused(
-                f"'{self.name}' is a program that has started run '{question.run}': it never decides about its calls",
+                f"'{self.name}' is a program that has started run '{question.run}', or may have started what that does "
+                "again: it never decides about its calls",
                 next_step="A person decides: on the page, in a terminal, or with a token of their own.",
             )
 

@@ -20,14 +20,14 @@ from llm_do_temporal.client.batches import Attach
 from llm_do_temporal.client.record.event_json import ENDS, event_json
 from llm_do_temporal.client.start import StartRequest
 from llm_do_temporal.client.views.live_text import Tail, read_tail
-from llm_do_temporal.client.views.run_list import list_runs
+from llm_do_temporal.client.views.run_list import list_runs, read_run
 from llm_do_temporal.definitions.registry.registry import Registry
 from llm_do_temporal.definitions.workshop.workshop import load_workshop
 from llm_do_temporal.doors.files import list_files, read_file
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Run, RunFile, SentFile, Start, Worker
 from llm_do_temporal.doors.waits import wait_for_news
-from llm_do_temporal.errors import DecisionRefused, LlmDoError, UnknownHere, UsageError
+from llm_do_temporal.errors import DecisionRefused, KeyMismatch, LlmDoError, UnknownHere, UsageError
 from llm_do_temporal.messages.approvals import UndoInput
 from llm_do_temporal.messages.batches import Batch, BatchItem
 from llm_do_temporal.messages.runs import StartRunInput
@@ -77,6 +77,7 @@ class DoorService:
 
         `run` is the id of the run instead. Raises UsageError where key or id have started something else.
         """
+        who.check(TokenScope.START)
         run = run if key is None else run_id(who, start.worker, key)
         return await self.begin(who, start.worker, run, lambda: self.prepare(who, start))
 
@@ -87,6 +88,7 @@ class DoorService:
 
         Raises UsageError where the id has started something else.
         """
+        who.check(TokenScope.START)
         if run is not None and (earlier := await self._earlier(who, run, worker)) is not None:
             return earlier, False
         prepared = await prepare()
@@ -144,7 +146,8 @@ class DoorService:
         who.check(TokenScope.READ)
         if who.sees(""):
             return [AskedQuestion.of(one) for one in await self.client.approvals()]
-        runs = [one.run for one in await self.client.runs(RunFilter(state="waiting", who=who.name), limit=100)]
+        waiting = await self.client.runs(RunFilter(state="waiting", who=who.name), limit=100)
+        runs = [one.run for one in waiting if who.sees(one.started_by)]
         found = [one for each in await asyncio.gather(*map(self.client.approvals, runs)) for one in each]
         return [AskedQuestion.of(one) for one in sorted(found, key=lambda one: one.asked_at)]
 
@@ -180,9 +183,15 @@ class DoorService:
         return AskedQuestion.of(await self._question(run, question))
 
     async def cancel(self, who: Principal, run: str) -> Run:
-        """Ask the run, and everything below it, to stop, and return it. A program stops only what it has started."""
+        """Ask the run, and everything below it, to stop, and return it. A program stops only what it has started.
+
+        What somebody else has started is told to those alone who may read.
+        """
         who.check(TokenScope.START)
-        who.check_own((await self.visible(who, run)).started_by, "stops")
+        summary = await self.visible(who, run)
+        who.check_own(summary.started_by, "stops")
+        if summary.started_by != who.name:
+            who.check(TokenScope.READ)
         await self.client.cancel(run)
         return Run.of(await self.client.status(run))
 
@@ -217,7 +226,7 @@ class DoorService:
     async def file(self, who: Principal, run: str, origin: str, name: str) -> tuple[bytes, str]:
         """Return the bytes of one of these files, and its media type. Raises UnknownHere."""
         await self.readable(who, run)
-        return await read_file(self.client, self.folder(), run, origin, name)
+        return await read_file(self.client, self.folder(), run, origin, name, as_left=not who.is_present)
 
     async def _with_result(self, summary: RunSummary) -> Run:
         if summary.ended_at is None:
@@ -233,11 +242,15 @@ class DoorService:
         return await self.visible(who, run)
 
     async def visible(self, who: Principal, run: str) -> RunSummary:
-        """Return the run. Raises UsageError for one that is not there, or that `who` may not know of."""
+        """Return the run. Raises UnknownHere for one that is not there, or that `who` may not know of; KeyMismatch."""
         unknown = UnknownHere(f"there is no run '{run[:80]}'")
         try:
-            summary = await self.client.status(run)
+            summary = await self._summary(run)
         except UsageError:
+            raise unknown from None
+        except KeyMismatch:
+            if who.sees(""):
+                raise
             raise unknown from None
         if not who.sees(summary.started_by):
             raise unknown
@@ -248,8 +261,25 @@ class DoorService:
         who.check(TokenScope.DECIDE)
         summary = await self.visible(who, run)
         asked = await self._question(run, question)
-        who.check_decision(asked, started_by=summary.started_by)
+        starters = [summary.started_by] if who.is_person else await self._starters(summary)
+        who.check_decision(asked, starters)
         return asked
+
+    async def _starters(self, summary: RunSummary) -> list[str | None]:
+        """Return who has started the run, and the runs that it does again; None for one that cannot be read."""
+        found, seen = [summary.started_by], {summary.run}
+        while (run := summary.fork_of) and run not in seen:
+            seen.add(run)
+            try:
+                summary = await self._summary(run)
+            except (UsageError, KeyMismatch):
+                return [*found, None]
+            found.append(summary.started_by)
+        return [*found]
+
+    async def _summary(self, run: str) -> RunSummary:
+        """Return the run. Raises UsageError for what is no run, and KeyMismatch."""
+        return RunSummary.of(await read_run(self.client.temporal, run))
 
     async def _question(self, run: str, question: str) -> Question:
         found = next((one for one in await self.client.questions(run) if one.id == question), None)
@@ -260,7 +290,7 @@ class DoorService:
     async def _earlier(self, who: Principal, run: str, worker: str) -> Run | None:
         """Return the run that a key has started before; None: it has started none. Raises UsageError for another."""
         try:
-            summary = await self.client.status(run)
+            summary = await self._summary(run)
         except UsageError:
             return None
         if summary.started_by != who.name or summary.worker != worker:

@@ -172,7 +172,12 @@ async def test_each_scope_opens_what_it_says_and_nothing_else(place: Place) -> N
     assert code(await reader.ask("POST", f"/runs/{run}/cancel")) == (403, "AccessRefused")
     for path in ("/runs", f"/runs/{run}", f"/runs/{run}/events", "/questions", f"/runs/{run}/questions/a1"):
         assert code(await starter.ask("GET", path)) == (403, "AccessRefused"), path
-    assert (await starter.ask("POST", f"/runs/{run}/cancel")).status == 202
+    assert code(await starter.ask("POST", f"/runs/{run}/cancel")) == (403, "AccessRefused")
+    own = (await starter.start("writer")).body["run"]
+    place.started.append(own)
+    assert (await starter.ask("POST", f"/runs/{own}/cancel")).status == 202
+    await ada.until(own, "cancelled")
+    assert (await ada.ask("POST", f"/runs/{run}/cancel")).status == 202
     await ada.until(run, "cancelled")
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.types import ASGIApp
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 
 from llm_do_temporal.doors.http.app import MAX_BODY_BYTES, build_api
 from llm_do_temporal.doors.mcp.transports import http_app
@@ -18,6 +20,7 @@ from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.errors import UsageError
+from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.ui.names import OnlyByName
 from tests.support.doors.http_client import PREFIX, Program, person, program
@@ -319,7 +322,7 @@ async def test_a_program_named_like_a_person_is_not_that_person(place: Place, na
         await place.client.cancel(one)
 
 
-@pytest.mark.parametrize("name", ["ci", "CI", "ｃｉ"])
+@pytest.mark.parametrize("name", ["ci", "CI", "\uff43\uff49"])
 async def test_a_name_that_counts_as_the_same_decides_nothing(place: Place, name: str) -> None:
     writer(place)
     run = await waiting(place, program(place))
@@ -342,3 +345,149 @@ async def test_no_batch_in_a_mode_that_asks_less_is_done_again_by_a_program(plac
     await place.client.result(run)
     refused = await program(place).ask("POST", f"/runs/{run}/retry")
     assert (refused.status, refused.body["code"]) == (403, "AccessRefused"), refused.body
+
+
+BATCH = {"items": [{"name": "one", "prompt": "a"}]}
+
+
+def failing_batch(place: Place) -> None:
+    def fail(*_: object) -> object:
+        raise RuntimeError("no")
+
+    place.worker("writer", scripted(fail), toolsets={"filesystem": {}}, export=True)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("deed", ["retry", "forks"])
+async def test_a_program_decides_nothing_in_what_does_its_run_again(place: Place, deed: str) -> None:
+    ci, other, ada = program(place), program(place, "other"), person(place)
+    writer(place) if deed == "forks" else failing_batch(place)
+    run = (await ci.start("writer", **(BATCH if deed == "retry" else {}))).body["run"]
+    place.started.append(run)
+    if deed == "forks":
+        await place.decide(run)
+    await ci.until(run, "completed")
+    writer(place)
+    for _ in range(2):  # also what does again what does it again
+        sent = {"json": {"at": ["main@1"]}} if deed == "forks" else {}
+        again = await ada.ask("POST", f"/runs/{run}/{deed}", **sent)
+        assert again.status == 202, again.body
+        run = again.body["run"]
+        place.started.append(run)
+        assert again.body["fork_of"]
+        await place.pending(run)
+        refused = await ci.decide(run, "a1")
+        assert (refused.status, refused.body["code"]) == (403, "AccessRefused"), refused.body
+        if deed == "retry":
+            break
+        assert (await other.decide(run, "a1")).status == 200
+        await ada.until(run, "completed")
+    if deed == "retry":
+        await place.client.cancel(run)
+
+
+async def test_a_run_that_does_again_what_is_gone_is_left_to_people(place: Place) -> None:
+    writer(place)
+    ada, bot = person(place), program(place, "bot")
+    first = await waiting(place, ada)
+    await ada.decide(first, "a1", "reject", note="no")
+    await ada.until(first, "completed")
+    again = (await ada.ask("POST", f"/runs/{first}/forks", json={"at": ["main@1"]})).body["run"]
+    place.started.append(again)
+    await place.pending(again)
+    await gone(place, first)
+    refused = await bot.decide(again, "a1")
+    assert (refused.status, refused.body["code"]) == (403, "AccessRefused"), refused.body
+    assert (await ada.decide(again, "a1")).status == 200
+    await ada.until(again, "completed")
+
+
+async def gone(place: Place, run: str) -> None:
+    """Remove a run from the server, and wait until it is not there any more."""
+    temporal = place.client.temporal
+    await temporal.workflow_service.delete_workflow_execution(
+        DeleteWorkflowExecutionRequest(
+            namespace=temporal.namespace, workflow_execution=WorkflowExecution(workflow_id=run)
+        )
+    )
+    while True:
+        try:
+            await place.client.status(run)
+        except UsageError:
+            place.started.remove(run)
+            return
+
+
+async def test_questions_of_a_name_in_other_letters_are_not_told(place: Place) -> None:
+    writer(place)
+    ci = program(place, scopes=frozenset({TokenScope.READ}))
+    foreign = await place.start("writer", started_by="program:CI")
+    own = await place.start("writer", started_by="program:ci")
+    for run in (foreign, own):
+        await place.pending(run)
+    while [one.run for one in await place.client.runs(RunFilter(state="waiting", who="program:ci"))] not in (
+        [foreign, own],
+        [own, foreign],
+    ):
+        pass
+    assert [one["run"] for one in (await ci.ask("GET", "/questions")).body] == [own]
+    assert [one["run"] for one in (await ci.ask("GET", "/runs")).body["runs"]] == [own]
+    for run in (foreign, own):
+        await place.client.cancel(run)
+
+
+async def test_a_workflow_that_is_no_run_is_not_reached(place: Place) -> None:
+    name = f"no-run-{place.queue}"
+    other = await place.client.temporal.start_workflow("Payroll", id=name, task_queue=f"nobody-{place.queue}")
+    for who in (person(place), program(place)):
+        for method, path in (("GET", ""), ("POST", "/cancel"), ("GET", "/questions"), ("POST", "/retry")):
+            refused = await who.ask(method, f"/runs/{name}{path}")
+            assert (refused.status, refused.body["code"]) == (404, "UnknownHere"), (path, refused.body)
+        sent = {"json": {"decision": "approve"}, "headers": {"If-Match": '"x"'}}
+        refused = await who.ask("POST", f"/runs/{name}/questions/a1/decision", **sent)
+        assert refused.status in (404, 412), refused.body
+    history = await other.fetch_history()
+    assert [one for one in history.events if one.HasField("workflow_execution_cancel_requested_event_attributes")] == []
+    await other.terminate()
+
+
+@pytest.mark.parametrize("scopes", [(TokenScope.READ,), (TokenScope.DECIDE,), (TokenScope.READ, TokenScope.DECIDE)])
+async def test_an_old_key_tells_nothing_to_a_token_without_its_scope(
+    place: Place, scopes: tuple[TokenScope, ...]
+) -> None:
+    writer(place)
+    ci = program(place, scopes=frozenset({TokenScope.START, TokenScope.READ}))
+    run = (await ci.start("writer", key=f"monday of {place.queue}")).body["run"]
+    place.started.append(run)
+    await place.pending(run)
+    TokenFile.of_workshop(place.folder).revoke("ci")
+    less = program(place, scopes=frozenset(scopes))
+    refused = await less.start("writer", key=f"monday of {place.queue}")
+    assert (refused.status, refused.body["code"]) == (403, "AccessRefused"), refused.body
+    assert run not in json.dumps(refused.body)
+    await place.client.cancel(run)
+
+
+@pytest.mark.parametrize("change", ["replaced", "grown", "linked"])
+async def test_a_program_reads_no_file_that_has_changed_since(place: Place, change: str) -> None:
+    writer(place)
+    ci, ada = program(place, scopes=frozenset({TokenScope.START, TokenScope.READ})), person(place)
+    run = await waiting(place, ci)
+    await place.decide(run)
+    await ci.until(run, "completed")
+    asked = {"params": {"origin": "written", "name": "/a.txt"}}
+    got = await ci.ask("GET", f"/runs/{run}/files/content", **asked)
+    assert (got.status, got.body) == (200, "hi"), got.body
+    file = place.folder / "a.txt"
+    if change == "linked":
+        (place.folder / "b.txt").write_text("secret")
+        file.unlink()
+        file.symlink_to("b.txt")
+    else:
+        file.write_text("secret" if change == "replaced" else "hi secret")
+    refused = await ci.ask("GET", f"/runs/{run}/files/content", **asked)
+    assert (refused.status, refused.body["code"]) == (404, "UnknownHere"), refused.body
+    if change != "linked":
+        assert "secret" in (await ada.ask("GET", f"/runs/{run}/files/content", **asked)).body
+    file.unlink()
+    file.write_text("hi")
+    assert (await ci.ask("GET", f"/runs/{run}/files/content", **asked)).status == 200

@@ -127,7 +127,15 @@ def test_the_file_is_for_its_owner_whatever_the_umask_and_the_modes_before(tmp_p
 
 
 @pytest.mark.parametrize(
-    "name", ["program:ci", "Program:ci", "ｐｒｏｇｒａｍ：ci", "program:", "\u115f", "\u2800\u3164"]
+    "name",
+    [
+        "program:ci",
+        "Program:ci",
+        "\uff50\uff52\uff4f\uff47\uff52\uff41\uff4d\uff1aci",
+        "program:",
+        "\u115f",
+        "\u2800\u3164",
+    ],
 )
 @pytest.mark.parametrize("is_person", [True, False])
 def test_a_name_that_shows_as_a_programs_or_as_nothing_gets_no_token(
@@ -139,7 +147,7 @@ def test_a_name_that_shows_as_a_programs_or_as_nothing_gets_no_token(
     assert names(tokens) == []
 
 
-@pytest.mark.parametrize("name", ["mcp", "MCP", "ｍｃｐ", "nexus-llm-do", "Nexus-x"])
+@pytest.mark.parametrize("name", ["mcp", "MCP", "\uff4d\uff43\uff50", "nexus-llm-do", "Nexus-x"])
 def test_no_token_makes_a_program_one_that_has_none(tmp_path: Path, name: str) -> None:
     tokens = TokenFile.of_workshop(tmp_path)
     with pytest.raises(UsageError, match="programs that have no token"):
@@ -147,7 +155,7 @@ def test_no_token_makes_a_program_one_that_has_none(tmp_path: Path, name: str) -
     tokens.create(name, READ, is_person=True)  # a person is recorded otherwise
 
 
-@pytest.mark.parametrize("name", ["ci", "CI", "ｃｉ", "c\u3164i"])
+@pytest.mark.parametrize("name", ["ci", "CI", "\uff43\uff49", "c\u3164i"])
 def test_names_that_count_as_one_have_one_token(tmp_path: Path, name: str) -> None:
     tokens = TokenFile.of_workshop(tmp_path)
     tokens.create("ci", READ, is_person=False)

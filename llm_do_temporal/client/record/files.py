@@ -41,6 +41,8 @@ class WrittenFile:
     at: datetime
     created: bool
     """Whether there was no such file before."""
+    sha256: str | None = None
+    """Digest of the file as that call left it; None where an earlier version wrote it."""
 
 
 class FileReader:
@@ -70,7 +72,8 @@ class FileReader:
         change = None if place is None else read_message(FileChange, first_object(completed.result.payloads))
         if place is not None and change is not None:
             at = event.event_time.ToDatetime(UTC)
-            self.found.append(WrittenFile(place, change.bytes, self._path, at, change.created))
+            after = None if change.seen is None else change.seen.after
+            self.found.append(WrittenFile(place, change.bytes, self._path, at, change.created, after))
 
 
 def last_written(files: Sequence[WrittenFile]) -> tuple[WrittenFile, ...]:

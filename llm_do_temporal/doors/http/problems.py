@@ -16,6 +16,7 @@ from llm_do_temporal.errors import (
     ConnectionFailed,
     DecisionRefused,
     DefinitionError,
+    KeyMismatch,
     LlmDoError,
     UnknownHere,
     UsageError,
@@ -29,6 +30,7 @@ _STATUSES: tuple[tuple[type[LlmDoError], int], ...] = (
     (ConnectionFailed, 503),
     (UsageError, 422),
     (DefinitionError, 422),
+    (KeyMismatch, 424),
 )
 _MEANINGS = {
     400: "The request cannot be read.",
@@ -39,6 +41,7 @@ _MEANINGS = {
     412: "What would be decided is not what was shown.",
     413: "The request is too large.",
     422: "The request says something that cannot be.",
+    424: "It is encrypted with a key that the server does not have.",
     428: "The decision does not say what was shown.",
     503: "The Temporal server cannot be reached.",
 }
@@ -55,7 +58,7 @@ class ProblemDetails(Failure):
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the problems that a route can answer with, for its description; 401 and 503 are always among them."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
-    known = sorted({400, 401, 403, 422, 503, *statuses})
+    known = sorted({400, 401, 403, 422, 424, 503, *statuses})
     return {status: {"description": _MEANINGS[status], "content": content, "model": ProblemDetails} for status in known}
 
 

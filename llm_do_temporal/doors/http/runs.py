@@ -122,7 +122,7 @@ async def read_file_of_run(
     origin: Annotated[Literal["given", "written"], Query(description="Where the file comes from.")],
     name: Annotated[str, Query(description="Its name in the list.", max_length=4_000)],
 ) -> Response:
-    """Send the bytes of a file; of a written one as it is now. It is never shown by a browser, only saved."""
+    """Send a file, to be saved; of a written one what is there now, to programs only as the run has left it."""
     data, media_type = await service.file(caller, run, origin, name)
     return Response(data, media_type=media_type, headers=NO_STORE | {"Content-Disposition": "attachment"})
 

@@ -16,7 +16,7 @@ from temporalio import nexus
 from llm_do_temporal.client.start_options import start_options
 from llm_do_temporal.doors.principal import PROGRAM, Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Start
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Start
 from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere
 from llm_do_temporal.messages.base import RUN_WORKFLOW, Message
 from llm_do_temporal.messages.runs import RunResult
@@ -133,4 +133,4 @@ def _run_id(who: Principal, name: str) -> str:
 
 def _refused(error: LlmDoError) -> HandlerError:
     kind = next((kind for known, kind in _ERRORS if isinstance(error, known)), HandlerErrorType.BAD_REQUEST)
-    return HandlerError(error.message, type=kind, retryable_override=False)
+    return HandlerError(Failure.of(error).message, type=kind, retryable_override=False)

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, Base64Bytes, Field, ValidationError
 
 from llm_do_temporal.client import Question, RunSummary
 from llm_do_temporal.doors.values.base import GivenValue, TakenBody, TakenValue
-from llm_do_temporal.errors import LlmDoError, UsageError
+from llm_do_temporal.errors import KeyMismatch, LlmDoError, UsageError
 from llm_do_temporal.messages.approvals import Decision, DecisionKind, Remember, Verdict
 from llm_do_temporal.messages.base import Json
 from llm_do_temporal.messages.batches import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, ItemCounts
@@ -109,7 +109,10 @@ class Failure(GivenValue):
 
     @classmethod
     def of(cls, error: LlmDoError) -> Failure:
-        """Return the error without configured keys."""
+        """Return the error without configured keys, and without the names of those that encrypt."""
+        if isinstance(error, KeyMismatch):
+            message = f"this is encrypted with the key '{error.key}', which is missing or another one at this door"
+            return cls(code=error.code, message=message, next_step="Whoever runs the server gives it the key.")
         told = without_keys({"message": error.message, "next_step": error.next_step})
         return cls(code=error.code, **told)
 
