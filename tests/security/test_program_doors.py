@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import mcp_types as types
 import pytest
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
 from starlette.types import ASGIApp
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
@@ -276,6 +279,40 @@ def test_a_token_stands_in_no_file_and_its_file_is_for_its_owner(tmp_path: Path)
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert all(token.removeprefix("lldt_") not in path.read_text() for path in kept)
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / ".llm-do", *kept)} == {0}
+
+
+async def _put_aside(_context: Any, _params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="decline")
+
+
+FORMS = {"shows forms": _put_aside, "shows none": None}
+
+
+@pytest.mark.parametrize("forms", FORMS)
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_no_tool_decides_over_http_where_the_client_may_show_forms(place: Place, era: str, forms: str) -> None:
+    writer(place)
+    token = make(place, "ada", *TokenScope, is_person=True)
+    async with mcp_door(place) as http:
+        http.headers["Authorization"] = f"Bearer {token}"
+        transport = streamable_http_client(f"{BASE}/mcp", http_client=http)
+        async with Client(transport, mode=era, elicitation_callback=FORMS[forms]) as client:
+            began = (await client.call_tool("start", {"worker": "writer", "prompt": "go"})).structured_content
+            assert began is not None
+            run = began["run"]
+            place.started.append(run)
+            (asked,) = await place.pending(run)
+            answer = {"run": run, "question": "a1", "digest": asked.request.digest, "decision": "approve"}
+            said = await client.call_tool("answer", answer)
+    if (era, forms) == ("2026-07-28", "shows none"):
+        assert not said.is_error
+        return
+    assert said.is_error
+    assert said.structured_content is not None
+    assert said.structured_content["error"]["code"] == "AccessRefused"
+    assert [one.is_open for one in await place.client.approvals(run)] == [True]
+    assert not (place.folder / "a.txt").exists()
+    await place.client.cancel(run)
 
 
 INJECTIONS = [

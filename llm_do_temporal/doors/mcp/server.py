@@ -150,6 +150,11 @@ class _Door:
         """Hand on a person's decision. Where the client can ask its person, that is who decides, in a form."""
         run, question = _text(given, "run"), _text(given, "question")
         self._check_person(who)
+        if ctx.session.client_capabilities is None:
+            raise AccessRefused(
+                "over HTTP a client of this protocol version does not say whether it can ask its person: no tool decides",
+                next_step="A person decides on the page, in a terminal, by pipes, or with a client that speaks 2026-07-28.",
+            )
         if _can_ask(ctx):
             raise AccessRefused(
                 "this client can ask its person: the form of the question decides, and no tool",
