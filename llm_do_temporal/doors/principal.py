@@ -145,3 +145,10 @@ def read_scopes(text: str) -> frozenset[TokenScope]:
         wrong = f"there is no scope '{unknown[0][:40]}'" if unknown else "no scope is named"
         raise UsageError(f"{wrong}; scopes are {', '.join(TokenScope)}", next_step="Write them like start,read.")
     return frozenset(map(TokenScope, names))
+
+
+def check_named_person(caller: Principal, by: str) -> None:
+    """Raise AccessRefused where `by`, whom a caller says to have decided, is the caller itself or another program."""
+    name = person(by)
+    if not name or name == person(caller.name) or name.startswith(("nexus-", PROGRAM)):
+        raise AccessRefused(f"'{by}' is no person: programs decide nothing, and `by` names who has decided")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from temporalio import workflow
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from llm_do_temporal.client import LlmDoClient
@@ -73,12 +76,13 @@ class Team:
 
 @asynccontextmanager
 async def team(place: Place, *, is_served: bool = True) -> AsyncGenerator[Team]:
-    """A team with an endpoint of its own, which our service answers or does not."""
+    """A team with an endpoint of its own, which our service answers or does not; beside it, one called `-b` more."""
     queue = f"{place.queue}-nexus"
     endpoint = f"team-{uuid4().hex[:8]}"
-    await make_endpoint(place.client.temporal, endpoint, queue)
+    for name in (endpoint, f"{endpoint}-b"):
+        await make_endpoint(place.client.temporal, name, queue)
     doors = DoorService(LlmDoClient(place.client.temporal, task_queue=queue), place.folder)
-    handler = LlmDoHandler(doors, [endpoint] if is_served else ["another"])
+    handler = LlmDoHandler(doors, [endpoint, f"{endpoint}-b"] if is_served else ["another"])
     settings = ServiceSettings(task_queue=queue, nexus_handlers=(handler,))
     service = build_worker(place.client.temporal, place.folder, settings)
     theirs = await other_namespace(place.client.temporal)
@@ -97,7 +101,7 @@ async def test_a_workflow_of_another_namespace_calls_a_worker_and_hands_on_a_dec
     writer(place)
     async with team(place) as other:
         calling = await other.begin("run", {"worker": "writer", "prompt": "go", "run": "monday"})
-        run = f"nexus-{other.endpoint}-monday"
+        run = f"nexus-{other.endpoint}:monday"
         asked = await other.asked("monday")
         assert [(one["id"], one["run"], one["tool"]) for one in asked] == [("a1", run, "write_file")]
         answer = {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": asked[0]["digest"]}
@@ -112,6 +116,57 @@ async def test_a_workflow_of_another_namespace_calls_a_worker_and_hands_on_a_dec
     assert question.verdict is not None
     assert (question.verdict.by, question.verdict.via) == ("ann", "nexus")
     assert (await place.client.status(run)).started_by == f"program:nexus-{other.endpoint}"
+
+
+async def test_no_program_names_itself_as_the_person_and_one_answer_is_about_one_call(place: Place) -> None:
+    writer(place)
+    async with team(place) as other:
+        calling = await other.begin("run", {"worker": "writer", "prompt": "go", "run": "monday"})
+        asked = await other.asked("monday")
+        answer = {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": asked[0]["digest"]}
+        caller = f"nexus-{other.endpoint}"
+        for by in (caller, f" {caller.upper()} ", "Nexus-x", "\uff4eexus-x", "program:ci", "  "):
+            assert "is no person" in await other.refusal("decide", answer | {"by": by}), by
+        for more in (
+            {"by": f"{caller}\u200b"},
+            {"remember": "session"},
+            {"grant": {"kind": {"tool": "*"}, "times": 9}},
+        ):
+            assert await other.refusal("decide", answer | more), more
+        (question,) = await place.client.approvals(f"{caller}:monday")
+        assert question.is_open
+        await other.call("decide", answer)
+        await calling.result()
+
+
+async def test_endpoints_whose_names_begin_alike_never_meet(place: Place) -> None:
+    writer(place)
+    with pytest.raises(RPCError, match="name"):
+        await make_endpoint(place.client.temporal, "team:b", place.queue)
+    async with team(place) as other:
+        neighbour = Team(other.client, f"{other.endpoint}-b", other.queue)
+        runs: list[WorkflowHandle[Any, Any]] = []
+        for one, name in ((other, "b-tue"), (neighbour, "tue")):
+            runs.append(await one.begin("run", {"worker": "writer", "prompt": one.endpoint, "run": name}))
+            (asked,) = await one.asked(name)
+            assert asked["run"] == f"nexus-{one.endpoint}:{name}"
+            again = await one.refusal("run", {"worker": "writer", "prompt": "another", "run": name})
+            assert "a run of this name was started before" in again
+            assert f"{one.endpoint}:" not in again
+            answer = {"run": name, "question": "a1", "decision": "reject", "by": "ann", "digest": asked["digest"]}
+            await one.call("decide", answer)
+        assert [(await run.result())["output"] for run in runs] == ["Done."] * 2
+
+
+async def test_what_nobody_expected_is_told_once_without_a_word_of_where(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer(place)
+    async with team(place) as other:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full disk"))
+        told = await other.refusal("run", {"worker": "writer"})
+    assert "its log says at what" in told
+    assert "full disk" not in told
 
 
 async def test_a_caller_is_told_what_is_wrong_and_reaches_nothing_else(place: Place) -> None:
@@ -139,7 +194,7 @@ async def test_where_a_rule_names_people_no_workflow_hands_on_their_word(place: 
         asked = await other.asked("monday")
         answer = {"run": "monday", "question": "a1", "decision": "approve", "by": "ann", "digest": asked[0]["digest"]}
         assert "for people to decide" in await other.refusal("decide", answer)
-        await place.client.cancel(f"nexus-{other.endpoint}-monday")
+        await place.client.cancel(f"nexus-{other.endpoint}:monday")
         with pytest.raises(WorkflowFailureError):
             await calling.result()
 
@@ -156,6 +211,8 @@ ODD: list[tuple[str, dict[str, Any]]] = [
     ("run", {"worker": "writer", "by": "ann"}),
     ("run", {"worker": "writer", "run": "a/b"}),
     ("run", {"worker": "writer", "run": "x" * 101}),
+    ("run", {"worker": "writer", "run": "mon\u200bday"}),
+    ("run", {"worker": "writer", "attachments": [{"name": "ä" * 200, "content": "eA=="}]}),
     ("run", {"worker": "writer", "attachments": [{"name": "../x", "content": ""}]}),
     ("run", {"worker": "writer", "attachments": [{"name": "x", "content": "\x00"}]}),
     ("run", {"worker": "writer", "limits": {"max_requests": 10**9}}),

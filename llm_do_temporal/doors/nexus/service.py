@@ -6,20 +6,28 @@ known by the endpoint's name, as a program. A decision is the word of a person w
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Generator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 from nexusrpc import HandlerError, HandlerErrorType, Operation, service
 from nexusrpc.handler import StartOperationContext, service_handler, sync_operation
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from temporalio import nexus
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
 
 from llm_do_temporal.client.start_options import start_options
-from llm_do_temporal.doors.principal import PROGRAM, Principal, TokenScope
+from llm_do_temporal.doors.principal import PROGRAM, Principal, TokenScope, check_named_person
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Start
+from llm_do_temporal.doors.values.base import TakenBody
 from llm_do_temporal.errors import AccessRefused, DecisionRefused, LlmDoError, UnknownHere
+from llm_do_temporal.messages.approvals import DecisionKind
 from llm_do_temporal.messages.base import RUN_WORKFLOW, Message
 from llm_do_temporal.messages.runs import RunResult
+from llm_do_temporal.redaction.hidden_characters import made_visible
 
 VIA = "nexus"
 SERVICE = "llm-do"
@@ -28,6 +36,19 @@ _ERRORS: tuple[tuple[type[LlmDoError], HandlerErrorType], ...] = (
     (AccessRefused, HandlerErrorType.UNAUTHORIZED),
     (DecisionRefused, HandlerErrorType.CONFLICT),
 )
+_PASSING = (HandlerError, RPCError, ConnectionError, TimeoutError)
+"""Errors that are told already, or that may be over at the next try."""
+_log = logging.getLogger(__name__)
+
+
+def _plain(name: str) -> str:
+    if made_visible(name, keep="") != name:
+        raise ValueError("it has characters that nobody sees")
+    return name
+
+
+PlainName = Annotated[str, AfterValidator(_plain)]
+"""Name that shows as it is."""
 
 
 class NamedRun(Message):
@@ -37,22 +58,27 @@ class NamedRun(Message):
     """Name that the caller gave it."""
 
 
-class PersonsAnswer(Answer):
-    """Decision of a person, handed on by a workflow."""
+class PersonsAnswer(TakenBody):
+    """Decision of a person about this one call, handed on by a workflow."""
 
+    decision: DecisionKind
+    args: dict[str, Any] | None = None
+    """The new arguments, for `modify`."""
+    note: str = Field(default="", max_length=10_000)
+    """Reason that the model is told, for `reject`."""
     run: str = Field(min_length=1)
     question: str = Field(min_length=1, max_length=40)
     digest: str
     """Digest of what the person saw."""
-    by: str = Field(min_length=1, max_length=100)
+    by: PlainName = Field(min_length=1, max_length=100)
     """Name of the person."""
 
 
 class NamedStart(Start):
     """A run to be started, under an id that its caller can ask about."""
 
-    run: str = Field(default="", max_length=100, pattern=r"^[^/]*$")
-    """Name by which the caller asks about the run; its id is `nexus-ENDPOINT-NAME`. Empty: made from the request."""
+    run: PlainName = Field(default="", max_length=100, pattern=r"^[^/]*$")
+    """Name by which the caller asks about the run; its id is `nexus-ENDPOINT:NAME`. Empty: made from the request."""
 
 
 @service(name=SERVICE)
@@ -84,39 +110,34 @@ class LlmDoHandler:
     async def run(self, ctx: nexus.WorkflowRunOperationContext, given: NamedStart) -> nexus.WorkflowHandle[RunResult]:
         """Start the run; one request starts one, however often it is tried."""
         who = self._caller()
-        try:
+        with _refusals():
             start = Start.model_validate(given.model_dump(exclude={"run"}))
             prepared = await self._doors.prepare(who, start)
-        except LlmDoError as error:
-            raise _refused(error) from error
-        run = _run_id(who, given.run or ctx.request_id)
-        options = start_options(prepared, run, sets_attributes=self._sets_attributes)
-        queue = self._doors.client.task_queue
-        return await ctx.start_workflow(
-            RUN_WORKFLOW, prepared, id=run, task_queue=queue, result_type=RunResult, **options
-        )
+            run = _run_id(who, given.run or ctx.request_id)
+            options = start_options(prepared, run, sets_attributes=self._sets_attributes)
+            queue = self._doors.client.task_queue
+            return await ctx.start_workflow(
+                RUN_WORKFLOW, prepared, id=run, task_queue=queue, result_type=RunResult, **options
+            )
 
     @sync_operation
     async def pending(self, _ctx: StartOperationContext, given: NamedRun) -> list[AskedQuestion]:
         """Return the questions of a run that wait."""
         who = self._caller()
-        try:
+        with _refusals():
             return await self._doors.questions(who, _run_id(who, given.run))
-        except LlmDoError as error:
-            raise _refused(error) from error
 
     @sync_operation
     async def decide(self, _ctx: StartOperationContext, given: PersonsAnswer) -> AskedQuestion:
         """Take the decision of the person whom the caller names, in a run that it started."""
         who = self._caller()
-        answer = Answer.model_validate(given.model_dump(include=set(Answer.model_fields)))
-        try:
-            person = Principal(given.by, frozenset({TokenScope.DECIDE, TokenScope.READ}), is_person=True, via=VIA)
+        answer = Answer(decision=given.decision, args=given.args, note=given.note)
+        with _refusals():
+            check_named_person(who, given.by)
+            decider = Principal(given.by, frozenset({TokenScope.DECIDE, TokenScope.READ}), is_person=True, via=VIA)
             run = _run_id(who, given.run)
             await self._doors.run(who, run)
-            return await self._doors.decide(person, run, given.question, answer, digest=given.digest)
-        except LlmDoError as error:
-            raise _refused(error) from error
+            return await self._doors.decide(decider, run, given.question, answer, digest=given.digest)
 
     def _caller(self) -> Principal:
         """Return who calls: the endpoint. Raises HandlerError for one that the operator has not named."""
@@ -127,8 +148,26 @@ class LlmDoHandler:
 
 
 def _run_id(who: Principal, name: str) -> str:
-    """Return the id of the run that a caller calls so."""
-    return f"{who.name.removeprefix(PROGRAM)}-{name}"
+    """Return the id of the run that a caller calls so. Names of endpoints have no colon."""
+    return f"{who.name.removeprefix(PROGRAM)}:{name}"
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    """Tell the caller in words what goes wrong; what a further try would not change is not tried again."""
+    try:
+        yield
+    except LlmDoError as error:
+        raise _refused(error) from error
+    except WorkflowAlreadyStartedError:
+        told = "a run of this name was started before: use another name"
+        raise HandlerError(told, type=HandlerErrorType.CONFLICT, retryable_override=False) from None
+    except _PASSING:
+        raise
+    except Exception:
+        _log.exception("an operation of the service '%s' failed", SERVICE)
+        told = "the service failed at this call; its log says at what"
+        raise HandlerError(told, type=HandlerErrorType.INTERNAL, retryable_override=False) from None
 
 
 def _refused(error: LlmDoError) -> HandlerError:

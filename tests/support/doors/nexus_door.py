@@ -43,7 +43,7 @@ class NexusDoor(Door):
     def start(self) -> str:
         """Start their workflow, which starts the run."""
         asyncio.run(self._begin())
-        return f"nexus-{ENDPOINT}-{NAME}"
+        return f"nexus-{ENDPOINT}:{NAME}"
 
     def asked(self, run: str) -> str:
         """Ask through the door until the run wants to know something."""

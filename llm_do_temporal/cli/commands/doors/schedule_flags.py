@@ -34,7 +34,9 @@ class ScheduleTimes:
         tuple[str, ...],
         Parameter(negative=(), help="Minute, hour, day, month and weekday, like '0 7 * * 1-5'; may be repeated."),
     ] = ()
-    every: Annotated[str | None, Parameter(help="Time from one run to the next, like 90s, 15m or 1d; counted from midnight UTC.")] = None
+    every: Annotated[
+        str | None, Parameter(help="Time from one run to the next, like 90s, 15m or 1d; counted from midnight UTC.")
+    ] = None
     timezone: Annotated[str, Parameter(help="Time zone of --cron, like Europe/Berlin; UTC by default.")] = ""
     overlap: Annotated[
         str,
