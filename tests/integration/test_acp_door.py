@@ -345,7 +345,7 @@ async def test_a_session_of_another_worker_or_person_is_not_there(place: Place) 
     place.worker("other", scripted("Hi."))
     foreign = [await place.start("other"), await place.start("writer")]
     async with editor(place, None) as ada:
-        for session in (*foreign, "writer-1", "../x", "writer-0000000g", "a" * 2_000):
+        for session in (*foreign, "writer-00000000", "-00000000", "writer-1", "../x", "a" * 2_000):
             with pytest.raises(RequestError):
                 await ada.agent.load_session(cwd="/work", session_id=session, mcp_servers=[])
             assert await ada.prompt(session) == "refusal"

@@ -7,7 +7,6 @@ that is decided elsewhere, or put aside here, is decided elsewhere.
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 from base64 import b64encode
 from contextlib import suppress
@@ -45,8 +44,6 @@ from llm_do_temporal.errors import LlmDoError, UnknownHere
 from llm_do_temporal.policy.run_filter import RunFilter
 
 VIA = "acp"
-_NAME = re.compile(r"-[0-9a-f]{8}")
-"""End of the names that this agent gives to sessions; it begins no others."""
 _ENDED = "The run of this session has ended. Open a new session.\n"
 _GOES_ON = "The run of this session goes on with its first prompt; what you have just written was not given to it.\n"
 
@@ -61,6 +58,8 @@ class WorkerAgent:
         self._version = version
         self._editor: Editor | None = None
         self._following: dict[str, tuple[asyncio.Task[StopReason], FollowedSession]] = {}
+        self._named: set[str] = set()
+        """Sessions that this agent has named; it begins no others."""
         self._prompted: set[str] = set()
         self._cancelled: set[str] = set()
         self._has_forms = False
@@ -89,7 +88,8 @@ class WorkerAgent:
 
     async def new_session(self, cwd: str, **_more: Any) -> NewSessionResponse:
         """Name a session; its run begins with the first prompt. Servers and folders of the editor are not used."""
-        return NewSessionResponse(session_id=f"{self._worker}-{secrets.token_hex(4)}")
+        self._named.add(session_id := f"{self._worker}-{secrets.token_hex(4)}")
+        return NewSessionResponse(session_id=session_id)
 
     async def load_session(self, session_id: str, cwd: str, **_more: Any) -> LoadSessionResponse:
         """Show a session from its beginning, and go on with it."""
@@ -142,7 +142,7 @@ class WorkerAgent:
             await self._tell(session_id, _ENDED)
             return "refusal"
         if run is None:
-            if _NAME.fullmatch(session_id.removeprefix(self._worker)) is None:
+            if session_id not in self._named:
                 raise UnknownHere(f"there is no session '{session_id[:80]}'")
             start = Start.of({"worker": self._worker, "prompt": _text(prompt), "attachments": _files(prompt)})
             await self._service.start(self._who, start, run=session_id)
