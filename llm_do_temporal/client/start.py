@@ -74,6 +74,8 @@ class StartRequest:
     """Values for the parameters of a template."""
     files: tuple[Path, ...] = ()
     """Files of this machine to attach."""
+    were_sent: bool = False
+    """Whether all files are copies of what somebody has sent: errors then have their names and no paths."""
     reads: InputFiles | None = None
     """Files of the workshop that the run reads when it begins; None: all that it is given is taken now."""
     model: str | None = None
@@ -109,13 +111,13 @@ class StartRequest:
         if self.reads is not None:
             for line in _notes(_known(worker).read_now(self.reads), self.reads):
                 warn(line)
-        attachments = _attach(worker, self.files)
+        attachments = self._attach(worker, self.files)
         request = StartRunInput(
             **self._settings(),
             prompt=self.read_prompt(),
             input=self.read_input(),
             attachments=attachments,
-            batch=self.read_batch(lambda files: _attach(worker, files, beside=attachments)),
+            batch=self.read_batch(lambda files: self._attach(worker, files, beside=attachments)),
         )
         if worker is not None and embedded:
             worker.choose_model(request)
@@ -143,6 +145,12 @@ class StartRequest:
                 next_step="Set it before the command that starts the worker service; --model offline:echo needs none.",
             )
 
+    def _attach(
+        self, worker: LocalWorker | None, files: Sequence[Path], *, beside: Sequence[Attachment] = ()
+    ) -> tuple[Attachment, ...]:
+        """Do `LocalWorker.attach`. Raises UsageError, also for files where no workshop is known."""
+        return _known(worker).attach(files, beside=beside, were_sent=self.were_sent) if files else ()
+
     def _settings(self) -> dict[str, Any]:
         return {
             "worker": self.worker,
@@ -169,16 +177,19 @@ class LocalWorker:
     template: str | None = None
     """Name of the template that the worker was made from; None for a worker with a file of its own."""
 
-    def attach(self, files: Sequence[Path], *, beside: Sequence[Attachment] = ()) -> tuple[Attachment, ...]:
+    def attach(
+        self, files: Sequence[Path], *, beside: Sequence[Attachment] = (), were_sent: bool = False
+    ) -> tuple[Attachment, ...]:
         """Check the files against the worker's policy, and copy them to the blob store of the worker service.
 
-        `beside` are other attachments, which count with them. Raises UsageError.
+        `beside` are other attachments, which count with them. Raises UsageError, which has the names alone of files
+        that `were_sent`.
         """
         policy, whose = self.worker.attachment_policy, f"worker '{self.worker.name}'"
         try:
             check_attachment_names(policy, [*(one.path for one in beside), *(one.name for one in files)], whose=whose)
             blobs = workshop_blobs(self.workshop)
-            attachments = snapshot_host_files(files, blobs, policy.max_total_bytes)
+            attachments = snapshot_host_files(files, blobs, policy.max_total_bytes, were_sent=were_sent)
             check_attachments(policy, [*beside, *attachments], whose=whose)
         except AttachmentRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
@@ -287,13 +298,6 @@ def _check_files(workshop: Workshop, worker: PinnedWorker) -> None:
         narrow(root_tree(sandbox), worker.sandbox, workshop_has_sandbox=sandbox is not None)
     except SandboxRefusal as refusal:
         raise DefinitionError(refusal.message, file=worker.source, next_step=refusal.next_step) from refusal
-
-
-def _attach(
-    worker: LocalWorker | None, files: Sequence[Path], *, beside: Sequence[Attachment] = ()
-) -> tuple[Attachment, ...]:
-    """Do `LocalWorker.attach`. Raises UsageError, also for files where no workshop is known."""
-    return _known(worker).attach(files, beside=beside) if files else ()
 
 
 def _notes(found: ReadInputs, files: InputFiles) -> list[str]:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from llm_do_temporal.doors.values import Answer, AskedQuestion
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.messages.approvals import DecisionKind
+from llm_do_temporal.redaction.hidden_characters import made_visible
 
 MAX_FIELD_CHARS = 500
 """Longest text that a field of a form has to be edited in."""
@@ -47,7 +48,7 @@ def answer_of(question: AskedQuestion, content: Mapping[str, Any]) -> Answer:
 
 
 def _editable(question: AskedQuestion) -> dict[str, Any]:
-    """Return the arguments that fit into fields of a form, none where they cannot be changed."""
+    """Return the arguments that fields of a form can show, none where they cannot be changed."""
     if question.args_schema is None or question.is_review:
         return {}
     return {name: value for name, value in question.args.items() if _type_of(question, name) and _fits(value)}
@@ -63,4 +64,5 @@ def _type_of(question: AskedQuestion, name: str) -> str:
 
 
 def _fits(value: Any) -> bool:
-    return not isinstance(value, str) or len(value) <= MAX_FIELD_CHARS
+    """Whether a field shows the value as it is: it is short, and has nothing hidden but line ends and tabs."""
+    return not isinstance(value, str) or (len(value) <= MAX_FIELD_CHARS and made_visible(value, keep="\n\t") == value)

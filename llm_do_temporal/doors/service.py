@@ -316,6 +316,7 @@ class DoorService:
                 read_batch=lambda attach: _batch(start, root, attach),
                 params=start.params,
                 files=_saved(start.attachments, root / "run"),
+                were_sent=True,
                 model=start.model,
                 mode=start.mode,
                 limits=start.limits or Limits(),

@@ -107,50 +107,54 @@ def copy_into(blobs: BlobStore, reader: Readable, *, path: str, max_bytes: int) 
     return Attachment(path=path, sha256=sha256, bytes=size, media_type=guess_media_type(path, watched.head))
 
 
-def snapshot_host_files(paths: Sequence[Path], blobs: BlobStore, max_total_bytes: int) -> tuple[Attachment, ...]:
+def snapshot_host_files(
+    paths: Sequence[Path], blobs: BlobStore, max_total_bytes: int, *, were_sent: bool = False
+) -> tuple[Attachment, ...]:
     """Copy files of the person who starts a run; an attachment goes by its file's name.
 
     Raises UsageError, with the path as it was typed, for one that is missing, empty or not a file, and
-    where all together have more than `max_total_bytes`.
+    where all together have more than `max_total_bytes`. Files that `were_sent` lie where their sender has no business
+    to know: an error has their names alone.
     """
     attachments: list[Attachment] = []
     left = max_total_bytes
     for path in paths:
-        attachment = _snapshot_host_file(path, blobs, left, max_total_bytes)
+        shown = path.name if were_sent else str(path)
+        attachment = _snapshot_host_file(path, shown, blobs, left, max_total_bytes)
         left -= attachment.bytes
         attachments.append(attachment)
     return tuple(attachments)
 
 
-def _snapshot_host_file(path: Path, blobs: BlobStore, left: int, max_total_bytes: int) -> Attachment:
+def _snapshot_host_file(path: Path, shown: str, blobs: BlobStore, left: int, max_total_bytes: int) -> Attachment:
     try:
-        with _open_host_file(path) as file:
+        with _open_host_file(path, shown) as file:
             if os.fstat(file.fileno()).st_size > left:
                 raise BlobTooLarge(f"more than {left} bytes")
             attachment = copy_into(blobs, file, path=path.name, max_bytes=left)
     except BlobTooLarge as error:
         raise UsageError(
-            f"the file '{path}' is too large to attach: all files together may have {max_total_bytes} bytes",
+            f"the file '{shown}' is too large to attach: all files together may have {max_total_bytes} bytes",
             next_step="Attach fewer or smaller files.",
         ) from error
     if attachment.bytes == 0:
-        raise UsageError(f"the file '{path}' is empty; attach one with content")
+        raise UsageError(f"the file '{shown}' is empty; attach one with content")
     return attachment
 
 
-def _open_host_file(path: Path) -> BinaryIO:
+def _open_host_file(path: Path, shown: str) -> BinaryIO:
     try:
         # Without O_NONBLOCK, opening a fifo waits for somebody to write to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise UsageError(f"there is no file '{path}'; check the path given with --attach") from None
+        raise UsageError(f"there is no file '{shown}'; check the path given with --attach") from None
     except OSError as error:
-        raise UsageError(f"the file '{path}' cannot be opened: {error.strerror}") from error
+        raise UsageError(f"the file '{shown}' cannot be opened: {error.strerror}") from error
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-        raise UsageError(f"'{path}' is {what}; only files can be attached")
+        raise UsageError(f"'{shown}' is {what}; only files can be attached")
     return os.fdopen(descriptor, "rb")
 
 

@@ -13,8 +13,10 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
 from llm_do_temporal.doors.mcp.server import TASKS, VIA, build_server
+from llm_do_temporal.doors.mcp.tools import NAMES
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
+from llm_do_temporal.redaction.hidden_characters import is_hidden
 from llm_do_temporal.testing import call, scripted
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
@@ -74,6 +76,34 @@ async def test_each_exported_worker_is_a_tool_at_the_moment_it_is_asked_for(plac
         tools = {tool.name: tool for tool in (await agent.list_tools(cache_mode="bypass")).tools}
         assert "attachments" not in tools["worker_wait"].input_schema["properties"]
         assert told(await agent.call_tool("worker_wait", {"prompt": "go"}))["output"] == "Hi."
+
+
+async def test_no_two_workers_are_tools_of_one_name(place: Place) -> None:
+    names = ["start", "worker_start", "worker_worker_start", "worker_writer", "writer"]
+    for name in names:
+        place.worker(name, scripted(f"I am {name}."), export=True)
+    async with client(place) as agent:
+        tools = [tool.name for tool in (await agent.list_tools()).tools]
+        assert len(set(tools)) == len(tools) == len(names) + len(NAMES)
+        said = [told(await agent.call_tool(tool, {"prompt": "go"}))["output"] for tool in tools if tool not in NAMES]
+    assert sorted(said) == sorted(f"I am {name}." for name in names)
+
+
+async def test_a_form_hides_nothing_and_what_is_hidden_is_not_edited(place: Place) -> None:
+    writer(place, write_call("/a\u202egnp.exe", "one\ntwo"), "Done.")
+    seen: list[types.ElicitRequestFormParams] = []
+
+    def fill(form: types.ElicitRequestFormParams) -> Mapping[str, Any]:
+        seen.append(form)
+        return {"decision": "approve", "change_content": "ho", "change_path": "/b.txt"}
+
+    async with client(place, ADA, fill=fill) as ada:
+        ended = told(await ada.call_tool("writer", {"prompt": "go"}))
+    place.started.append(ended["run"])
+    assert "a\\u202egnp.exe" in seen[0].message
+    assert not [char for char in seen[0].message if char != "\n" and is_hidden(char)]
+    assert set(seen[0].requested_schema["properties"]) == {"decision", "reason", "change_content"}
+    assert (place.folder / "a\u202egnp.exe").read_text() == "ho"
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -281,11 +281,12 @@ def test_a_token_stands_in_no_file_and_its_file_is_for_its_owner(tmp_path: Path)
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / ".llm-do", *kept)} == {0}
 
 
-async def _put_aside(_context: Any, _params: Any) -> types.ElicitResult:
+async def _put_aside(context: Any, params: Any) -> types.ElicitResult:
+    assert (context, params)
     return types.ElicitResult(action="decline")
 
 
-FORMS = {"shows forms": _put_aside, "shows none": None}
+FORMS: dict[str, Any] = {"shows forms": _put_aside, "shows none": None}
 
 
 @pytest.mark.parametrize("forms", FORMS)
@@ -313,6 +314,56 @@ async def test_no_tool_decides_over_http_where_the_client_may_show_forms(place: 
     assert [one.is_open for one in await place.client.approvals(run)] == [True]
     assert not (place.folder / "a.txt").exists()
     await place.client.cancel(run)
+
+
+KEYS: list[Any] = ["", "x" * 201, 1, True, ["1"], {"a": "1"}, "\ud800"]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: ascii(key)[:20])
+async def test_a_key_that_is_no_text_of_its_length_starts_nothing(place: Place, key: Any) -> None:
+    writer(place)
+    before = len(await place.client.runs())
+    said = await called(place, "start", {"worker": "writer", "prompt": "go", "key": key})
+    assert said.get("error", {"code": "UsageError"})["code"] == "UsageError"
+    assert "run" not in said
+    assert len(await place.client.runs()) == before
+
+
+FILES = [
+    {"name": "e.txt", "content": ""},
+    {"name": "ä" * 200, "content": "eA=="},
+    {"name": "big.txt", "content": "eA=="},
+]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: ascii(file["name"])[:20])
+async def test_a_file_that_cannot_be_taken_is_called_by_its_name_alone(place: Place, file: dict[str, str]) -> None:
+    limits: dict[str, Any] = {"max_total_bytes": 0} if file["name"] == "big.txt" else {}
+    keys: dict[str, Any] = {"attachment_policy": limits} if limits else {}
+    place.worker("writer", scripted("Done."), export=True, **keys)
+    given = {"worker": "writer", "attachments": [file]}
+    refused = await person(place).ask("POST", "/runs", json=given)
+    assert refused.status == 422, refused.body
+    told = (refused.body["detail"], (await called(place, "start", given))["error"]["message"])
+    for words in told:
+        assert "/" not in words
+        assert file["name"] in words or "more than 255 bytes" in words
+
+
+async def called(place: Place, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the MCP door says to a call of a tool, by bytes that no client has looked at."""
+    token = make(place, "agent", TokenScope.START, TokenScope.READ)
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    sent = {
+        "Authorization": f"Bearer {token}",
+        "MCP-Protocol-Version": "2025-06-18",
+        "Content-Type": "application/json",
+    }
+    answer = await post(place, "/mcp", content=json.dumps(call).encode(), headers=sent)
+    lines = [line.removeprefix("data: ") for line in answer.text.splitlines()]
+    found = [json.loads(line) for line in lines if line.startswith("{")]
+    (said,) = [one for one in found if "result" in one or "error" in one]
+    return said["result"]["structuredContent"] if "result" in said else {"protocol": said["error"]}
 
 
 INJECTIONS = [

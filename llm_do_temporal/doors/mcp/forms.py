@@ -11,6 +11,7 @@ import mcp_types as types
 
 from llm_do_temporal.doors.forms import REQUIRED, fields_of
 from llm_do_temporal.doors.values import AskedQuestion
+from llm_do_temporal.redaction.hidden_characters import made_visible
 
 MAX_SHOWN_CHARS = 4_000
 """Most characters of arguments in a form; the page shows all of them."""
@@ -38,9 +39,10 @@ def form_of(question: AskedQuestion, page: str | None) -> types.ElicitRequest:
 
 
 def words_of(question: AskedQuestion, page: str | None) -> str:
-    """Return what a person reads: the call, who wants it, and where all of it can be seen."""
-    shown = json.dumps(question.args, ensure_ascii=False, indent=1)
-    lines = [f"'{question.worker}' ({question.path}) in run '{question.run}' wants: {question.summary}", ""]
+    """Return what a person reads: the call, who wants it, and where all of it can be seen; nothing in it is hidden."""
+    shown = made_visible(json.dumps(question.args, ensure_ascii=False, indent=1))
+    wanted = f"'{question.worker}' ({question.path}) in run '{question.run}' wants: {question.summary}"
+    lines = [made_visible(wanted, keep=""), ""]
     lines.append(shown[:MAX_SHOWN_CHARS])
     if len(shown) > MAX_SHOWN_CHARS or question.diff or question.is_review:
         lines += ["", f"This is not all of it. {_whole(question, page)}"]

@@ -24,7 +24,7 @@ from llm_do_temporal.doors.mcp.forms import form_of, key_of, read_key
 from llm_do_temporal.doors.mcp.tools import NAMES, PLAIN, tool_of, worker_name
 from llm_do_temporal.doors.principal import Principal, TokenScope
 from llm_do_temporal.doors.service import DoorService
-from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, Run, Start, mistakes_in
+from llm_do_temporal.doors.values import Answer, AskedQuestion, Failure, KeyedStart, Run, mistakes_in
 from llm_do_temporal.errors import AccessRefused, LlmDoError, UnknownHere, UsageError
 
 VIA = "mcp"
@@ -125,10 +125,8 @@ class _Door:
         return {"resultType": "complete"}
 
     async def _begin(self, who: Principal, given: Mapping[str, Any]) -> str:
-        start = Start.of({name: value for name, value in given.items() if name != "key"})
-        key = given.get("key")
-        run, _ = await self._service.start(who, start, key=None if key is None else str(key)[:200])
-        return run.run
+        start = KeyedStart.of(given)
+        return (await self._service.start(who, start, key=start.key))[0].run
 
     async def _start(self, ctx: Context, who: Principal, given: dict[str, Any]) -> types.CallToolResult:
         return _state(await self._service.run(who, await self._begin(who, given)), [])
@@ -152,8 +150,8 @@ class _Door:
         self._check_person(who)
         if ctx.session.client_capabilities is None:
             raise AccessRefused(
-                "over HTTP a client of this protocol version does not say whether it can ask its person: no tool decides",
-                next_step="A person decides on the page, in a terminal, by pipes, or with a client that speaks 2026-07-28.",
+                "over HTTP a client of this version does not say whether it can ask its person: no tool decides",
+                next_step="A person decides on the page, in a terminal, or by a client with pipes or of 2026-07-28.",
             )
         if _can_ask(ctx):
             raise AccessRefused(

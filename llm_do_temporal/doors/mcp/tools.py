@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import mcp_types as types
 
-from llm_do_temporal.doors.values import Worker
+from llm_do_temporal.doors.values import MAX_KEY_CHARS, Worker
 
 _RUN = {"type": "string", "description": "Id of the run."}
-_KEY = {"type": "string", "description": "Any text of yours: the same key starts one run, however often it is sent."}
+_KEY = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_KEY_CHARS,
+    "description": "Any text of yours: the same key starts one run, however often it is sent.",
+}
 _FILES = {
     "type": "array",
     "description": "Files to attach.",
@@ -24,6 +30,7 @@ _FILES = {
     },
 }
 _PROMPT = {"type": "string", "description": "The task in words."}
+_PREFIX = "worker_"
 _DECISION = {"type": "string", "enum": ["approve", "reject", "modify"]}
 
 
@@ -99,10 +106,15 @@ def tool_of(worker: Worker) -> types.Tool:
 
 
 def tool_name(worker: str) -> str:
-    """Return the name of a worker's tool."""
-    return f"worker_{worker}" if worker in NAMES else worker
+    """Return the name of a worker's tool, which is no other worker's: `start` is `worker_start`, and so on."""
+    return f"{_PREFIX}{worker}" if _stem(worker) in NAMES else worker
 
 
 def worker_name(tool: str) -> str:
     """Return the name of the worker that a tool runs."""
-    return tool.removeprefix("worker_") if tool.removeprefix("worker_") in NAMES else tool
+    return tool.removeprefix(_PREFIX) if _stem(tool) in NAMES else tool
+
+
+def _stem(name: str) -> str:
+    """Return the name without all prefixes."""
+    return re.sub(f"^({_PREFIX})+", "", name)

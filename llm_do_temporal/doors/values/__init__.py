@@ -20,10 +20,12 @@ from llm_do_temporal.doors.values.reviews import (
 )
 from llm_do_temporal.doors.values.runs import (
     MAX_FILES,
+    MAX_KEY_CHARS,
     Answer,
     AskedQuestion,
     Failure,
     FileName,
+    KeyedStart,
     Run,
     RunFile,
     RunState,
@@ -37,6 +39,7 @@ from llm_do_temporal.doors.values.runs import (
 
 __all__ = [
     "MAX_FILES",
+    "MAX_KEY_CHARS",
     "Answer",
     "AskedQuestion",
     "BatchItems",
@@ -54,6 +57,7 @@ __all__ = [
     "Fork",
     "ForkForecast",
     "ItemOutcome",
+    "KeyedStart",
     "ReviewHead",
     "ReviewParts",
     "Run",

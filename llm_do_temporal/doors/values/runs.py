@@ -6,9 +6,9 @@ Models only; `doors.service` fills them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, Base64Bytes, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, Base64Bytes, Field, ValidationError
 
 from llm_do_temporal.client import Question, RunSummary
 from llm_do_temporal.doors.values.base import GivenValue, TakenBody, TakenValue
@@ -24,9 +24,23 @@ from llm_do_temporal.policy.budget.limits import Limits
 from llm_do_temporal.policy.kinds.grants import KindGrant
 from llm_do_temporal.redaction.configured_keys import without_keys
 
+MAX_KEY_CHARS = 200
+"""Longest text with which a program sends a start again."""
 MAX_FILES = 100
 """Most files of one start, or of one item of a batch."""
-FileName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\\\x00-\x1f\x7f]+$")]
+_MAX_NAME_BYTES = 255
+"""Longest name that file systems take."""
+
+
+def _check_bytes(name: str) -> str:
+    if len(name.encode(errors="replace")) > _MAX_NAME_BYTES:
+        raise ValueError(f"it has more than {_MAX_NAME_BYTES} bytes in UTF-8")
+    return name
+
+
+FileName = Annotated[
+    str, Field(min_length=1, max_length=200, pattern=r"^[^/\\\x00-\x1f\x7f]+$"), AfterValidator(_check_bytes)
+]
 RunState = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed out"]
 
 
@@ -79,12 +93,19 @@ class Start(TakenBody):
     """Items that are worked on at once."""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Start:
+    def of(cls, given: Mapping[str, Any]) -> Self:
         """Return the start that a program describes. Raises UsageError, which says what is wrong with it."""
         try:
             return cls.model_validate(given)
         except ValidationError as error:
             raise UsageError(mistakes_in(error)) from None
+
+
+class KeyedStart(Start):
+    """A start that is one run, however often it is sent with its key."""
+
+    key: str | None = Field(default=None, min_length=1, max_length=MAX_KEY_CHARS)
+    """Any text of the program's."""
 
 
 class Worker(GivenValue):

@@ -100,6 +100,7 @@ def _prepared(typed: StartForm, files: Sequence[Path], settings: UiSettings, use
         read_prompt=lambda: typed.prompt,
         read_input=lambda: _json(typed.input),
         files=tuple(files),
+        were_sent=True,
         model=typed.model.strip() or None,
         mode=Mode(typed.mode) if typed.mode else None,
         review="changes" if typed.review else None,

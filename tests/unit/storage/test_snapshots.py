@@ -116,6 +116,9 @@ def test_what_cannot_be_attached_is_named_as_it_was_typed(
         with pytest.raises(UsageError) as wrong:
             snapshot_host_files([typed], blobs, 100)
         assert says.format(path=typed) in str(wrong.value)
+        with pytest.raises(UsageError) as sent:
+            snapshot_host_files([typed], blobs, 100, were_sent=True)
+        assert says.format(path=typed.name) in str(sent.value)
 
 
 @pytest.mark.parametrize(
