@@ -51,7 +51,7 @@ async def read_unfinished(client: Client, run: str) -> StartRunInput:
     if not items:
         raise UsageError(f"all {len(request.batch.items)} items of run '{run}' have completed; there is nothing to do")
     batch = request.batch.model_copy(update={"items": tuple(items)})
-    return request.model_copy(update={"batch": batch, "continued": None})
+    return request.model_copy(update={"batch": batch, "continued": None, "again_of": run})
 
 
 def _begins(event: HistoryEvent) -> bool:

@@ -84,6 +84,8 @@ class RunSummary:
     """The id of the encryption key without which no more can be told; empty: all could be read."""
     fork_of: str = ""
     """Run whose answers it reuses; empty: it is no fork."""
+    again_of: str = ""
+    """Run whose items it does again; empty: it is no further attempt at a batch."""
     schedule: str = ""
     """Schedule that has started it; empty: none has."""
     case: CaseRun | None = None
@@ -104,6 +106,7 @@ class RunSummary:
             items=listed.items,
             missing_key=listed.missing_key,
             fork_of=listed.fork_of,
+            again_of=listed.again_of,
             schedule=listed.schedule,
             case=listed.case,
         )

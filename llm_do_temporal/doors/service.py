@@ -268,7 +268,7 @@ class DoorService:
     async def _starters(self, summary: RunSummary) -> list[str | None]:
         """Return who has started the run, and the runs that it does again; None for one that cannot be read."""
         found, seen = [summary.started_by], {summary.run}
-        while (run := summary.fork_of) and run not in seen:
+        while (run := summary.fork_of or summary.again_of) and run not in seen:
             seen.add(run)
             try:
                 summary = await self._summary(run)

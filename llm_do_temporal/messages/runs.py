@@ -134,6 +134,8 @@ as earlier versions did."""
     """Whether questions that no answer fits are rejected, instead of waiting for a person."""
     reads: InputFiles | None = Field(default=None, exclude_if=is_none)
     """Files to read before all else: the run goes on as new with what they hold. None: all that it is given is here."""
+    again_of: str = Field(default="", exclude_if=is_empty)
+    """Run whose items it does again; empty: it is no further attempt."""
     continued: ContinuedRun | None = Field(default=None, exclude_if=is_none)
     """State to go on from, if the run's workflow was continued as new; None for a new run."""
 
@@ -193,6 +195,8 @@ class RunMemo(Message):
     """Counts of a batch, complete once the run has ended by itself or was cancelled; None for any other run."""
     fork_of: str = Field(default="", exclude_if=is_empty)
     """Run whose answers it reuses, and holds copies of; empty: it reuses none."""
+    again_of: str = Field(default="", exclude_if=is_empty)
+    """Run whose items it does again, whatever it reuses; empty: it is no further attempt."""
 
     @classmethod
     def of(cls, start: StartRunInput) -> RunMemo:
@@ -203,6 +207,7 @@ class RunMemo(Message):
             task=first_line(start.prompt)[:SUMMARY_CHARS],
             items=None if start.batch is None else ItemCounts(total=len(start.batch.items)),
             fork_of="" if start.fork is None else start.fork.run,
+            again_of=start.again_of,
         )
 
 

@@ -17,10 +17,12 @@ from llm_do_temporal.cli.reports.export import read_exported
 from llm_do_temporal.client import LlmDoClient
 from llm_do_temporal.client.views.transcript_pages import read_part_with
 from llm_do_temporal.client.views.tree import Accounts, Branch, list_tree
+from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.errors import KeyMismatch, UsageError
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import call, scripted
 from llm_do_temporal.workflows.invocation import conversation
+from tests.support.doors.http_client import person, program
 from tests.support.people.signed_in import page_with, signed_in_browser
 from tests.support.providers.answers import Answer, Gate, Text, tool_call
 from tests.support.providers.provider import by_function
@@ -177,3 +179,22 @@ async def test_a_connection_without_our_codec_lists_what_it_cannot_read(vault: V
         vault.use()
         listed = await foreign.runs(RunFilter(begins=run, who=who))
         assert [(one.run, one.started_by, one.missing_key) for one in listed] == ([(run, "", "old")] if not who else [])
+
+
+async def test_at_a_door_a_run_without_its_key_is_not_there_for_programs_and_says_so_to_people(vault: Vault) -> None:
+    place = vault.place
+    place.worker("main", scripted("Done."), export=True)
+    async with vault.serving(OLD_KEY):
+        run = await place.start("main", f"beware of the {SECRET}", started_by="ada")
+        await place.client.result(run)
+        vault.use(NEW_KEY)
+        ci, ada = program(place, scopes=frozenset({TokenScope.READ})), person(place)
+        missing = await ci.ask("GET", "/runs/nothing")
+        for path in ("", "/questions", "/events", "/files", "/tree"):
+            refused = await ci.ask("GET", f"/runs/{run}{path}")
+            assert (refused.status, refused.body["code"]) == (404, "UnknownHere"), refused.body
+            assert refused.body["detail"] == missing.body["detail"].replace("nothing", run)
+            told = await ada.ask("GET", f"/runs/{run}{path}")
+            assert (told.status, told.body["code"]) == (424, "KeyMismatch"), told.body
+            assert ("'old'" in told.body["detail"], "new" in str(told.body)) == (True, False)
+        vault.use(OLD_KEY)

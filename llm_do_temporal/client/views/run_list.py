@@ -98,6 +98,8 @@ class ListedRun:
     """Whether the server still has what happened; it removes a history a moment before the run leaves the list."""
     fork_of: str = ""
     """Run whose answers it reuses; empty: it is no fork."""
+    again_of: str = ""
+    """Run whose items it does again; empty: it is no further attempt at a batch."""
     schedule: str = ""
     """Schedule that has started it; empty: none has."""
     case: CaseRun | None = None
@@ -344,6 +346,7 @@ def listed_run(info: WorkflowExecutionInfo, listed: RunListing) -> ListedRun:
         task=listed.begun.task,
         missing_key=listed.missing_key,
         fork_of=listed.begun.fork_of,
+        again_of=listed.begun.again_of,
         schedule=str(attribute_of(info, SCHEDULE_ATTRIBUTE) or ""),
         case=read_run_id(info.execution.workflow_id, info.parent_execution.workflow_id),
     )
