@@ -38,7 +38,7 @@ class Meeting:
 
     @property
     def words(self) -> str:
-        """What goes on, what waits and what follows from it, like `nightly-… still goes on, …`."""
+        """Runs that go on or wait, and what follows from them, like `nightly-… still goes on, …`."""
         first = self.going_on[0] if self.going_on else "a run before"
         parts = [f"{first} still goes on"]
         if self.waiting:
