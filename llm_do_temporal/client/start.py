@@ -120,7 +120,7 @@ class StartRequest:
             batch=self.read_batch(lambda files: self._attach(worker, files, beside=attachments)),
         )
         if worker is not None and embedded:
-            worker.choose_model(request)
+            worker.choose_model(request, warn)
         if worker is not None:
             worker.check_input(request)
         check_request_size(request, kept_outside=worker is not None)
@@ -203,10 +203,10 @@ class LocalWorker:
         except AttachmentRefusal as refusal:
             raise UsageError(refusal.message, next_step=refusal.next_step) from refusal
 
-    def choose_model(self, request: StartRunInput) -> tuple[str, Aliases]:
+    def choose_model(self, request: StartRunInput, warn: Callable[[str], None] = _nothing) -> tuple[str, Aliases]:
         """Return the worker's model as an embedded worker service would choose it, and the workshop's aliases.
 
-        Raises UsageError where no model can run the worker.
+        `warn` is told of a provider that is not known. Raises UsageError where no model can run the worker.
         """
         settings = run_settings(load_workshop(self.workshop).config, request)
         try:
@@ -224,6 +224,8 @@ class LocalWorker:
             doubt = doubt_about(full_name(aliases, one))
             if doubt is not None and doubt.certain:
                 raise UsageError(doubt.message, next_step=doubt.hint)
+            if doubt is not None:
+                warn(f"{doubt.message}: a run may fail for that. {doubt.hint}")
         return model, aliases
 
     def check_branch(self, name: str) -> None:

@@ -104,6 +104,17 @@ def test_an_embedded_service_shares_the_environment_so_the_model_is_checked(tmp_
     assert StartRequest(worker="main", force_model="test:a").prepare(folder, embedded=True).force_model == "test:a"
 
 
+def test_a_provider_that_nobody_knows_is_told_before_there_is_a_run(tmp_path: Path) -> None:
+    folder, told = workshop(tmp_path, NONE, ""), list[str]()
+    StartRequest(worker="main", model="foo:bar").prepare(folder, embedded=True, warn=told.append)
+    (line,) = told
+    assert line.startswith("no provider 'foo' is known, of the model 'foo:bar': a run may fail")
+    StartRequest(worker="main", model="anthropic:x").prepare(folder, embedded=True, warn=told.append)
+    assert len(told) == 1
+    with pytest.raises(UsageError, match="no provider 'antropic'"):
+        StartRequest(worker="main", model="antropic:x").prepare(folder, embedded=True, warn=told.append)
+
+
 def test_text_is_read_after_the_worker_was_found_and_before_the_model_is_checked(tmp_path: Path) -> None:
     read: list[str] = []
 
