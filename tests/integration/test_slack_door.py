@@ -220,6 +220,7 @@ async def test_a_mention_that_starts_nothing_says_why(place: Place, slack: FakeS
         ({"SLACK_BOT_TOKEN": "xoxb-wrong-wrong"}, "Slack refuses 'auth.test': invalid_auth"),
         ({"SLACK_APP_TOKEN": "xapp-wrong-wrong"}, "Slack refuses 'apps.connections.open'"),
         ({"SLACK_API_URL": "http://slack.example/api/"}, "SLACK_API_URL cannot be used"),
+        ({"SLACK_API_URL": "https://127.0.0.1:1/api/"}, "Look whether this machine reaches slack.com"),
     ],
 )
 async def test_a_door_that_cannot_begin_says_why_and_no_token(
@@ -230,6 +231,7 @@ async def test_a_door_that_cannot_begin_says_why_and_no_token(
     done = await _there(said, environment, "--workshop", str(place.folder))
     assert done.returncode != 0
     assert told in done.stderr
+    assert "asking in" not in done.stderr
     assert "Traceback" not in done.stderr
     for token in (BOT_TOKEN, APP_TOKEN, "wrong-wrong"):
         assert token not in done.stdout + done.stderr
@@ -241,6 +243,7 @@ async def test_a_channel_that_is_none_or_that_the_app_is_not_in_is_named(place: 
     named = "--workshop", str(place.folder)
     for flags, told in (
         ((), "no channel of Slack is named"),
+        (("--address", "127.0.0.1:1"), "no channel of Slack is named"),
         (("--channel", "#general"), "'#general' is no channel"),
         (("--channel", "C0ELSEWHERE"), "channel_not_found"),
     ):

@@ -132,8 +132,15 @@ class SlackPeople:
         await self._channel.whisper(str(user), note(text))
 
 
-async def serve(service: DoorService, workshop: Path, channel: SlackChannel, app_token: str, page: str | None) -> None:
-    """Connect, and serve until cancelled. Raises SlackFailed where a token or the channel is none."""
+async def serve(
+    service: DoorService,
+    workshop: Path,
+    channel: SlackChannel,
+    app_token: str,
+    page: str | None,
+    connected: Callable[[], None],
+) -> None:
+    """Sign in, call `connected`, and serve until cancelled. Raises SlackFailed where a token or the channel is none."""
     bot = await channel.sign_in()
     board = Board(service, channel, bot, page)
     app = AsyncApp(client=channel.web, name=__name__, logger=quiet_log())
@@ -142,6 +149,7 @@ async def serve(service: DoorService, workshop: Path, channel: SlackChannel, app
     handler = AsyncSocketModeHandler(app, app_token, logger=quiet_log())
     try:
         handler.client.wss_uri = await channel.socket(app_token)
+        connected()
         async with asyncio.TaskGroup() as group:
             group.create_task(handler.connect_async())
             group.create_task(board.keep())

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SLACK = "https://slack.com/api/"
+_REFUSED = "docs/how-to/slack.md has the app's scopes; the app must be in the channel."
+_UNREACHABLE = "Look whether this machine reaches slack.com, or the address in SLACK_API_URL, where that is set."
 _TOKENS = {"SLACK_BOT_TOKEN": ("xoxb-", "the bot token"), "SLACK_APP_TOKEN": ("xapp-", "the app-level token")}
 
 
@@ -45,13 +47,14 @@ async def slack(
     bot_token, app_token, address = _token("SLACK_BOT_TOKEN"), _token("SLACK_APP_TOKEN"), _address()
     from llm_do_temporal.cli.session import opened
 
+    workshop = location.local_workshop()
+    if workshop is None:
+        raise UsageError(
+            "slack needs a workshop: its file names the people of Slack", next_step="Name it: --workshop DIR."
+        )
+    where, page = _channel(workshop, channel)
     async with opened(location) as session:
-        if session.workshop is None:
-            raise UsageError(
-                "slack needs a workshop: its file names the people of Slack", next_step="Name it: --workshop DIR."
-            )
-        where, page = _channel(session.workshop, channel)
-        return await _serve(session, session.workshop, where, bot_token, app_token, address, page)
+        return await _serve(session, workshop, where, bot_token, app_token, address, page)
 
 
 async def _serve(
@@ -63,19 +66,23 @@ async def _serve(
 
     service = DoorService(session.client, workshop, embedded=session.embedded)
     serving = asyncio.ensure_future(
-        serve(service, workshop, SlackChannel(web_client(bot_token, address), where), app_token, page)
+        serve(
+            service,
+            workshop,
+            SlackChannel(web_client(bot_token, address), where),
+            app_token,
+            page,
+            lambda: say(f"asking in {where} of Slack; Ctrl-C stops that, and runs go on"),
+        )
     )
     for number in _STOPPING:
         asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
-    say(f"asking in {where} of Slack; Ctrl-C stops that, and runs go on")
     try:
         await serving
     except asyncio.CancelledError:
         return 0
     except SlackFailed as failed:
-        raise ConnectionFailed(
-            str(failed), next_step="docs/how-to/slack.md has the app's scopes; the app must be in the channel."
-        ) from None
+        raise ConnectionFailed(str(failed), next_step=_REFUSED if failed.error else _UNREACHABLE) from None
     return 0
 
 
