@@ -175,8 +175,8 @@ of different invocations in another order than a later one does.
 
 `source` is the approval of another run, where a script answers as people did there, `via` the protocol of the door that
 a decision came through. `approval.requested` has no id, which the run gives it a moment later: `desk.changed` lists the
-ids, and `approvals --json` has `id` and `digest` together. Each of `calls` has `tool`, `args` and `call`, its id within the conversation.
-`args` are for reading along: texts in them are cut at 200 characters, lists at 50 parts. `approvals --json` and
+ids, and `approvals --json` has `id` and `digest` together. Each of `calls` has `tool`, `args` and `call`,
+its id within the conversation. `args` are for reading along: texts in them are cut at 200 characters, lists at 50 parts. `approvals --json` and
 `export` have all of them.
 
 A run that `start --each` or `--each-line` began has items. `output` is null and the object has one key more, `items`:
@@ -241,8 +241,8 @@ to go on, or null.
 `worker`, `status`, `error`, `trouble` (why no worker service goes on with it, or null), `started_at`, `ended_at`,
 `duration_ms`, `usage`, `invocations` (`path`, `worker`, `model`, `depth`, `status`, `doing`, `error`, `turns`, `usage`,
 `started_at`, `ended_at`, `workflow`) and `approvals` (`id`, `path`, `summary`, `decision`, and who, when and how it was
-decided, with `source` and `via` as above, and how long it waited; `decision` is null while it waits). A run that a schedule started has `schedule`. A
-fork has `fork_of`, and each of its invocations
+decided, with `source` and `via` as above, and how long it waited; `decision` is null while it waits). A run that a
+schedule started has `schedule`. A fork has `fork_of`, and each of its invocations
 `reused`, a list of `what` and `origin`. A batch has
 `item_counts`, and the invocation of an item its name, `item`.
 

@@ -279,7 +279,7 @@ def test_a_token_stands_in_no_file_and_its_file_is_for_its_owner(tmp_path: Path)
 
 
 async def _put_aside(context: Any, params: Any) -> types.ElicitResult:
-    assert (context, params)
+    assert context is not None, params
     return types.ElicitResult(action="decline")
 
 
