@@ -176,8 +176,8 @@ of different invocations in another order than a later one does.
 `source` is the approval of another run, where a script answers as people did there, `via` the protocol of the door that
 a decision came through. `approval.requested` has no id, which the run gives it a moment later: `desk.changed` lists the
 ids, and `approvals --json` has `id` and `digest` together. Each of `calls` has `tool`, `args` and `call`,
-its id within the conversation. `args` are for reading along: texts in them are cut at 200 characters, lists at 50 parts. `approvals --json` and
-`export` have all of them.
+its id within the conversation. `args` are for reading along: texts in them are cut at 200 characters, lists at 50
+parts. `approvals --json` and `export` have all of them.
 
 A run that `start --each` or `--each-line` began has items. `output` is null and the object has one key more, `items`:
 a list of `{"item", "path", "status", "output", "error", "usage", "cost_usd", "unpriced_models"}`, in the order of the
