@@ -34,6 +34,7 @@ from worker_service.logs import begin_logging
 from worker_service.metrics import install_runtime, watch_pending
 from worker_service.settings import EmbeddedSettings, Settings, read_settings
 
+_INTERRUPTED = 130
 _FLUSH_SECONDS = 5.0
 _CANCEL_SECONDS = 3.0
 """Time for cancelled activities to end."""
@@ -42,10 +43,10 @@ _log = logging.getLogger("worker_service")
 
 def main() -> None:
     """Run until SIGTERM or SIGINT, then finish activities under way."""
-    leave_when_told()
-    arguments = _parser().parse_args()
     settings, code = None, 0
     try:
+        leave_when_told()
+        arguments = _parser().parse_args()
         settings = _settings(arguments)
         begin_logging(settings.log_format, settings.log_level)
         begin_telemetry(http=True)
@@ -53,6 +54,8 @@ def main() -> None:
     except LlmDoError as error:
         _say(error, as_json=settings is not None and settings.log_format == "json")
         code = error.exit_code
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
     _leave(code)
 
 

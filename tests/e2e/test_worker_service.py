@@ -36,6 +36,15 @@ def test_a_service_and_commands_find_the_server_by_its_variable(desk: Desk, addr
     assert service.wait(timeout=60) == 0
 
 
+def test_ctrl_c_while_a_service_still_begins_ends_it_in_silence(desk: Desk, address: str) -> None:
+    desk.environment["TEMPORAL_ADDRESS"] = address
+    service = desk.begin("worker")
+    eventually(lambda: "worker_service" in psutil.Process(service.pid).cmdline(), "the service has begun")
+    service.send_signal(signal.SIGINT)
+    assert service.communicate(timeout=60) == ("", "")
+    assert service.returncode == 130
+
+
 def test_sigterm_lets_a_turn_that_is_under_way_finish(desk: Desk, address: str) -> None:
     desk.environment["TEMPORAL_ADDRESS"] = address
     script = HeldJob("orchestrator")
