@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.support.patience import eventually
 from tests.support.people.desk import Desk, use_provider
@@ -143,3 +146,31 @@ def test_the_inbox(desk: Desk, tmp_path: Path) -> None:
         terminal.see("exit 0")
     assert "as agreed" in desk.type("show", "one").stdout
     desk.type("result", "three", code=5)
+
+
+@pytest.mark.parametrize(
+    ("door", "who"),
+    [("lsp", "an editor"), ("mcp", "an agent"), ("acp pitch_orchestrator", "an editor")],
+    ids=lambda value: value.split()[0],
+)
+def test_a_door_for_pipes_says_so_at_a_terminal_and_ends_on_ctrl_c(
+    desk: Desk, address: str, door: str, who: str
+) -> None:
+    desk.environment |= {"TEMPORAL_ADDRESS": address, "LLM_DO_WORKSHOP": str(desk.workshop)}
+    with at_terminal(desk) as terminal:
+        terminal.type(f"{sys.executable} -m llm_do_temporal.cli {door}; echo exit $?")
+        terminal.see(f"{who} starts this; it speaks JSON on stdin; Ctrl-C ends it")
+        terminal.press("C-c")
+        terminal.see("exit 130")
+
+
+def test_the_agent_of_an_editor_says_that_a_file_is_no_pipe(desk: Desk, tmp_path: Path) -> None:
+    command = desk.command("acp", "pitch_orchestrator")
+    for end in ("stdin", "stdout"):
+        with (tmp_path / "file").open("w+") as file:
+            ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE} | {end: file}
+            done = subprocess.Popen(command, env=desk.environment, stderr=subprocess.PIPE, text=True, **ends)
+            _, said = done.communicate(timeout=60)
+        assert done.returncode == 2
+        assert said.startswith(f"llm-do-temporal: acp speaks to an editor over pipes, and its {end} is none")
+        assert "Traceback" not in said

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
+from llm_do_temporal.cli.commands.doors.pipes import begin_pipes, check_packages, check_pipes
 from llm_do_temporal.cli.options import Location
-from llm_do_temporal.errors import UsageError
 from llm_do_temporal.signals import leave_when_told
 
 
@@ -23,11 +21,8 @@ async def acp(
         The worker that answers.
     """
     leave_when_told()
-    if find_spec("acp") is None:
-        raise UsageError(
-            "the package for the Agent Client Protocol is not installed",
-            next_step="Install it: pip install 'llm-do-temporal[acp]'",
-        )
+    check_packages("the Agent Client Protocol", "acp", "acp")
+    check_pipes("acp")
     from llm_do_temporal.cli.session import opened
     from llm_do_temporal.client.start import load_local_worker
     from llm_do_temporal.doors.acp.transport import serve
@@ -36,5 +31,6 @@ async def acp(
     async with opened(location) as session:
         if session.workshop is not None:
             load_local_worker(session.workshop, worker)
+        begin_pipes("an editor")
         await serve(DoorService(session.client, session.workshop, embedded=session.embedded), worker)
     return 0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
-from llm_do_temporal.errors import UsageError
+from llm_do_temporal.cli.commands.doors.pipes import begin_pipes, check_packages
 from llm_do_temporal.signals import leave_when_told
 
 
@@ -15,12 +13,9 @@ async def lsp() -> None:
     what is written there, and runs no Python of the workshop. Needs no server and no key.
     """
     leave_when_told()
-    if find_spec("pygls") is None:
-        raise UsageError(
-            "the package for the Language Server Protocol is not installed",
-            next_step="Install it: pip install 'llm-do-temporal[lsp]'",
-        )
+    check_packages("the Language Server Protocol", "lsp", "pygls")
     from llm_do_temporal.doors.lsp.server import DefinitionServer
     from llm_do_temporal.doors.lsp.transport import serve
 
+    begin_pipes("an editor")
     await serve(DefinitionServer())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from llm_do_temporal.cli.commands.doors.pipes import begin_pipes, check_packages
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.environment import TOKEN_VARIABLE
@@ -45,7 +45,7 @@ async def mcp(
         Name by which clients call the server, where it is not the address listened at. May be given several times.
     """
     leave_when_told()
-    _check_installed()
+    check_packages("the Model Context Protocol", "mcp", "mcp")
     from llm_do_temporal.cli.session import opened
 
     async with opened(location) as session:
@@ -55,6 +55,7 @@ async def mcp(
         from llm_do_temporal.doors.tokens import TokenFile
 
         tokens = None if session.workshop is None else TokenFile.of_workshop(session.workshop)
+        begin_pipes("an agent")
         await serve_pipes(_service(session), tokens, os.environ.get(TOKEN_VARIABLE, ""), page=_page(session))
     return 0
 
@@ -94,11 +95,3 @@ def _page(session: Session) -> str | None:
 
     named = None if session.workshop is None else load_workshop(session.workshop).config.ui_url
     return (named or os.environ.get("LLM_DO_UI_URL") or "").rstrip("/") or None
-
-
-def _check_installed() -> None:
-    if find_spec("mcp") is None:
-        raise UsageError(
-            "the package for the Model Context Protocol is not installed",
-            next_step="Install it: pip install 'llm-do-temporal[mcp]'",
-        )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from llm_do_temporal.cli.commands.doors.pipes import check_packages
 from llm_do_temporal.cli.options import Location
 from llm_do_temporal.cli.text import say
 from llm_do_temporal.errors import ConnectionFailed, UsageError
@@ -40,10 +40,7 @@ async def slack(
         Id of the channel; `slack: {channel: …}` of workshop.yaml by default.
     """
     leave_when_told()
-    if find_spec("slack_bolt") is None or find_spec("aiohttp") is None:
-        raise UsageError(
-            "the packages for Slack are not installed", next_step="Install them: pip install 'llm-do-temporal[slack]'"
-        )
+    check_packages("Slack", "slack", "slack_bolt", "aiohttp")
     bot_token, app_token, address = _token("SLACK_BOT_TOKEN"), _token("SLACK_APP_TOKEN"), _address()
     from llm_do_temporal.cli.session import opened
 
