@@ -60,10 +60,10 @@ class AcpDoor(Door):
         editor = _Editor()
 
         async def prompt(agent: Any, process: Process) -> None:
-            if self._begun != self.key:
+            if self._begun != self.key or not await self._is_there(agent):
+                # A session is begun by the process that has named it, or never.
                 self.session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
                 self._begun = self.key
-            if not await self._is_there(agent):
                 deck = embedded_blob_resource("file:///deck.txt", base64.b64encode(DECK).decode())
                 blocks = [text_block(PROMPT), resource_block(deck)]
                 prompting = asyncio.create_task(agent.prompt(session_id=self.session, prompt=blocks))
