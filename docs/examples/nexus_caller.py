@@ -35,4 +35,6 @@ async def main(namespace: str, queue: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python nexus_caller.py NAMESPACE TASK_QUEUE")
     asyncio.run(main(*sys.argv[1:]))
