@@ -168,8 +168,10 @@ def test_the_agent_of_an_editor_says_that_a_file_is_no_pipe(desk: Desk, tmp_path
     command = desk.command("acp", "pitch_orchestrator")
     for end in ("stdin", "stdout"):
         with (tmp_path / "file").open("w+") as file:
-            ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE} | {end: file}
-            done = subprocess.Popen(command, env=desk.environment, stderr=subprocess.PIPE, text=True, **ends)
+            stdin, stdout = (file if end == one else subprocess.PIPE for one in ("stdin", "stdout"))
+            done = subprocess.Popen(
+                command, env=desk.environment, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True
+            )
             _, said = done.communicate(timeout=60)
         assert done.returncode == 2
         assert said.startswith(f"llm-do-temporal: acp speaks to an editor over pipes, and its {end} is none")
