@@ -32,7 +32,7 @@ from llm_do_temporal.telemetry import begin_telemetry, end_telemetry
 from worker_service.health import Progress, health_server
 from worker_service.logs import begin_logging
 from worker_service.metrics import install_runtime, watch_pending
-from worker_service.settings import EmbeddedSettings, Settings, read_settings
+from worker_service.settings import EmbeddedSettings, Settings, named_endpoints, read_settings
 
 _INTERRUPTED = 130
 _FLUSH_SECONDS = 5.0
@@ -84,7 +84,12 @@ def _break_off() -> NoReturn:
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.embedded:
-        return EmbeddedSettings(workshop=arguments.workshop, task_queue=task_queue(), isolation=required_isolation())
+        return EmbeddedSettings(
+            workshop=arguments.workshop,
+            task_queue=task_queue(),
+            isolation=required_isolation(),
+            nexus_endpoints=named_endpoints(),
+        )
     return read_settings(
         workshop=arguments.workshop, only=arguments.only, max_cached_workflows=arguments.max_cached_workflows
     )

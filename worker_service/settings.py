@@ -35,6 +35,7 @@ FILE_VARIABLE = "LLM_DO_SETTINGS"
 """Variable that names the settings file."""
 DEPLOYMENT_VARIABLE = "TEMPORAL_DEPLOYMENT_NAME"
 BUILD_VARIABLE = "TEMPORAL_WORKER_BUILD_ID"
+_ENDPOINTS = f"{PREFIX}NEXUS_ENDPOINTS"
 _MOST = 100_000
 """Upper limit of counts: far more than a process can do."""
 _BEHAVIORS = {"auto_upgrade": VersioningBehavior.AUTO_UPGRADE, "pinned": VersioningBehavior.PINNED}
@@ -145,8 +146,8 @@ class Settings(BaseSettings):
 
 
 class EmbeddedSettings(Settings):
-    """Settings of a service of the embedded server: flags alone. Variables and files are for deployed services, and
-    several services on one machine would want the same ports."""
+    """Settings of a service of the embedded server: what its caller says, alone. Variables and files are for deployed
+    services, and several services on one machine would want the same ports."""
 
     @classmethod
     def settings_customise_sources(
@@ -192,3 +193,8 @@ def _both_or_neither(one: tuple[str, T | None], other: tuple[str, T | None]) -> 
 
 def _variable(key: str) -> str:
     return key if key.startswith("TEMPORAL_") else f"{PREFIX}{key.upper()}"
+
+
+def named_endpoints() -> tuple[str, ...]:
+    """Return the Nexus endpoints that LLM_DO_NEXUS_ENDPOINTS names, for a service of the embedded server, too."""
+    return tuple(name for name in map(str.strip, os.environ.get(_ENDPOINTS, "").split(",")) if name)
