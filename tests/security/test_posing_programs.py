@@ -72,7 +72,7 @@ async def test_no_batch_in_a_mode_that_asks_less_is_done_again_by_a_program(plac
     assert (refused.status, refused.body["code"]) == (403, "AccessRefused"), refused.body
 
 
-BATCH = {"items": [{"name": "one", "prompt": "a"}]}
+BATCH: dict[str, Any] = {"items": [{"name": "one", "prompt": "a"}]}
 
 
 def failing_batch(place: Place) -> None:
