@@ -19,7 +19,7 @@ from tests.support.doors.scenario import Door, Ended, prepare
 from tests.support.people.desk import Desk
 
 DOORS: tuple[type[Door], ...] = (HttpDoor, McpOverHttp, McpOverPipes, AcpDoor)
-REQUESTS = os.environ.get("DOOR_REQUESTS", "5 17")
+REQUESTS = os.environ.get("DOOR_REQUESTS", "11")
 """Numbers of the requests at which the door dies; `all` for each that it sends."""
 T = TypeVar("T")
 
