@@ -14,21 +14,8 @@ from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.policy.run_filter import RunFilter
 from llm_do_temporal.testing import scripted
-from tests.support.doors.http_client import Program, person, program
-from tests.support.runs.parked import write_call
+from tests.support.doors.http_client import person, program, waiting, writer
 from tests.support.runs.place import Place
-
-
-def writer(place: Place) -> None:
-    place.worker("writer", scripted(write_call("/a.txt"), "Done."), toolsets={"filesystem": {}}, export=True)
-
-
-async def waiting(place: Place, who: Program) -> str:
-    """Return a run of this program that waits for its first question."""
-    run = (await who.start("writer")).body["run"]
-    place.started.append(run)
-    await place.pending(run)
-    return run
 
 
 @pytest.mark.parametrize("name", ["root", "ada", "mcp-agent"])

@@ -23,7 +23,7 @@ from llm_do_temporal.doors.tokens import TokenFile
 from llm_do_temporal.errors import UsageError
 from llm_do_temporal.testing import scripted
 from llm_do_temporal.ui.names import OnlyByName
-from tests.support.doors.http_client import PREFIX, Program, person, program
+from tests.support.doors.http_client import PREFIX, Program, person, program, waiting, writer
 from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
@@ -36,18 +36,6 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
 }
 ACCEPT = {"Accept": "application/json, text/event-stream"}
-
-
-def writer(place: Place) -> None:
-    place.worker("writer", scripted(write_call("/a.txt"), "Done."), toolsets={"filesystem": {}}, export=True)
-
-
-async def waiting(place: Place, who: Program) -> str:
-    """Return a run of this program that waits for its first question."""
-    run = (await who.start("writer")).body["run"]
-    place.started.append(run)
-    await place.pending(run)
-    return run
 
 
 @asynccontextmanager

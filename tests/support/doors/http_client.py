@@ -13,6 +13,8 @@ from llm_do_temporal.doors.http.app import PREFIX, build_api
 from llm_do_temporal.doors.principal import TokenScope
 from llm_do_temporal.doors.service import DoorService
 from llm_do_temporal.doors.tokens import TokenFile
+from llm_do_temporal.testing import scripted
+from tests.support.runs.parked import write_call
 from tests.support.runs.place import Place
 
 ALL = frozenset(TokenScope)
@@ -88,3 +90,16 @@ def person(place: Place, name: str = "ada", scopes: frozenset[TokenScope] = ALL)
 def program(place: Place, name: str = "ci", scopes: frozenset[TokenScope] = ALL) -> Program:
     """Return a client with a new token of a program."""
     return Program(TokenFile.of_workshop(place.folder).create(name, scopes, is_person=False), place=place)
+
+
+def writer(place: Place) -> None:
+    """Write an exported worker that asks before it writes a file."""
+    place.worker("writer", scripted(write_call("/a.txt"), "Done."), toolsets={"filesystem": {}}, export=True)
+
+
+async def waiting(place: Place, who: Program) -> str:
+    """Return a run of this program that waits for its first question."""
+    run = (await who.start("writer")).body["run"]
+    place.started.append(run)
+    await place.pending(run)
+    return run
