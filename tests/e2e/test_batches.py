@@ -62,7 +62,8 @@ def test_a_batch_tells_what_failed_survives_a_kill_and_takes_mended_files(
 
     desk.begin("dev", "--no-page", "--port", str(any_free_port()), "--ui-port", str(any_free_port()))
     assert desk.host
-    assert "main/item-1 (a.txt)" in desk.type("approvals").stdout
+    # What was asked right before the kill may be listed a moment after the server is back.
+    eventually(lambda: "main/item-1 (a.txt)" in desk.type("approvals").stdout, "the question is listed")
     desk.type("approve", "keep", "a1")
     # The first question may be listed for a moment after its answer.
     eventually(lambda: [one["id"] for one in desk.pending("keep", 1)] == ["a2"], "the second question")

@@ -84,9 +84,10 @@ class MortalWire:
         owner = next(
             one.pid for one in psutil.net_connections("tcp4") if one.laddr and one.laddr[1] == port and one.pid
         )
-        os.kill(owner, signal.SIGKILL)
+        # Known before it is done: its client may miss it before this thread goes on.
         with self._lock:
             self._fatal, self.killed = None, owner
+        os.kill(owner, signal.SIGKILL)
 
 
 class _Connection:
